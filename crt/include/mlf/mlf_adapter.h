@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What generated entry adapters call. Not for applications. */
+#ifndef MLF_MLF_ADAPTER_H
+#define MLF_MLF_ADAPTER_H
+
+#include <mlf/mlf.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every request of an ahead-of-time entry is rounded up to this many bytes. */
+#define MLF_STACK_ALIGN 16u
+
+/* Give the step that runs now one last-in-first-out workspace of `size_bytes` at `base`
+ * (aligned to MLF_STACK_ALIGN) in place of its slots. */
+void mlf_stack_begin(uint8_t *base, uint32_t size_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MLF_MLF_ADAPTER_H */

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one hierarchy of errors.
+
+An error holds data: what is wrong, where it is (archive member and field path, file, board row),
+and what to do about it. Only the command line prints it and turns it into an exit code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class MlfError(Exception):
+    """Base of every error that the SDK raises on purpose.
+
+    Args:
+        what: one sentence that says what is wrong.
+        where: the place: archive member and field path, file name, board name, command.
+        hint: what the person can do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        text = self.what if not self.where else f"{self.where}: {self.what}"
+        return text if not self.hint else f"{text}\n{self.hint}"
+
+
+class CheckError(MlfError):
+    """The work was done, and a check or a comparison failed (exit code 1)."""
+
+    exit_code = 1
+
+
+class InputError(MlfError):
+    """Bad arguments or bad input (exit code 2)."""
+
+    exit_code = 2
+
+
+class ToolError(MlfError):
+    """A tool is missing or failed (exit code 3)."""
+
+    exit_code = 3
+
+
+class TargetError(MlfError):
+    """The target did not answer, answered with an error, or faulted (exit code 4)."""
+
+    exit_code = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong in an archive.
+
+    Attributes:
+        member: archive member the fault is in, e.g. ``./metadata.json``.
+        field: path inside the member, e.g. ``$.nodes[3].inputs[0]``; empty for the whole member.
+        what: one sentence.
+    """
+
+    member: str
+    what: str
+    field: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.member}: {self.field}" if self.field else self.member
+        return f"{place}: {self.what}"
+
+
+class ArchiveError(InputError):
+    """An archive is broken or hostile: all of its faults at once."""
+
+    def __init__(self, source: str, faults: Iterable[Fault], *, hint: str = "") -> None:
+        self.faults = tuple(faults)
+        shown = [str(fault) for fault in self.faults[:20]]
+        if len(self.faults) > len(shown):
+            shown.append(f"... and {len(self.faults) - len(shown)} more")
+        count = len(self.faults)
+        head = "the archive has a fault" if count == 1 else f"the archive has {count} faults"
+        super().__init__(
+            "\n  ".join([head + ":", *shown]),
+            where=source,
+            hint=hint or "Export the archive again, or report it to whoever made it.",
+        )
+
+
+class FaultCollector:
+    """Collects the faults of one archive, to report them together."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.faults: list[Fault] = []
+
+    def add(self, member: str, what: str, *, field: str = "") -> None:
+        """Record one fault; identical ones are kept once."""
+        fault = Fault(member=member, field=field, what=what)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def raise_if_any(self) -> None:
+        """Raise ArchiveError when anything was recorded."""
+        if self.faults:
+            raise ArchiveError(self.source, self.faults)
