@@ -14,7 +14,7 @@ void mlf_trace_reset(void) {
   mlf_trace.refused_bytes = 0;
 }
 
-static void mlf_trace_request(const uint8_t *base, uint64_t size_bytes) {
+static inline void mlf_trace_request(const uint8_t *base, uint64_t size_bytes) {
   const uint8_t *const end = base + size_bytes;
 
   mlf_trace.requests++;
@@ -33,54 +33,86 @@ void mlf_stack_begin(uint8_t *base, uint32_t size_bytes) {
   mlf_context.limit = base + size_bytes;
 }
 
-static void *mlf_refuse(uint64_t size_bytes) {
-  mlf_context.refused_bytes = size_bytes < UINT32_MAX ? (uint32_t)size_bytes : UINT32_MAX;
+/* Kept out of line and to one register: the granting path then needs no stack. */
+static __attribute__((noinline)) void *mlf_refuse(uint32_t size_bytes) {
+  mlf_context.refused_bytes = size_bytes;
 #if MLF_TRACE
   mlf_trace.refused_bytes = mlf_context.refused_bytes;
 #endif
   return NULL;
 }
 
+#if MLF_WORKSPACE_SLOTS
+static inline void *mlf_slot_take(uint64_t size_bytes) {
+  const mlf_slot_t *slot;
+  mlf_slot_t taken;
+
+  if ((uint32_t)(size_bytes >> 32) != 0u) {
+    return mlf_refuse(UINT32_MAX);
+  }
+  slot = mlf_context.slot;
+  taken = *slot;
+  if ((uint32_t)size_bytes > taken.size_bytes) {
+    return mlf_refuse((uint32_t)size_bytes);
+  }
+  mlf_context.slot = slot + 1;
+  MLF_TRACE_REQUEST(taken.base, size_bytes);
+  return taken.base;
+}
+#endif
+
+#if MLF_WORKSPACE_STACK
+static inline void *mlf_stack_take(uint64_t size_bytes) {
+  uint8_t *base;
+  uint32_t room;
+
+  if ((uint32_t)(size_bytes >> 32) != 0u) {
+    return mlf_refuse(UINT32_MAX);
+  }
+  base = mlf_context.top;
+  room = (uint32_t)(mlf_context.limit - base);
+  if ((uint32_t)size_bytes > room) {
+    return mlf_refuse((uint32_t)size_bytes);
+  }
+  /* room is a multiple of the alignment, so the rounded request fits as well. */
+  mlf_context.top = base + (((uint32_t)size_bytes + (MLF_STACK_ALIGN - 1u)) & ~(MLF_STACK_ALIGN - 1u));
+  MLF_TRACE_REQUEST(base, size_bytes);
+  return base;
+}
+#endif
+
 void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
                                int dtype_bits_hint) {
-  const mlf_slot_t *const slot = mlf_context.slot;
   (void)device_type;
   (void)device_id;
   (void)dtype_code_hint;
   (void)dtype_bits_hint;
-
-  if (slot != NULL) {
-    if (nbytes > slot->size_bytes) {
-      return mlf_refuse(nbytes);
-    }
-    mlf_context.slot = slot + 1;
-    MLF_TRACE_REQUEST(slot->base, nbytes);
-    return slot->base;
-  }
-  {
-    uint8_t *const base = mlf_context.top;
-    const size_t room = (size_t)(mlf_context.limit - base);
-
-    if (nbytes > room) {
-      return mlf_refuse(nbytes);
-    }
-    MLF_TRACE_REQUEST(base, nbytes);
-    {
-      const size_t rounded = ((size_t)nbytes + (MLF_STACK_ALIGN - 1u)) & ~(size_t)(MLF_STACK_ALIGN - 1u);
-      mlf_context.top = rounded < room ? base + rounded : mlf_context.limit;
-    }
-    return base;
-  }
+#if MLF_WORKSPACE_SLOTS && MLF_WORKSPACE_STACK
+  return mlf_context.slot != NULL ? mlf_slot_take(nbytes) : mlf_stack_take(nbytes);
+#elif MLF_WORKSPACE_SLOTS
+  return mlf_slot_take(nbytes);
+#elif MLF_WORKSPACE_STACK
+  return mlf_stack_take(nbytes);
+#else
+  return mlf_refuse(nbytes < UINT32_MAX ? (uint32_t)nbytes : UINT32_MAX);
+#endif
 }
 
 int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
   (void)device_type;
   (void)device_id;
+  (void)ptr;
+#if MLF_WORKSPACE_SLOTS && MLF_WORKSPACE_STACK
   if (mlf_context.slot != NULL) {
     mlf_context.slot--;
   } else {
     mlf_context.top = ptr;
   }
+#elif MLF_WORKSPACE_SLOTS
+  mlf_context.slot--;
+#elif MLF_WORKSPACE_STACK
+  mlf_context.top = ptr;
+#endif
   return 0;
 }
 

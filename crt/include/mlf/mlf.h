@@ -34,6 +34,20 @@ extern "C" {
 #error "MLF_TRACE must be 0 or 1"
 #endif
 
+/* How steps get their workspace. A generated project switches off what none of its models needs.
+ * SLOTS: fixed places from the plan (graph models). STACK: one region, last in first out (models
+ * compiled ahead of time). */
+#ifndef MLF_WORKSPACE_SLOTS
+#define MLF_WORKSPACE_SLOTS 1
+#endif
+#ifndef MLF_WORKSPACE_STACK
+#define MLF_WORKSPACE_STACK 1
+#endif
+
+#if (MLF_WORKSPACE_SLOTS != 0 && MLF_WORKSPACE_SLOTS != 1) || (MLF_WORKSPACE_STACK != 0 && MLF_WORKSPACE_STACK != 1)
+#error "MLF_WORKSPACE_SLOTS and MLF_WORKSPACE_STACK must be 0 or 1"
+#endif
+
 /* ---- status --------------------------------------------------------------------------------- */
 
 typedef enum {

@@ -13,7 +13,7 @@ extern "C" {
 #define MLF_STACK_ALIGN 16u
 
 /* Give the step that runs now one last-in-first-out workspace of `size_bytes` at `base`
- * (aligned to MLF_STACK_ALIGN) in place of its slots. */
+ * (both multiples of MLF_STACK_ALIGN) in place of its slots. */
 void mlf_stack_begin(uint8_t *base, uint32_t size_bytes);
 
 #ifdef __cplusplus
