@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text from an archive, made safe for the inside of a C comment or string."""
+
+from __future__ import annotations
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()[]<>/@#!~^&|'")
+
+
+def c_string(text: str) -> str:
+    """A C string literal with the UTF-8 bytes of ``text``; other than plain characters are octal."""
+    parts = []
+    for byte in text.encode("utf-8", "surrogatepass"):
+        char = chr(byte)
+        parts.append(char if char in _PLAIN else f"\\{byte:03o}")
+    return '"' + "".join(parts) + '"'
+
+
+def c_comment(text: str, *, max_length: int = 100) -> str:
+    """``text`` as it may stand in a C comment: printable, one line, bounded, never ending it."""
+    clean = "".join(c if c.isprintable() and c not in "\\?" else "_" for c in text)
+    clean = clean.replace("*/", "*_").replace("/*", "/_")
+    return clean if len(clean) <= max_length else clean[: max_length - 3] + "..."

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person may choose about a generated project."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from mlf_sdk.errors import InputError
+
+App = Literal["rpc", "standalone"]
+ParamsPlace = Literal["flash", "ram"]
+
+DEFAULT_KERNEL_FLAGS = ("-O2", "-fno-strict-aliasing")
+_FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectOptions:
+    """Options of a project; they are part of what makes two projects the same.
+
+    Attributes:
+        app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample.
+        params: where parameters lie while the model runs.
+        kernel_flags: compiler flags of the archive's code, in place of ``-O2``.
+        keep_inputs: a run leaves the inputs intact.
+        share_arena: several models use one arena; they never run at once.
+        trace: the workspace allocator records its high-water mark (default: with ``rpc``).
+        cmsis_nn: folder of a CMSIS-NN checkout, for archives that need it.
+    """
+
+    app: App = "rpc"
+    params: ParamsPlace = "flash"
+    kernel_flags: tuple[str, ...] = DEFAULT_KERNEL_FLAGS
+    keep_inputs: bool = False
+    share_arena: bool = False
+    trace: bool | None = None
+    cmsis_nn: Path | None = None
+
+    def __post_init__(self) -> None:
+        for flag in self.kernel_flags:
+            if not _FLAG.fullmatch(flag):
+                raise InputError(
+                    f"not a compiler flag that can be passed on: {flag!r}",
+                    where="--cflags",
+                    hint="Give flags that start with '-', without spaces or quotes inside a flag.",
+                )
+
+    @property
+    def traces(self) -> bool:
+        """Whether the workspace trace is compiled in."""
+        return self.app == "rpc" if self.trace is None else self.trace
+
+
+def parse_kernel_flags(text: str) -> tuple[str, ...]:
+    """``--cflags`` as a tuple; type-based alias analysis stays off, as the plan reuses memory."""
+    flags = tuple(text.split())
+    return (*flags, *(f for f in ("-fno-strict-aliasing",) if f not in flags))

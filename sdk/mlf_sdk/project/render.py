@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planned project to files: pure, deterministic, no I/O but the templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+
+from mlf_sdk import __version__
+from mlf_sdk.model.names import legal_identifier
+from mlf_sdk.model.types import CodeUnit, StepAbi, UnitKind
+from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
+from mlf_sdk.project.layout import ModelLayout
+from mlf_sdk.project.lock import Lock, encode_lock
+from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.project.samples import sample_values
+from mlf_sdk.project.writer import LOCK_NAME
+from mlf_sdk.resources import data_dir
+
+_COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFiles:
+    """What a platform adds to a project.
+
+    Attributes:
+        board: name of the board, for people.
+        is_host: native build.
+        files: files of the board, relative to the project.
+        runtime_sources: platform sources, relative to the project.
+        crt_folders: folders of ``crt`` to copy.
+        definitions: preprocessor definitions of the whole image.
+        flags: how the board's code is compiled; None: the native compiler as it is.
+        toolchain: CMake toolchain file, relative to the project.
+    """
+
+    board: str
+    title: str
+    is_host: bool
+    files: Mapping[str, bytes]
+    runtime_sources: tuple[str, ...]
+    crt_folders: tuple[str, ...]
+    definitions: tuple[str, ...] = ()
+    toolchain: str = ""
+    cmsis_nn_includes: tuple[str, ...] = field(default=())
+
+
+def render_project(
+    layouts: Sequence[ModelLayout],
+    linkages: Sequence[Linkage],
+    platform: PlatformFiles,
+    options: ProjectOptions,
+    lock: Lock,
+) -> dict[str, bytes]:
+    """All files of a project, by relative path."""
+    renderer = _Renderer(layouts, linkages, platform, options)
+    files = renderer.project_files()
+    files[LOCK_NAME] = encode_lock(lock)
+    return dict(sorted(files.items()))
+
+
+def environment() -> jinja2.Environment:
+    """The templates' environment: strict, and C, not HTML."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_dir("board_templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 (the output is C and CMake)
+    )
+
+
+class _Renderer:
+    def __init__(
+        self,
+        layouts: Sequence[ModelLayout],
+        linkages: Sequence[Linkage],
+        platform: PlatformFiles,
+        options: ProjectOptions,
+    ) -> None:
+        self.layouts = layouts
+        self.linkages = linkages
+        self.platform = platform
+        self.options = options
+        self.templates = environment()
+
+    def project_files(self) -> dict[str, bytes]:
+        files = dict(self.platform.files)
+        models = []
+        for layout, linkage in zip(self.layouts, self.linkages, strict=True):
+            values = model_values(layout, linkage)
+            files.update(self._model_files(layout, linkage, values))
+            models.append({**values, **_build_values(layout, linkage)})
+        files.update(_crt_files(self.platform.crt_folders))
+        top = self._top_values(models)
+        files["CMakeLists.txt"] = self._render("common/CMakeLists.txt.j2", top)
+        files["CMakePresets.json"] = _presets(self.platform.toolchain)
+        files["README.md"] = self._render("common/README.md.j2", top)
+        files["src/main.c"] = self._render(f"common/main_{self.options.app}.c.j2", top)
+        return files
+
+    def _render(self, template: str, values: Values) -> bytes:
+        text = self.templates.get_template(template).render(sdk_version=__version__, **values)
+        return text.encode()
+
+    def _top_values(self, models: list[Values]) -> Values:
+        runtime = ["crt/src/mlf.c", "crt/src/mlf_backend.c", *self.platform.runtime_sources]
+        if self.options.app == "rpc":
+            runtime += ["crt/rpc/mlf_frame.c", "crt/rpc/mlf_rpc.c"]
+        steps = [step for layout in self.layouts for step in layout.steps]
+        names = ", ".join(m["c_name"] for m in models)
+        cmsis = None
+        if self.options.cmsis_nn is not None and any(m["needs_cmsis_nn"] for m in models):
+            cmsis = {
+                "path": self.options.cmsis_nn.as_posix(),
+                "include_dirs": self.platform.cmsis_nn_includes,
+            }
+        return {
+            "names": names,
+            "project_name": legal_identifier(f"{models[0]['c_name']}_app"),
+            "board": {
+                "name": self.platform.board,
+                "title": self.platform.title,
+                "is_host": self.platform.is_host,
+            },
+            "app": self.options.app,
+            "models": models,
+            "kernel_flags": self.options.kernel_flags,
+            "trace": self.options.traces,
+            "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
+            "uses_slots": any(s.workspaces for s in steps if s.abi is StepAbi.PACKED),
+            "uses_stack": any(s.stack_high_water_bytes for s in steps),
+            "definitions": self.platform.definitions,
+            "runtime_sources": runtime,
+            "cmsis_nn": cmsis,
+            "sample_models": models,
+        }
+
+    def _model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
+        model = layout.model
+        folder = f"model/{model.c_name}"
+        view = {"m": values}
+        files = {
+            f"{folder}/{model.c_name}.h": self._render("common/model.h.j2", view),
+            f"{folder}/{model.c_name}.c": self._render("common/model.c.j2", view),
+        }
+        files.update({f"{folder}/{unit.member}": unit.data for unit in model.units})
+        if layout.params_bytes:
+            place = {"params": self.options.params, **view}
+            files[f"{folder}/{model.c_name}_params.S"] = self._render("common/params.S.j2", place)
+            files[f"{folder}/{model.c_name}_params.bin"] = layout.params_blob()
+        for step in layout.steps:
+            if step.abi is not StepAbi.PACKED:
+                path = f"{folder}/{_entry_name(model.c_name, step.index)}"
+                entry = {"e": entry_values(layout, linkage, step), **view}
+                files[path] = self._render("common/entry.c.j2", entry)
+        if linkage.renames:
+            pairs = sorted(linkage.renames.items())
+            lines = "".join(f"#define {old} {new}\n" for old, new in pairs)
+            head = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Symbols that another model has too. */\n"
+            files[f"{folder}/rename.h"] = (head + lines).encode()
+            files[f"{folder}/rename.syms"] = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+        if self.options.app == "standalone":
+            sample = {"s": sample_values(layout), **view}
+            files[f"{folder}/{model.c_name}_sample.h"] = self._render("common/sample.h.j2", sample)
+        return files
+
+
+def _entry_name(c_name: str, index: int) -> str:
+    return f"{c_name}_entry_{index}.c"
+
+
+def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
+    """What CMake needs to know about a model."""
+    model = layout.model
+    folder = f"model/{model.c_name}"
+    linked = [unit for unit in model.units if unit.linked]
+    included = {s.unit for s in layout.steps if s.abi is StepAbi.AOT_USMP}
+    entries = [
+        f"{folder}/{_entry_name(model.c_name, s.index)}"
+        for s in layout.steps
+        if s.abi is not StepAbi.PACKED
+    ]
+    sources = [
+        f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included
+    ]
+    headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
+    return {
+        "dir": folder,
+        "sources": sources + entries,
+        "entries": entries,
+        "objects": [_object(folder, u, linkage) for u in linked if u.kind is UnitKind.OBJECT],
+        "renames": bool(linkage.renames),
+        "include_dirs": sorted(headers),
+        "needs_cmsis_nn": any("arm_nn" in h for h in model.external_headers),
+    }
+
+
+def _object(folder: str, unit: CodeUnit, linkage: Linkage) -> dict[str, Any]:
+    path = f"{folder}/{unit.member}"
+    renamed = bool(linkage.renames)
+    return {"path": path, "renamed": renamed, "output": path.replace("/", "_")}
+
+
+def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:
+    """A copy of the runtime's folders, so that the project stands alone."""
+    root = data_dir("crt")
+    files = {}
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".c", ".h"):
+                files[f"crt/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    return files
+
+
+def _presets(toolchain: str) -> bytes:
+    configure: dict[str, Any] = {
+        "name": "default",
+        "generator": "Ninja",
+        "binaryDir": "${sourceDir}/build",
+        "cacheVariables": {"CMAKE_BUILD_TYPE": "None", "CMAKE_EXPORT_COMPILE_COMMANDS": "ON"},
+    }
+    if toolchain:
+        configure["toolchainFile"] = "${sourceDir}/" + toolchain
+    presets = {
+        "version": 3,
+        "cmakeMinimumRequired": {"major": 3, "minor": 21, "patch": 0},
+        "configurePresets": [configure],
+        "buildPresets": [{"name": "default", "configurePreset": "default"}],
+    }
+    return (json.dumps(presets, indent=2) + "\n").encode()
+
+
+def template_text(name: str, values: Values) -> bytes:
+    """One template of ``board_templates`` as bytes; for platforms."""
+    return environment().get_template(name).render(sdk_version=__version__, **values).encode()
+
+
+
