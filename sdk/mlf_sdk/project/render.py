@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from mlf_sdk import __version__
+from mlf_sdk.version import __version__
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.types import CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
