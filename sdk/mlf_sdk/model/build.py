@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.formats.limits import Limits
+from mlf_sdk.formats.limits import DEFAULT_LIMITS, Limits
 from mlf_sdk.formats.mlf import RawArchive, RawModule, load_mlf
 from mlf_sdk.model.code import index_code
 from mlf_sdk.model.from_aot import wire_aot
@@ -16,7 +16,7 @@ from mlf_sdk.model.parts import BuildInput, assemble
 from mlf_sdk.model.types import Model
 
 
-def load_model(path: Path, *, module: str | None = None, limits: Limits | None = None) -> Model:
+def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAULT_LIMITS) -> Model:
     """Read the archive at ``path`` and build the model of one of its modules.
 
     Args:
@@ -26,7 +26,7 @@ def load_model(path: Path, *, module: str | None = None, limits: Limits | None =
         ArchiveError: the archive is broken; all of its faults at once.
         InputError: the module must be chosen, or there is none of that name.
     """
-    return build_model(load_mlf(path, limits=limits or Limits()), module=module)
+    return build_model(load_mlf(path, limits=limits), module=module)
 
 
 def build_model(archive: RawArchive, *, module: str | None = None) -> Model:

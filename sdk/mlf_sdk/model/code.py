@@ -10,15 +10,54 @@ from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.csource import FunctionDefinition, SourceScan, scan_source
 from mlf_sdk.formats.elfobj import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
 from mlf_sdk.formats.mlf import CodeFile, RawModule
+from mlf_sdk.formats.workspace import allocating_functions
 from mlf_sdk.model.types import CodeUnit, UnitKind
 
 # Headers that the runtime, the C library or the compiler provide.
 _PROVIDED = frozenset(
-    """tvm/runtime/c_runtime_api.h tvm/runtime/c_backend_api.h tvm/runtime/metadata_types.h
-    tvm/runtime/crt/module.h tvm/runtime/crt/error_codes.h dlpack/dlpack.h assert.h complex.h ctype.h errno.h
-    fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h setjmp.h signal.h stdalign.h stdarg.h stdatomic.h
-    stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h tgmath.h time.h wchar.h cmath cstdint cstring cstddef
-    cstdlib cfloat climits algorithm arm_mve.h arm_acle.h""".split()
+    [
+        "tvm/runtime/c_runtime_api.h",
+        "tvm/runtime/c_backend_api.h",
+        "tvm/runtime/metadata_types.h",
+        "tvm/runtime/crt/module.h",
+        "tvm/runtime/crt/error_codes.h",
+        "dlpack/dlpack.h",
+        "assert.h",
+        "complex.h",
+        "ctype.h",
+        "errno.h",
+        "fenv.h",
+        "float.h",
+        "inttypes.h",
+        "iso646.h",
+        "limits.h",
+        "locale.h",
+        "math.h",
+        "setjmp.h",
+        "signal.h",
+        "stdalign.h",
+        "stdarg.h",
+        "stdatomic.h",
+        "stdbool.h",
+        "stddef.h",
+        "stdint.h",
+        "stdio.h",
+        "stdlib.h",
+        "string.h",
+        "tgmath.h",
+        "time.h",
+        "wchar.h",
+        "cmath",
+        "cstdint",
+        "cstring",
+        "cstddef",
+        "cstdlib",
+        "cfloat",
+        "climits",
+        "algorithm",
+        "arm_mve.h",
+        "arm_acle.h",
+    ]
 )
 
 
@@ -32,6 +71,8 @@ class CodeIndex:
     functions: Mapping[str, FunctionDefinition]
     object_kernels: Mapping[str, ObjectWorkspace] = field(default_factory=dict)
     defined_in: Mapping[str, str] = field(default_factory=dict)
+    allocating: frozenset[str] = frozenset()
+    header_macros: frozenset[str] = frozenset()
 
     def defines(self, symbol: str) -> bool:
         """Whether any file of the module defines ``symbol``."""
@@ -94,6 +135,7 @@ def index_code(module: RawModule, faults: FaultCollector) -> CodeIndex:
     functions: dict[str, FunctionDefinition] = {}
     kernels: dict[str, ObjectWorkspace] = {}
     defined_in: dict[str, str] = {}
+    macros: set[str] = set()
     files = {code.member: code for code in module.sources}
     for member, code in files.items():
         if code.kind == "o":
@@ -103,12 +145,13 @@ def index_code(module: RawModule, faults: FaultCollector) -> CodeIndex:
             objects[member] = info
             kernels.update(object_workspaces(code.data))
             strong = info.strong
-        elif code.kind == "h":
-            continue
         else:
             scan = scan_source(code.data.decode("utf-8", "replace"), member)
             for fault in scan.faults:
                 faults.add(fault.member, fault.what, field=fault.field)
+            if code.kind == "h":
+                macros |= scan.macros
+                continue
             scans[member] = scan
             functions.update({f.name: f for f in scan.functions})
             strong = tuple(f.name for f in scan.functions if not f.is_static)
@@ -123,4 +166,6 @@ def index_code(module: RawModule, faults: FaultCollector) -> CodeIndex:
         functions=functions,
         object_kernels=kernels,
         defined_in=defined_in,
+        allocating=allocating_functions(scans.values()),
+        header_macros=frozenset(macros),
     )

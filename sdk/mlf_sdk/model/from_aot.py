@@ -46,7 +46,6 @@ class _AotBuilder:
         inputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INPUT) for s in io.inputs)
         outputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INTERMEDIATE) for s in io.outputs)
         step = self._step(abi, symbol, inputs, outputs, usmp)
-        header = f"tvmgen_{self.name}.h" if abi is StepAbi.AOT_C else ""
         return Wiring(
             tensors=tuple(table.tensors),
             inputs=inputs,
@@ -55,7 +54,7 @@ class _AotBuilder:
             steps=(step,) if step else (),
             executor="aot",
             io_fields=io.fields,
-            interface_header=self.interface.member if self.interface and abi is StepAbi.AOT_C else header,
+            interface_header=self._header_member() if abi is StepAbi.AOT_C else "",
         )
 
     # ---- entry ----
@@ -92,7 +91,9 @@ class _AotBuilder:
             return None
         scans = tuple(self.source.code.scans.values())
         peak = stack_peak(scans, symbol, alignment=STACK_ALIGNMENT)
-        pools, workspaces = self._pools(usmp) if usmp else ((), ())
+        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        bound = main.workspace_size_bytes if main is not None else 0
+        pools, workspaces = self._pools(usmp) if usmp else self._interface_pools()
         whole = Span(first=0, last=0)
         return Step(
             index=0,
@@ -103,9 +104,9 @@ class _AotBuilder:
             outputs=outputs,
             spans=(whole,) * (len(inputs) + len(outputs)),
             workspaces=workspaces,
-            stack_bytes=peak.bytes,
-            stack_high_water_bytes=peak.high_water_bytes,
+            stack_high_water_bytes=peak.bytes if peak.bytes is not None else bound,
             pools=pools,
+            devices=self.interface.devices if self.interface and abi is StepAbi.AOT_C else (),
             unit=usmp[0] if usmp else "",
             exact=peak.exact,
         )
@@ -153,10 +154,32 @@ class _AotBuilder:
                 workspaces.append(
                     Workspace(slot=len(pools), size_bytes=pool.size_bytes or 0, span=Span(first=0, last=0))
                 )
-            pools.append(
-                Pool(symbol=pool.name, size_bytes=pool.size_bytes or 0, constant=pool.is_constant)
-            )
+            pools.append(Pool(symbol=pool.name, size_bytes=pool.size_bytes or 0, constant=pool.is_constant))
         return tuple(pools), tuple(workspaces)
+
+    def _interface_pools(self) -> tuple[tuple[Pool, ...], tuple[Workspace, ...]]:
+        """Pools that the caller gives by the interface's struct; their sizes stand in its macros."""
+        pools: list[Pool] = []
+        workspaces: list[Workspace] = []
+        header = self.interface
+        for name in header.workspace_pools if header else ():
+            wanted = f"{self.prefix}_{name}_".upper()
+            sizes = [
+                v for k, v in (header.macros if header else {}).items() if k.startswith(wanted) and v >= 0
+            ]
+            if len(sizes) != 1:
+                self.source.faults.add(
+                    self._header_member(), f"the size of the pool '{name[:128]}' is not told"
+                )
+                continue
+            span = Span(first=0, last=0)
+            workspaces.append(Workspace(slot=len(pools), size_bytes=sizes[0], span=span))
+            pools.append(Pool(symbol=name, size_bytes=sizes[0], constant=False))
+        return tuple(pools), tuple(workspaces)
+
+    def _header_member(self) -> str:
+        headers = [m for m in self.source.code.files if m.endswith(f"tvmgen_{self.name}.h")]
+        return headers[0] if headers else f"codegen/host/include/tvmgen_{self.name}.h"
 
     # ---- inputs and outputs ----
 
@@ -198,10 +221,14 @@ class _AotBuilder:
         else:
             inputs = tuple(a for a in signature.arguments if a.name not in params)
         results = signature.results
-        if main is not None and main.outputs is not None and (results is None or len(results) != len(main.outputs)):
+        if (
+            main is not None
+            and main.outputs is not None
+            and (results is None or len(results) != len(main.outputs))
+        ):
             results = tuple(
-                Signature(name=name, dtype=dtype, shape=(size // dtype.size_bytes,))
-                for name, (size, dtype) in sorted(main.outputs.items())
+                Signature(name=name, dtype=told.dtype, shape=(told.size_bytes // told.dtype.size_bytes,))
+                for name, told in sorted(main.outputs.items())
             )
         if results is None:
             return None
@@ -217,7 +244,7 @@ class _AotBuilder:
         by_field = {_field(s.name): s for s in told.inputs}
         if sorted(by_field) != sorted(header.inputs) or len(header.outputs) != len(told.outputs):
             self.source.faults.add(
-                header.member,
+                self._header_member(),
                 f"inputs {list(header.inputs)} and {len(header.outputs)} outputs do not fit what the "
                 f"archive tells elsewhere: {sorted(by_field)} and {len(told.outputs)}",
             )

@@ -53,13 +53,6 @@ class _GraphBuilder:
             tensor = self.table.add(node.name, entry.dtype, entry.shape, TensorKind.INPUT)
             self.inputs.append(tensor)
         else:
-            if (found.dtype, found.shape) != (entry.dtype, entry.shape):
-                self.source.faults.add(
-                    self.member,
-                    f"parameter '{node.name}' is {entry.dtype} {list(entry.shape)} here, and "
-                    f"{found.dtype} {list(found.shape)} in the parameters",
-                    field=f"$.nodes[{index}]",
-                )
             kind = TensorKind.CONSTANT
             tensor = self.table.add(node.name, entry.dtype, entry.shape, kind, data=found.data)
         self.tensor_of[entry_index] = tensor
@@ -148,8 +141,8 @@ def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:
     if set(default) == set(named):
         return default
     by_size: dict[int, list[str]] = {}
-    for name, (size, _) in named.items():
-        by_size.setdefault(size, []).append(name)
+    for name, told in named.items():
+        by_size.setdefault(told.size_bytes, []).append(name)
     if any(len(by_size.get(size, ())) != 1 for size in sizes):
         return default
     return tuple(by_size[size][0] for size in sizes)

@@ -26,7 +26,9 @@ def wire_operator(source: BuildInput, function: str | None) -> Wiring:
     if function is None or function not in known:
         what = "several functions" if function is None else f"no function called '{function}'"
         raise InputError(
-            f"the archive is in operator style and has {what}" if known else "the archive defines no function",
+            f"the archive is in operator style and has {what}"
+            if known
+            else "the archive defines no function",
             where=source.archive.source,
             hint="Choose one with --module: " + ", ".join(known) if known else "",
         )
@@ -72,11 +74,7 @@ def _written_arguments(function: FunctionDefinition | None, count: int) -> set[i
         return {count - 1}
     words = function.tokens.texts
     data = _data_pointers(words)
-    written = {
-        data[name]
-        for at, name in enumerate(words)
-        if name in data and _is_store(words, at)
-    }
+    written = {data[name] for at, name in enumerate(words) if name in data and _is_store(words, at)}
     return {i for i in written if i < count} or {count - 1}
 
 
@@ -110,10 +108,15 @@ def _is_store(words: list[str], at: int) -> bool:
     for end in range(at, len(words)):
         depth += {"[": 1, "]": -1}.get(words[end], 0)
         if depth == 0:
-            return end + 1 < len(words) and words[end + 1].endswith("=") and words[end + 1] not in (
-                "==",
-                "<=",
-                ">=",
-                "!=",
+            return (
+                end + 1 < len(words)
+                and words[end + 1].endswith("=")
+                and words[end + 1]
+                not in (
+                    "==",
+                    "<=",
+                    ">=",
+                    "!=",
+                )
             )
     return False

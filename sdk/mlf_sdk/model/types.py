@@ -83,10 +83,10 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """A memory pool that an entry takes as an argument (USMP).
+    """A memory pool that an entry takes (USMP).
 
     Attributes:
-        symbol: the static object in the archive's source.
+        symbol: the static object in the archive's source, or the field of the interface's struct of pools.
         size_bytes: bytes of a workspace pool.
         constant: true for constants, which stay where the source puts them.
     """
@@ -107,8 +107,8 @@ class Step:
         phases: top-level statements of the kernel, 1 when not known.
         spans: one an argument (inputs, then outputs).
         workspaces: slots by depth (packed kernels).
-        stack_bytes: exact workspace of an ahead-of-time entry, a multiple of 16.
-        stack_high_water_bytes: highest byte of it that is handed out.
+        stack_high_water_bytes: workspace of an ahead-of-time entry: the highest byte that is handed out.
+        devices: fields of the interface's struct of devices; they are NULL on the CPU.
         exact: false when workspaces are a bound, not a replay.
     """
 
@@ -121,9 +121,9 @@ class Step:
     phases: int = 1
     spans: tuple[Span, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
-    stack_bytes: int = 0
     stack_high_water_bytes: int = 0
     pools: tuple[Pool, ...] = ()
+    devices: tuple[str, ...] = ()
     unit: str = ""
     exact: bool = True
 

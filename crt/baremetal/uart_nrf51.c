@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * uart_nrf51.c - the UART of the nRF51 family, polled. Six bytes are buffered on receipt.
+ *
+ * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_TX_PIN and MLF_UART_RX_PIN.
+ */
+#include "cortexm.h"
+#include "mlf/mlf_platform.h"
+#include "mlf_board.h"
+
+#define UART_TASKS_STARTRX MLF_REG32(MLF_UART_BASE + 0x000u)
+#define UART_TASKS_STARTTX MLF_REG32(MLF_UART_BASE + 0x008u)
+#define UART_EVENTS_RXDRDY MLF_REG32(MLF_UART_BASE + 0x108u)
+#define UART_EVENTS_TXDRDY MLF_REG32(MLF_UART_BASE + 0x11Cu)
+#define UART_ENABLE MLF_REG32(MLF_UART_BASE + 0x500u)
+#define UART_PSELTXD MLF_REG32(MLF_UART_BASE + 0x50Cu)
+#define UART_PSELRXD MLF_REG32(MLF_UART_BASE + 0x514u)
+#define UART_RXD MLF_REG32(MLF_UART_BASE + 0x518u)
+#define UART_TXD MLF_REG32(MLF_UART_BASE + 0x51Cu)
+#define UART_BAUDRATE MLF_REG32(MLF_UART_BASE + 0x524u)
+#define UART_ENABLE_ON 4u
+
+/* The rate register holds baud * 2^32 / 16 MHz in its upper 20 bits. */
+#define UART_RATE ((uint32_t)((((uint64_t)MLF_UART_BAUD << 32) / 16000000u + 0x800u) & 0xFFFFF000u))
+
+void mlf_uart_init(void) {
+  UART_PSELTXD = MLF_UART_TX_PIN;
+  UART_PSELRXD = MLF_UART_RX_PIN;
+  UART_BAUDRATE = UART_RATE;
+  UART_ENABLE = UART_ENABLE_ON;
+  UART_EVENTS_RXDRDY = 0;
+  UART_TASKS_STARTRX = 1;
+  UART_TASKS_STARTTX = 1;
+}
+
+size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
+  size_t count = 0;
+  while (count < capacity && UART_EVENTS_RXDRDY != 0u) {
+    /* Clear before reading: a byte still in the buffer raises the event again. */
+    UART_EVENTS_RXDRDY = 0;
+    out_data[count] = (uint8_t)UART_RXD;
+    count++;
+  }
+  return count;
+}
+
+void mlf_uart_write(const uint8_t *data, size_t size) {
+  for (size_t i = 0; i < size; i++) {
+    UART_EVENTS_TXDRDY = 0;
+    UART_TXD = data[i];
+    while (UART_EVENTS_TXDRDY == 0u) {
+    }
+  }
+}

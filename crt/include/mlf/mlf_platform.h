@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlf_platform.h - what an application needs from the machine under it.
+ *
+ * A byte pipe, a clock, the bounds of the stack and a way to stop: nothing else. `crt/baremetal`
+ * implements it for bare Cortex-M; another platform may implement it over its own drivers.
+ */
+#ifndef MLF_MLF_PLATFORM_H
+#define MLF_MLF_PLATFORM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- compile-time options ------------------------------------------------------------------- */
+
+/* 1: mlf_platform_exit() ends the emulator with its status through semihosting. Only for a machine
+ * that handles semihosting calls: elsewhere the call never returns and is a fault.
+ * 0 (default): mlf_platform_exit() stops the CPU. */
+#ifndef MLF_SEMIHOSTING
+#define MLF_SEMIHOSTING 0
+#endif
+
+#if MLF_SEMIHOSTING != 0 && MLF_SEMIHOSTING != 1
+#error "MLF_SEMIHOSTING must be 0 or 1"
+#endif
+
+/* ---- console -------------------------------------------------------------------------------- */
+
+/* Make the UART ready: 8 data bits, no parity, the rate of the board row. May be called again. */
+void mlf_uart_init(void);
+
+/* Take up to `capacity` received bytes. Never waits; returns the number of bytes, 0 = none yet. */
+size_t mlf_uart_read(uint8_t *out_data, size_t capacity);
+
+/* Send `size` bytes; waits until the UART has taken the last one. */
+void mlf_uart_write(const uint8_t *data, size_t size);
+
+/* ---- clock ---------------------------------------------------------------------------------- */
+
+/* Start the tick counter at 0. Interrupts must be enabled for it to count past 2^24 ticks. */
+void mlf_ticks_init(void);
+
+/* Ticks since mlf_ticks_init(): monotone, 56 bits wide, safe in thread and interrupt code alike
+ * (with interrupts off: for up to 2^23 ticks). The rate is mlf_tick_hz(). */
+uint64_t mlf_ticks(void);
+
+/* Ticks a second. */
+uint32_t mlf_tick_hz(void);
+
+/* ---- stack ---------------------------------------------------------------------------------- */
+
+/* Lowest address of the stack, the first address above it, and where the stack pointer is now (in
+ * the frame of the caller, or just below it). The stack grows downward. NULL: not known. */
+uint8_t *mlf_stack_bottom(void);
+uint8_t *mlf_stack_top(void);
+uint8_t *mlf_stack_pointer(void);
+
+/* ---- identity ------------------------------------------------------------------------------- */
+
+/* A number that differs from boot to boot as well as the machine can: never 0 where it can, 0 where
+ * it can't tell. */
+uint32_t mlf_boot_nonce(void);
+
+/* ---- stopping ------------------------------------------------------------------------------- */
+
+/* What ran when a fault struck; printed as `step=` and `model=`. */
+typedef struct {
+  const char *model; /* NUL-terminated; NULL: not known */
+  int32_t step;      /* -1: none */
+} mlf_fault_context_t;
+
+/* Called by the fault handler: fill in `out_context`. The platform has a weak one that knows
+ * nothing; the application may define its own. It must not wait, call the UART, or fault. */
+void mlf_fault_context(mlf_fault_context_t *out_context);
+
+/* Stop for good. Never returns. `status` (0 = success) reaches the emulator with MLF_SEMIHOSTING. */
+__attribute__((noreturn)) void mlf_platform_exit(int32_t status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MLF_MLF_PLATFORM_H */

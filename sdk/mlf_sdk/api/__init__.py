@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call for each job: load, generate, build, check, run."""
+
+from mlf_sdk.api.project import (
+    GeneratedProject,
+    ProjectPlan,
+    build,
+    check,
+    generate,
+    load,
+    plan_project,
+)
+from mlf_sdk.api.run import MemoryFigures, RunReport, run
+
+__all__ = [
+    "GeneratedProject",
+    "MemoryFigures",
+    "ProjectPlan",
+    "RunReport",
+    "build",
+    "check",
+    "generate",
+    "load",
+    "plan_project",
+    "run",
+]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each platform adds to a project: files, sources, flags."""
+
+from __future__ import annotations
+
+from mlf_sdk.platforms.boards import Board, baremetal_context
+from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.project.render import PlatformFiles, template_text
+
+_BAREMETAL = "crt/baremetal"
+
+
+def platform_files(board: Board, options: ProjectOptions) -> PlatformFiles:
+    """The platform's part of a project for ``board``."""
+    folders = ("include", "src", *(("rpc",) if options.app == "rpc" else ()))
+    if board.platform == "host":
+        return PlatformFiles(
+            board=board.name,
+            title=board.title,
+            is_host=True,
+            files={},
+            runtime_sources=("crt/host/platform.c",),
+            crt_folders=(*folders, "host"),
+            definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
+        )
+    context = baremetal_context(board)
+    uart = f"{_BAREMETAL}/uart_{board.uart.driver}.c"
+    return PlatformFiles(
+        board=board.name,
+        title=board.title,
+        is_host=False,
+        files={
+            "board/linker.ld": template_text("baremetal/linker.ld.j2", context),
+            "board/mlf_board.h": template_text("baremetal/mlf_board.h.j2", context),
+            "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
+        },
+        runtime_sources=(
+            *(f"{_BAREMETAL}/{name}.c" for name in ("startup", "fault", "stack", "systick", "boot", "exit")),
+            uart,
+        ),
+        crt_folders=(*folders, "baremetal"),
+        definitions=(f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}",) if options.app == "rpc" else (),
+        toolchain="board/toolchain.cmake",
+        cmsis_nn_includes=_cmsis_includes(options),
+    )
+
+
+def regions_of(board: Board) -> tuple[tuple[str, int, int], ...]:
+    """The board's memories as (name, origin, size in bytes)."""
+    return tuple((m.name, m.origin, m.size_bytes) for m in board.memories)
+
+
+def _toolchain(board: Board) -> dict[str, object]:
+    flags = [f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}"]
+    if board.fpu != "none":
+        flags.append(f"-mfpu={board.fpu}")
+    return {"flags": flags}
+
+
+def _cmsis_includes(options: ProjectOptions) -> tuple[str, ...]:
+    if options.cmsis_nn is None:
+        return ()
+    include = options.cmsis_nn / "Include"
+    folders = sorted({p.parent for p in include.rglob("*.h")})
+    core = [p.parent for p in sorted(options.cmsis_nn.parent.glob("Core/Include/cmsis_compiler.h"))]
+    return tuple(p.as_posix() for p in (*folders, *core))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a generated project with CMake and Ninja."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+
+_OVERFLOW = re.compile(r"region [`'](\S+)' overflowed by (\d+) bytes")
+_FAILED = re.compile(r"(error: |undefined reference|FAILED: |No such file)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildResult:
+    """A finished build: the linked image, and how long it took in seconds."""
+
+    elf: Path
+    seconds: float
+    log: str
+
+
+def build_project(
+    folder: Path, *, timeout_s: float = 600.0, jobs: int | None = None, runner: ProcessRunner = run_process
+) -> BuildResult:
+    """Configure (when needed) and build the project in ``folder``.
+
+    Raises:
+        InputError: the image does not fit the board's memory.
+        ToolError: a tool is missing or failed; its output ends the message.
+    """
+    start = time.monotonic()
+    log = ""
+    if not (folder / "build" / "build.ninja").is_file():
+        log += _step(["cmake", "--preset", "default"], folder, timeout_s, runner)
+    argv = ["cmake", "--build", "--preset", "default"]
+    if jobs:
+        argv += ["--parallel", str(jobs)]
+    log += _step(argv, folder, max(1.0, timeout_s - (time.monotonic() - start)), runner)
+    return BuildResult(elf=folder / "build" / "app.elf", seconds=time.monotonic() - start, log=log)
+
+
+def _step(argv: list[str], folder: Path, timeout_s: float, runner: ProcessRunner) -> str:
+    result = runner(argv, cwd=folder, timeout_s=timeout_s, check=False)
+    if result.returncode == 0:
+        return result.stdout
+    raise _explain(argv, folder, result)
+
+
+def _explain(argv: list[str], folder: Path, result: ProcessResult) -> InputError | ToolError:
+    output = result.stdout + result.stderr
+    overflow = _OVERFLOW.search(output)
+    if overflow:
+        return InputError(
+            f"the image does not fit: {overflow.group(1)} overflows by {int(overflow.group(2)):,} bytes",
+            where=str(folder),
+            hint="Choose a board with more memory, optimise for size (--cflags=-Os), or use a smaller model.",
+        )
+    lines = output.splitlines()
+    marks = [i for i, line in enumerate(lines) if _FAILED.search(line)]
+    shown = lines[marks[0] : marks[0] + 12] if marks else lines[-12:]
+    return ToolError(
+        f"'{' '.join(argv)}' failed with exit code {result.returncode}:\n  " + "\n  ".join(shown),
+        where=str(folder),
+        hint="The folder is kept: repeat the command there to see all of its output.",
+    )
