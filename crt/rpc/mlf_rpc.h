@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlf_rpc.h - the RPC server: lets a host write inputs, run models and read outputs over any byte
+ * stream. Specified in crt/PROTOCOL.md.
+ *
+ *     static uint32_t state[MLF_RPC_STATE_WORDS(DIGITS_NUM_INPUTS, 1)];
+ *     static mlf_rpc_t rpc;
+ *     if (mlf_rpc_init(&rpc, &config) != MLF_OK) { ... }
+ *     for (;;) {
+ *       mlf_rpc_feed(&rpc, buffer, uart_read(buffer, sizeof buffer));
+ *     }
+ *
+ * A request is carried out inside mlf_rpc_feed, so call it from the main loop or from a thread,
+ * never from an interrupt. No heap; all memory is in mlf_rpc_t and in what the config names. A host
+ * can name models and tensors only: it can neither read nor write anything outside of them.
+ */
+#ifndef MLF_RPC_H
+#define MLF_RPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mlf/mlf.h"
+#include "mlf_frame.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- compile-time options ------------------------------------------------------------------- */
+
+/* Largest payload (header and body) of a request or a reply, in bytes, 64 to 16384. The server's
+ * RAM is about twice this. */
+#ifndef MLF_RPC_MAX_PAYLOAD
+#define MLF_RPC_MAX_PAYLOAD 512
+#endif
+
+#if MLF_RPC_MAX_PAYLOAD < 64 || MLF_RPC_MAX_PAYLOAD > 16384
+#error "MLF_RPC_MAX_PAYLOAD must be 64 to 16384 bytes"
+#endif
+
+/* Bytes below the current stack pointer that PREPARE leaves unpainted, 0 to 4096. */
+#ifndef MLF_RPC_STACK_MARGIN
+#define MLF_RPC_STACK_MARGIN 64
+#endif
+
+#if MLF_RPC_STACK_MARGIN < 0 || MLF_RPC_STACK_MARGIN > 4096
+#error "MLF_RPC_STACK_MARGIN must be 0 to 4096 bytes"
+#endif
+
+/* ---- numbers on the wire -------------------------------------------------------------------- */
+
+#define MLF_RPC_VERSION 1u       /* the protocol version that this server speaks */
+#define MLF_RPC_HEADER_SIZE 4u   /* u8 version, u8 opcode, u16 sequence number */
+#define MLF_RPC_REPLY 0x80u      /* set in the opcode of a reply */
+
+typedef enum {
+  MLF_RPC_HELLO = 1,   /* start a session; who are you? */
+  MLF_RPC_MODEL = 2,   /* describe a model */
+  MLF_RPC_TENSOR = 3,  /* describe an input or an output */
+  MLF_RPC_WRITE = 4,   /* write a piece of an input */
+  MLF_RPC_RUN = 5,     /* run a model */
+  MLF_RPC_READ = 6,    /* read a piece of an input or an output */
+  MLF_RPC_STATS = 7,   /* what was measured */
+  MLF_RPC_PREPARE = 8  /* paint arena and stack, reset what is measured */
+} mlf_rpc_opcode_t;
+
+typedef enum { MLF_RPC_INPUT = 0, MLF_RPC_OUTPUT = 1 } mlf_rpc_direction_t;
+
+/* Status of a reply, as an i8: 0 and those of mlf_status_t, or one of these. */
+typedef enum {
+  MLF_RPC_E_VERSION = -32,  /* the request's protocol version is not spoken here */
+  MLF_RPC_E_OPCODE = -33,   /* no such request */
+  MLF_RPC_E_LENGTH = -34,   /* the body has the wrong length for its opcode */
+  MLF_RPC_E_SESSION = -35,  /* no HELLO since the device started: it was reset */
+  MLF_RPC_E_SEQUENCE = -36, /* an old sequence number, or the last one on another request */
+  MLF_RPC_E_MODEL = -37,    /* no model of this index */
+  MLF_RPC_E_TENSOR = -38,   /* no such direction, or no tensor of this index */
+  MLF_RPC_E_RANGE = -39,    /* offset and length are not inside the tensor */
+  MLF_RPC_E_GAP = -40,      /* a WRITE that would leave a hole; the reply says where to go on */
+  MLF_RPC_E_CAPACITY = -41  /* the answer does not fit the largest payload */
+} mlf_rpc_status_t;
+
+/* Bits of the capabilities in the reply to HELLO. */
+typedef enum {
+  MLF_RPC_CAN_TRACE = 1, /* workspace figures are recorded (MLF_TRACE) */
+  MLF_RPC_CAN_STACK = 2, /* the stack is painted and measured */
+  MLF_RPC_CAN_TICKS = 4  /* there is a counter */
+} mlf_rpc_capability_t;
+
+/* Flags in the replies to MODEL and TENSOR. */
+typedef enum {
+  MLF_RPC_NAME_CUT = 1,   /* MODEL, TENSOR: the name was too long and is only its beginning */
+  MLF_RPC_INPUTS_KEPT = 2 /* MODEL: a run leaves the inputs intact */
+} mlf_rpc_flag_t;
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+/* Words of server state for models with `total_inputs` inputs between them (constant expression). */
+#define MLF_RPC_STATE_WORDS(total_inputs, num_models) ((total_inputs) + (num_models))
+
+typedef struct {
+  /* The models, by the index that the host uses. NULL only with num_models == 0. */
+  const mlf_model_t *const *models;
+  uint8_t num_models;
+
+  /* The server's notes on what is written and valid: MLF_RPC_STATE_WORDS() words of the caller. */
+  uint32_t *state;
+  size_t state_words;
+
+  /* Sends `size` bytes (one whole frame a call) and returns when it has taken them. Required. */
+  void (*write)(void *ctx, const uint8_t *data, size_t size);
+  void *write_ctx; /* handed to write; may be NULL */
+
+  /* A counter that only goes up, in units of 1/ticks_hz seconds (or instructions, or cycles). NULL:
+   * there is none, and RUN reports 0 ticks. */
+  uint64_t (*ticks)(void);
+  uint32_t ticks_hz; /* frequency of the counter in Hz; 0: unknown or no counter */
+
+  /* The stack that the server and the kernels run on: its lowest address, and the address just
+   * above its highest byte. NULL (either): the stack is neither painted nor measured. */
+  uint8_t *stack_low;
+  uint8_t *stack_top;
+  /* The stack pointer now. NULL: the stack is neither painted nor measured. */
+  uint8_t *(*stack_pointer)(void);
+
+  uint32_t boot_nonce;     /* differs from boot to boot as well as the device can; 0: it can't */
+  const char *sdk_version; /* version of the SDK that generated the project, UTF-8; NULL: unknown */
+} mlf_rpc_config_t;
+
+/* ---- the server ----------------------------------------------------------------------------- */
+
+/* One server; its fields are private. */
+typedef struct {
+  const mlf_rpc_config_t *config;
+  mlf_frame_rx_t rx;
+  size_t reply_size;     /* size of the last reply in tx; 0: none */
+  uint32_t session;      /* the host's number of this session; 0: none since the start */
+  uint32_t last_crc;     /* of the last request that was carried out */
+  uint32_t dropped;      /* what came in and was no request, saturating */
+  uint16_t last_sequence;
+  uint8_t stack_pattern;
+  uint8_t stack_painted;
+  uint8_t rx_buffer[MLF_FRAME_RX_SIZE(MLF_RPC_MAX_PAYLOAD)];
+  uint8_t tx_buffer[MLF_FRAME_TX_SIZE(MLF_RPC_MAX_PAYLOAD)];
+} mlf_rpc_t;
+
+/* Start a server. `config` and all it names must outlive it.
+ * Returns MLF_E_ARGUMENT when something required is missing or `state` is too small. */
+MLF_WARN_UNUSED mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config);
+
+/* Feed what came in, in pieces of any size; carries out and answers each request that is whole. */
+void mlf_rpc_feed(mlf_rpc_t *rpc, const uint8_t *data, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MLF_RPC_H */

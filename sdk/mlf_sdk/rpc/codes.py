@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of the protocol (``crt/PROTOCOL.md``), equal to the enumerations of ``mlf_rpc.h``."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+
+class Opcode(IntEnum):
+    """What a request asks for."""
+
+    HELLO = 1
+    MODEL = 2
+    TENSOR = 3
+    WRITE = 4
+    RUN = 5
+    READ = 6
+    STATS = 7
+    PREPARE = 8
+
+
+class Direction(IntEnum):
+    """Which tensors an index counts."""
+
+    INPUT = 0
+    OUTPUT = 1
+
+
+class Status(IntEnum):
+    """How a request ended: those of the executor, and from -32 on those of the protocol."""
+
+    OK = 0
+    KERNEL = -1
+    WORKSPACE = -2
+    ARGUMENT = -3
+    STATE = -4
+    VERSION = -32
+    OPCODE = -33
+    LENGTH = -34
+    SESSION = -35
+    SEQUENCE = -36
+    MODEL = -37
+    TENSOR = -38
+    RANGE = -39
+    GAP = -40
+    CAPACITY = -41
+
+
+STATUS_TEXT = {
+    Status.OK: "success",
+    Status.KERNEL: "a kernel returned an error",
+    Status.WORKSPACE: "a kernel asked for more workspace than was planned",
+    Status.ARGUMENT: "an argument is out of range",
+    Status.STATE: "the inputs are not complete, or there are no valid outputs",
+    Status.VERSION: "the device speaks another version of the protocol",
+    Status.OPCODE: "the device does not know this request",
+    Status.LENGTH: "the request has the wrong length",
+    Status.SESSION: "the device was reset",
+    Status.SEQUENCE: "the sequence number was used before",
+    Status.MODEL: "there is no such model",
+    Status.TENSOR: "there is no such tensor",
+    Status.RANGE: "offset and length are not inside the tensor",
+    Status.GAP: "the write would leave a gap",
+    Status.CAPACITY: "the answer does not fit into a reply",
+}
+
+
+class Capability(IntFlag):
+    """What the device can do beyond the requests that all devices answer."""
+
+    TRACE = 1
+    STACK = 2
+    TICKS = 4
+
+
+class Flag(IntFlag):
+    """Flags of a model or a tensor."""
+
+    NAME_CUT = 1
+    INPUTS_KEPT = 2

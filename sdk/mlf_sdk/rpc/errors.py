@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong with a target, as types; all of them are ``TargetError`` (exit code 4)."""
+
+from __future__ import annotations
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.rpc.protocol import STATUS_TEXT, Opcode, Status
+
+
+class NoAnswerError(TargetError):
+    """No valid answer came in time."""
+
+
+class DeviceResetError(TargetError):
+    """The device was reset during the session: what was written to it is lost."""
+
+
+class DeviceError(TargetError):
+    """The device answered a request with an error.
+
+    Args:
+        status: the status of the reply; a number that is not in ``Status`` stays a plain integer.
+        opcode: the request.
+        where: the model or tensor the request was about.
+        step: index of the step that failed; None when no kernel was running.
+    """
+
+    def __init__(self, status: int, opcode: Opcode, *, where: str = "", step: int | None = None) -> None:
+        self.status = status
+        self.opcode = opcode
+        self.step = step
+        try:
+            known = Status(status)
+            said = f"{known.name}: {STATUS_TEXT[known]}"
+        except ValueError:
+            said = f"status {status}, which this version of the SDK does not know"
+        at_step = "" if step is None else f" (step {step})"
+        super().__init__(f"the device refused {opcode.name}: {said}{at_step}", where=where)

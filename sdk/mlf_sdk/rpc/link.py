@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request, one reply, over a transport that may lose or damage what it carries."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mlf_sdk.rpc import frames, protocol
+from mlf_sdk.rpc.deadline import Clock, Deadline
+from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.rpc.protocol import Message, Opcode, Status
+from mlf_sdk.rpc.transport import Transport
+
+_LARGEST_PAYLOAD = 16384
+_READ_SIZE = 4096
+_CONSOLE_PIECES = 4096
+_CONSOLE_TAIL = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds, and how often to try.
+
+    Attributes:
+        first_try_s: wait after the first try; each further wait is ``back_off`` times longer.
+        tries: transmissions of a request; HELLO and RUN go on until their deadline.
+        back_off: growth of the waits.
+        hello_retry_s: the longest wait between two HELLOs.
+        hello_s: for a device to boot and to describe itself.
+        transfer_s: for all of a tensor.
+        run_s: for a run.
+        clock: what all of these are measured with.
+    """
+
+    first_try_s: float = 0.5
+    tries: int = 5
+    back_off: float = 2.0
+    hello_retry_s: float = 1.0
+    hello_s: float = 20.0
+    transfer_s: float = 60.0
+    run_s: float = 60.0
+    clock: Clock = time.monotonic
+
+    def waits(self, opcode: Opcode) -> Iterator[float]:
+        """Yield how long to wait for an answer after each transmission of a request."""
+        wait = self.first_try_s
+        tries = 0
+        while opcode in (Opcode.HELLO, Opcode.RUN) or tries < self.tries:
+            yield wait
+            tries += 1
+            wait *= self.back_off
+            if opcode is Opcode.HELLO:
+                wait = min(wait, self.hello_retry_s)
+
+
+class Link:
+    """Carries requests to a device and its replies back.
+
+    Args:
+        transport: the byte stream, closed by ``close``.
+        timeouts: waits and tries.
+        console: called with each piece of text between messages; None: only collected.
+        sequence: number of the first request.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        timeouts: Timeouts,
+        *,
+        console: Callable[[str], None] | None,
+        sequence: int,
+    ) -> None:
+        self._transport = transport
+        self._timeouts = timeouts
+        self._listener = console
+        self._sequence = sequence
+        self._console: deque[str] = deque(maxlen=_CONSOLE_PIECES)
+        self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
+        self._received: deque[bytes] = deque()
+
+    @property
+    def console_text(self) -> str:
+        """What the device printed between messages."""
+        return "".join(self._console)
+
+    def close(self) -> None:
+        """Close the transport."""
+        self._transport.close()
+
+    def after(self, seconds: float) -> Deadline:
+        """Return a deadline on the clock of the timeouts."""
+        return Deadline.after(seconds, self._timeouts.clock)
+
+    def call(
+        self,
+        opcode: Opcode,
+        body: bytes,
+        deadline: Deadline,
+        *,
+        where: str = "",
+        accept: Callable[[bytes], bool] = bool,
+    ) -> bytes:
+        """Send a request until it is answered; return the body of the reply behind its status.
+
+        Args:
+            opcode: what to ask for.
+            body: of the request.
+            deadline: for the answer, whatever the number of tries.
+            where: the model or tensor it is about, for errors.
+            accept: says of a reply's body (status first) if it is the one that was waited for.
+
+        Raises:
+            NoAnswerError: the tries or the time ran out.
+            DeviceResetError, DeviceError: the device answered with an error.
+        """
+        request = Message(opcode=opcode, sequence=self._sequence, body=body)
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        frame = frames.encode(request.pack())
+        tries = 0
+        for wait in self._timeouts.waits(opcode):
+            if deadline.expired:
+                break
+            tries += 1
+            self._transport.write(frame, deadline)
+            reply = self._receive(request, deadline.within(wait), accept)
+            if reply is not None:
+                return self._result(opcode, reply, where)
+        self._deframer.flush()
+        raise NoAnswerError(
+            f"the device did not answer {opcode.name} (sent {tries} times)",
+            where=where,
+            hint=self._last_words(),
+        )
+
+    def _receive(
+        self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool]
+    ) -> Message | None:
+        while True:
+            while self._received:
+                reply = _reply_to(request, self._received.popleft())
+                if reply is not None and accept(reply.body):
+                    return reply
+            if deadline.expired:
+                return None
+            data = self._transport.read(_READ_SIZE, deadline)
+            self._received.extend(self._deframer.feed(data))
+            if not data:
+                self._deframer.flush()
+
+    def _result(self, opcode: Opcode, reply: Message, where: str) -> bytes:
+        status = int.from_bytes(reply.body[: protocol.STATUS_SIZE], "little", signed=True)
+        body = reply.body[protocol.STATUS_SIZE :]
+        if status == Status.OK:
+            return body
+        if status == Status.SESSION and opcode is not Opcode.HELLO:
+            raise DeviceResetError(
+                f"the device was reset before {opcode.name}", where=where, hint=self._last_words()
+            )
+        step = None
+        if opcode is Opcode.RUN and len(body) == protocol.RunReply.LAYOUT.size:
+            failed = protocol.RunReply.unpack(body).step
+            step = failed if failed != protocol.NO_STEP else None
+        error = DeviceError(status, opcode, where=where, step=step)
+        if status == Status.VERSION and len(body) == protocol.VersionReply.LAYOUT.size:
+            speaks = protocol.VersionReply.unpack(body)
+            error.hint = (
+                f"It speaks versions {speaks.lowest} to {speaks.highest}, this SDK {protocol.VERSION}."
+            )
+        raise error
+
+    def _on_text(self, text: str) -> None:
+        self._console.append(text)
+        if self._listener is not None:
+            self._listener(text)
+
+    def _last_words(self) -> str:
+        text = self.console_text[-_CONSOLE_TAIL:].strip()
+        return f"The last it printed:\n{text}" if text else "It printed nothing."
+
+
+def _reply_to(request: Message, payload: bytes) -> Message | None:
+    """Return a payload as the reply to a request, or None when it is anything else."""
+    try:
+        reply = Message.unpack(payload)
+    except protocol.MessageError:
+        return None
+    if reply.opcode != request.opcode | protocol.REPLY or reply.sequence != request.sequence:
+        return None
+    if not reply.body:
+        return None
+    refused = reply.body[: protocol.STATUS_SIZE] == Status.VERSION.to_bytes(1, "little", signed=True)
+    return reply if reply.version == request.version or refused else None

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with a device: write inputs, run, read outputs; lost and damaged frames are repaired.
+
+A request that is not answered is sent again with the same sequence number, and the device answers a
+repeated request from its last reply: nothing is ever run twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from types import TracebackType
+
+import numpy as np
+
+from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.rpc import protocol
+from mlf_sdk.rpc.arrays import Array, Inputs, arrays_of, bytes_of, pick
+from mlf_sdk.rpc.deadline import Deadline
+from mlf_sdk.rpc.link import Link, Timeouts
+from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Opcode, Status
+from mlf_sdk.rpc.target import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
+from mlf_sdk.rpc.transport import Transport
+
+__all__ = ["Session", "Timeouts"]
+
+ModelKey = int | str | ModelInfo
+
+_LEAST_PAYLOAD = 64
+
+
+class Session:
+    """A session over a transport, which belongs to it from now on.
+
+    Args:
+        transport: bytes to and from the device.
+        timeouts: how long to wait, and how often to try.
+        console: called with each piece of text that the device prints between messages.
+        draw: returns a number below its argument; makes session and sequence numbers.
+
+    Every method may raise NoAnswerError, DeviceResetError and DeviceError, all of them TargetError.
+    Where no deadline is given, one is made from ``timeouts``.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeouts: Timeouts | None = None,
+        console: Callable[[str], None] | None = None,
+        draw: Callable[[int], int] = secrets.randbelow,
+    ) -> None:
+        self.timeouts = timeouts or Timeouts()
+        self._link = Link(transport, self.timeouts, console=console, sequence=draw(1 << 16))
+        self._draw = draw
+        self._info: DeviceInfo | None = None
+
+    def __enter__(self) -> Session:
+        """Return the session; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the transport."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the transport."""
+        self._link.close()
+
+    @property
+    def console_text(self) -> str:
+        """What the device printed so far (the last part of it, if that is very much)."""
+        return self._link.console_text
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What ``hello`` returned; raises TargetError before it was called."""
+        if self._info is None:
+            raise TargetError("no session was started", hint="Call hello() first.")
+        return self._info
+
+    # ---- who are you ----------------------------------------------------------------------------
+
+    def hello(self, deadline: Deadline | None = None) -> DeviceInfo:
+        """Start a session and return what the device holds; waits for a device that is still booting.
+
+        Nothing that an earlier session left on the device is valid afterwards.
+        """
+        until = deadline or self._link.after(self.timeouts.hello_s)
+        session = self._draw((1 << 32) - 1) + 1
+        body = self._link.call(
+            Opcode.HELLO,
+            protocol.HelloRequest(session).pack(),
+            until,
+            accept=lambda body: _is_of(body, session),
+        )
+        hello, rest = protocol.split(protocol.HelloReply, body)
+        if hello.max_payload < _LEAST_PAYLOAD:
+            raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
+        self._info = DeviceInfo(
+            protocol_version=hello.version,
+            sdk_version=protocol.unpack_name(rest)[1],
+            max_payload=hello.max_payload,
+            capabilities=Capability(hello.capabilities),
+            boot_nonce=hello.boot_nonce,
+            ticks_hz=hello.ticks_hz,
+            models=tuple(self._describe_model(index, until) for index in range(hello.num_models)),
+        )
+        return self._info
+
+    def _describe_model(self, index: int, deadline: Deadline) -> ModelInfo:
+        where = f"model {index}"
+        body = self._link.call(Opcode.MODEL, protocol.ModelRequest(index).pack(), deadline, where=where)
+        reply, rest = protocol.split(protocol.ModelReply, body)
+        flags, name = protocol.unpack_name(rest)
+
+        def tensors(direction: Direction, count: int) -> tuple[TensorInfo, ...]:
+            return tuple(self._describe_tensor(index, direction, i, deadline) for i in range(count))
+
+        return ModelInfo(
+            index=index,
+            name=name,
+            name_cut=Flag.NAME_CUT in flags,
+            archive_sha256=reply.archive_sha256.hex(),
+            num_steps=reply.num_steps,
+            arena_bytes=reply.arena_bytes,
+            params_bytes=reply.params_bytes,
+            inputs_kept=Flag.INPUTS_KEPT in flags,
+            inputs=tensors(Direction.INPUT, reply.num_inputs),
+            outputs=tensors(Direction.OUTPUT, reply.num_outputs),
+        )
+
+    def _describe_tensor(
+        self, model: int, direction: Direction, index: int, deadline: Deadline
+    ) -> TensorInfo:
+        request = protocol.TensorRequest(model, direction, index)
+        where = f"model {model}, {direction.name.lower()} {index}"
+        body = self._link.call(Opcode.TENSOR, request.pack(), deadline, where=where)
+        reply, rest = protocol.split(protocol.TensorReply, body)
+        shape, rest = protocol.unpack_shape(rest, reply.ndim)
+        flags, name = protocol.unpack_name(rest)
+        return TensorInfo(
+            direction=direction,
+            index=index,
+            name=name,
+            name_cut=Flag.NAME_CUT in flags,
+            shape=shape,
+            type_code=reply.type_code,
+            bits=reply.bits,
+            lanes=reply.lanes,
+            size_bytes=reply.size_bytes,
+        )
+
+    def model(self, key: ModelKey) -> ModelInfo:
+        """Return a model by index, by name, or by its description; raises InputError."""
+        models = self.info.models
+        if isinstance(key, ModelInfo):
+            key = key.index
+        found = [model for model in models if key in (model.index, model.name)]
+        if len(found) != 1:
+            names = ", ".join(model.label for model in models) or "none"
+            raise InputError(f"the device has no single model {key!r}", hint=f"It has: {names}.")
+        return found[0]
+
+    # ---- inference ------------------------------------------------------------------------------
+
+    def write_input(
+        self, model: ModelKey, index: int, array: Array, deadline: Deadline | None = None
+    ) -> None:
+        """Write an input; ``array`` has exactly its shape and element type (else InputError)."""
+        info = self.model(model)
+        tensor = pick(info, info.inputs, index)
+        data = bytes_of(array, tensor, info)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        room = self.info.max_payload - protocol.HEADER.size - protocol.WriteRequest.LAYOUT.size
+        where = f"{info.label}, {tensor.label}"
+        for offset in range(0, max(len(data), 1), room):
+            request = protocol.WriteRequest(info.index, index, offset).pack() + data[offset : offset + room]
+            protocol.WriteReply.unpack(self._link.call(Opcode.WRITE, request, until, where=where))
+
+    def run(self, model: ModelKey, count: int = 1, deadline: Deadline | None = None) -> RunResult:
+        """Run a model ``count`` times on its inputs; more than once only if it keeps its inputs."""
+        info = self.model(model)
+        if not 1 <= count < 1 << 32:
+            raise InputError(f"a model cannot be run {count} times", where=info.label)
+        until = deadline or self._link.after(self.timeouts.run_s)
+        request = protocol.RunRequest(info.index, count).pack()
+        body = self._link.call(Opcode.RUN, request, until, where=info.label)
+        reply = protocol.RunReply.unpack(body)
+        return RunResult(runs=reply.runs, ticks=reply.ticks)
+
+    def read_output(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
+        """Return an output of the last run as a new array."""
+        info = self.model(model)
+        return self._read(info, pick(info, info.outputs, index), deadline)
+
+    def read_input(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
+        """Return what an input holds, as a new array; it must be completely written."""
+        info = self.model(model)
+        return self._read(info, pick(info, info.inputs, index), deadline)
+
+    def _read(self, info: ModelInfo, tensor: TensorInfo, deadline: Deadline | None) -> Array:
+        dtype = tensor.dtype
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        room = self.info.max_payload - protocol.HEADER.size - protocol.STATUS_SIZE
+        where = f"{info.label}, {tensor.label}"
+        data = bytearray()
+        while True:
+            size = min(room, tensor.size_bytes - len(data))
+            request = protocol.ReadRequest(info.index, tensor.direction, tensor.index, len(data), size)
+            piece = self._link.call(Opcode.READ, request.pack(), until, where=where)
+            if len(piece) != size:
+                raise TargetError(f"the device sent {len(piece)} bytes instead of {size}", where=where)
+            data += piece
+            if len(data) == tensor.size_bytes:
+                return np.frombuffer(data, dtype=dtype).reshape(tensor.shape)
+
+    def infer(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> list[Array]:
+        """Write all inputs, run once and return all outputs.
+
+        Args:
+            model: which.
+            inputs: an array for each input, in order, or by name (or by index as text).
+            deadline: for all of it together.
+        """
+        info = self.model(model)
+        for index, array in enumerate(arrays_of(info, inputs)):
+            self.write_input(info, index, array, deadline)
+        self.run(info, deadline=deadline)
+        return [self.read_output(info, index, deadline) for index in range(len(info.outputs))]
+
+    # ---- measuring ------------------------------------------------------------------------------
+
+    def prepare(self, model: ModelKey, pattern: int, deadline: Deadline | None = None) -> None:
+        """Paint the arena and the free stack with a byte, and reset what is measured.
+
+        The inputs are not written and the outputs not valid afterwards.
+        """
+        info = self.model(model)
+        if not 0 <= pattern <= 0xFF:
+            raise InputError(f"{pattern} is not a byte", where=info.label)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        request = protocol.PrepareRequest(info.index, pattern).pack()
+        if self._link.call(Opcode.PREPARE, request, until, where=info.label):
+            raise protocol.MessageError("the reply to PREPARE has a body", where=info.label)
+
+    def stats(self, model: ModelKey, deadline: Deadline | None = None) -> Stats:
+        """Return what was measured since ``prepare``."""
+        info = self.model(model)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        body = self._link.call(
+            Opcode.STATS, protocol.ModelRequest(info.index).pack(), until, where=info.label
+        )
+        reply = protocol.StatsReply.unpack(body)
+        can = self.info.capabilities
+        trace, stack = Capability.TRACE in can, Capability.STACK in can
+        return Stats(
+            arena_high_water_bytes=reply.arena_high_water_bytes if reply.painted & 1 else None,
+            workspace_high_water_bytes=reply.workspace_high_water_bytes if trace else None,
+            workspace_requests=reply.workspace_requests if trace else None,
+            refused_bytes=reply.refused_bytes if trace else None,
+            stack_bytes=reply.stack_bytes if stack else None,
+            stack_high_water_bytes=reply.stack_high_water_bytes if reply.painted & 2 else None,
+            dropped_frames=reply.dropped_frames,
+        )
+
+
+def _is_of(reply: bytes, session: int) -> bool:
+    """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
+    if reply[:1] != bytes([Status.OK]):
+        return True
+    hello = protocol.split(protocol.HelloReply, reply[protocol.STATUS_SIZE :])[0]
+    return hello.session == session
