@@ -44,10 +44,9 @@ uint64_t mlf_ticks(void) { return now_ns(); }
 uint32_t mlf_tick_hz(void) { return 1000000000u; }
 
 /* The host's stack is not the target's: it is not measured. */
-const uint8_t *mlf_stack_bottom(void) { return NULL; }
-const uint8_t *mlf_stack_top(void) { return NULL; }
-void mlf_stack_paint(void) {}
-size_t mlf_stack_high_water(void) { return 0; }
+uint8_t *mlf_stack_bottom(void) { return NULL; }
+uint8_t *mlf_stack_top(void) { return NULL; }
+uint8_t *mlf_stack_pointer(void) { return NULL; }
 
 uint32_t mlf_boot_nonce(void) { return ((uint32_t)now_ns() ^ (uint32_t)getpid()) | 1u; }
 

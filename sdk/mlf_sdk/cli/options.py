@@ -33,7 +33,7 @@ AppName = Annotated[
 Params = Annotated[str, typer.Option("--params", help="Where parameters lie: flash or ram.")]
 Cflags = Annotated[
     str | None,
-    typer.Option("--cflags", help="Compiler flags of the model's code, instead of -O2. Example: --cflags='-Os'"),
+    typer.Option("--cflags", help="Compiler flags of the model's code, in place of '-O2 -ffp-contract=off'. Example: --cflags='-Os'"),
 ]
 KeepInputs = Annotated[
     bool, typer.Option("--keep-inputs", help="A run leaves the inputs intact (takes a larger arena).")

@@ -35,7 +35,7 @@ def platform_files(board: Board, options: ProjectOptions) -> PlatformFiles:
             "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
         },
         runtime_sources=(
-            *(f"{_BAREMETAL}/{name}.c" for name in ("startup", "fault", "stack", "systick", "boot", "exit")),
+            *(f"{_BAREMETAL}/{name}.c" for name in ("startup", "fault", "stack", "systick", "exit")),
             uart,
         ),
         crt_folders=(*folders, "baremetal"),

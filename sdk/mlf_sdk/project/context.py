@@ -66,6 +66,12 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
     if step.abi is StepAbi.AOT_C:
         values["inputs"] = view.fields(step.inputs, model.io_fields[0])
         values["outputs"] = view.fields(step.outputs, model.io_fields[1])
+    values["pools"] = [
+        {"field": p.symbol, "address": view.arena_at(layout.plan.workspace_offsets[step.index, slot])}
+        for slot, p in enumerate(step.pools)
+        if step.abi is StepAbi.AOT_C
+    ]
+    values["devices"] = step.devices
     values["arguments"] = view.pool_arguments(step)
     return values
 
@@ -138,9 +144,7 @@ class _ModelView:
         return self.arena_at(self.layout.plan.tensor_offsets[tensor])
 
     def fields(self, ids: Iterable[int], names: tuple[str, ...]) -> list[Values]:
-        return [
-            {"field": name, "address": self.address(i)} for i, name in zip(ids, names, strict=True)
-        ]
+        return [{"field": name, "address": self.address(i)} for i, name in zip(ids, names, strict=True)]
 
     def pool_arguments(self, step: Step) -> list[str]:
         arguments = [self.address(i) for i in (*step.inputs, *step.outputs)]
@@ -185,7 +189,11 @@ class _ModelView:
 
     def _dl_tensor(self, index: int, tensor: int) -> Values:
         found = self.model.tensors[tensor]
-        return {"index": index, "comment": c_comment(f"{found.name} {type_text(found)}"), **self._typed(found)}
+        return {
+            "index": index,
+            "comment": c_comment(f"{found.name} {type_text(found)}"),
+            **self._typed(found),
+        }
 
     def _typed(self, tensor: Tensor) -> Values:
         return {
@@ -241,6 +249,3 @@ def c_type(dtype: DType) -> str:
     if dtype.lanes == 1 and dtype.bits in (8, 16, 32, 64):
         return f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
     return "uint8_t"
-
-
-

@@ -107,9 +107,7 @@ def _plan_step(step: Step, in_arena: set[int]) -> PlanStep:
     spans = step.spans or (whole,) * (len(step.inputs) + len(step.outputs))
     count = len(step.inputs)
     workspaces = [
-        PlanWorkspace(
-            slot=w.slot, size_bytes=w.size_bytes, first_phase=w.span.first, last_phase=w.span.last
-        )
+        PlanWorkspace(slot=w.slot, size_bytes=w.size_bytes, first_phase=w.span.first, last_phase=w.span.last)
         for w in step.workspaces
     ]
     if step.abi is not StepAbi.PACKED and step.stack_high_water_bytes:
@@ -136,6 +134,5 @@ def _accesses(ids: tuple[int, ...], spans: tuple[Span, ...], in_arena: set[int])
             seen = merged.get(tensor, span)
             merged[tensor] = Span(first=min(seen.first, span.first), last=max(seen.last, span.last))
     return tuple(
-        Access(tensor=tensor, first_phase=span.first, last_phase=span.last)
-        for tensor, span in merged.items()
+        Access(tensor=tensor, first_phase=span.first, last_phase=span.last) for tensor, span in merged.items()
     )

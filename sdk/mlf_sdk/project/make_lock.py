@@ -48,9 +48,7 @@ def make_lock(
             trace=options.traces,
             cmsis_nn=str(options.cmsis_nn) if options.cmsis_nn else None,
         ),
-        models=tuple(
-            _lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)
-        ),
+        models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
     )
 
 
@@ -98,9 +96,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
 
 def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:
     tensor = model.tensors[index]
-    return LockTensor(
-        name=name, dtype=tensor.dtype.name, shape=tensor.shape, size_bytes=tensor.size_bytes
-    )
+    return LockTensor(name=name, dtype=tensor.dtype.name, shape=tensor.shape, size_bytes=tensor.size_bytes)
 
 
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:

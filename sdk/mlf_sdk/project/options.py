@@ -13,7 +13,9 @@ from mlf_sdk.errors import InputError
 App = Literal["rpc", "standalone"]
 ParamsPlace = Literal["flash", "ram"]
 
-DEFAULT_KERNEL_FLAGS = ("-O2", "-fno-strict-aliasing")
+# No contraction to fused multiply-adds: floats are then bit for bit the same on every machine.
+# No type-based alias analysis: the plan puts values of different types into the same memory.
+DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing")
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
 
@@ -24,7 +26,7 @@ class ProjectOptions:
     Attributes:
         app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample.
         params: where parameters lie while the model runs.
-        kernel_flags: compiler flags of the archive's code, in place of ``-O2``.
+        kernel_flags: compiler flags of the archive's code, in place of the default ones.
         keep_inputs: a run leaves the inputs intact.
         share_arena: several models use one arena; they never run at once.
         trace: the workspace allocator records its high-water mark (default: with ``rpc``).
@@ -55,6 +57,6 @@ class ProjectOptions:
 
 
 def parse_kernel_flags(text: str) -> tuple[str, ...]:
-    """``--cflags`` as a tuple; type-based alias analysis stays off, as the plan reuses memory."""
+    """``--cflags`` as a tuple; type-based alias analysis stays off whatever they say."""
     flags = tuple(text.split())
-    return (*flags, *(f for f in ("-fno-strict-aliasing",) if f not in flags))
+    return (*(f for f in flags if f != "-fstrict-aliasing"), "-fno-strict-aliasing")

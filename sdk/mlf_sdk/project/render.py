@@ -10,7 +10,6 @@ from typing import Any
 
 import jinja2
 
-from mlf_sdk.version import __version__
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.types import CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
@@ -20,6 +19,7 @@ from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.samples import sample_values
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.resources import data_dir
+from mlf_sdk.version import __version__
 
 _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
@@ -183,13 +183,9 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
     linked = [unit for unit in model.units if unit.linked]
     included = {s.unit for s in layout.steps if s.abi is StepAbi.AOT_USMP}
     entries = [
-        f"{folder}/{_entry_name(model.c_name, s.index)}"
-        for s in layout.steps
-        if s.abi is not StepAbi.PACKED
+        f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if s.abi is not StepAbi.PACKED
     ]
-    sources = [
-        f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included
-    ]
+    sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
     headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
     return {
         "dir": folder,
@@ -240,6 +236,3 @@ def _presets(toolchain: str) -> bytes:
 def template_text(name: str, values: Values) -> bytes:
     """One template of ``board_templates`` as bytes; for platforms."""
     return environment().get_template(name).render(sdk_version=__version__, **values).encode()
-
-
-

@@ -15,8 +15,12 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far a float may be off: ``|a - b| <= atol + rtol * |b|``. Integers must be equal unless
-    ``atol`` is at least 1."""
+    """How far an element may be off.
+
+    Floats: ``|a - b| <= atol + rtol * scale``, where ``scale`` is the largest magnitude of that output in
+    that inference's reference: sums over many terms are only as exact as their largest. Integers must be
+    equal unless ``atol`` is at least 1.
+    """
 
     rtol: float = 1e-5
     atol: float = 1e-6
@@ -28,7 +32,7 @@ class OutputDifference:
 
     Attributes:
         max_abs: largest absolute difference.
-        max_rel: largest difference relative to the reference, where that is not zero.
+        max_rel: largest difference by the largest magnitude of the output in its inference.
         mismatches: elements outside the tolerance.
         elements: elements compared.
     """
@@ -70,32 +74,26 @@ class Comparison:
 def compare_outputs(
     got: Mapping[str, Array], expected: Mapping[str, Array], tolerance: Tolerance
 ) -> Comparison:
-    """Compare the outputs that ``expected`` names; shapes must be the same already."""
+    """Compare the outputs that ``expected`` names: arrays (inferences, *shape), of the same shape."""
     differences = [_difference(name, got[name], expected[name], tolerance) for name in expected]
     return Comparison(outputs=tuple(differences))
 
 
 def _difference(name: str, got: Array, expected: Array, tolerance: Tolerance) -> OutputDifference:
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
-        a: npt.NDArray[Any] = got.astype(object) if got.dtype.itemsize == 8 else got.astype(np.int64)
-        b: npt.NDArray[Any] = (
-            expected.astype(object) if expected.dtype.itemsize == 8 else expected.astype(np.int64)
-        )
-        delta = np.abs(a - b).astype(np.float64)
+        delta = _integer_delta(got, expected)
         outside = delta > (tolerance.atol if tolerance.atol >= 1 else 0)
-        scale = np.abs(b).astype(np.float64)
+        scale = _scale(expected.astype(np.float64))
     else:
         x, y = got.astype(np.float64), expected.astype(np.float64)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
         with np.errstate(invalid="ignore"):
             delta = np.abs(x - y)
-        same = (x == y) | (np.isnan(x) & np.isnan(y))
         delta = np.where(same, 0.0, np.where(np.isfinite(delta), delta, np.inf))
-        scale = np.abs(y)
-        with np.errstate(invalid="ignore"):
-            outside = ~same & ~(delta <= tolerance.atol + tolerance.rtol * scale)
+        scale = _scale(y)
+        outside = delta > tolerance.atol + tolerance.rtol * scale
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(scale > 0, delta / scale, 0.0)
-    relative = np.where(np.isnan(relative), np.inf, relative)
+        relative = np.where(delta > 0, delta / scale, 0.0)
     return OutputDifference(
         name=name,
         max_abs=float(delta.max(initial=0.0)),
@@ -103,3 +101,17 @@ def _difference(name: str, got: Array, expected: Array, tolerance: Tolerance) ->
         mismatches=int(np.count_nonzero(outside)),
         elements=int(delta.size),
     )
+
+
+def _integer_delta(got: Array, expected: Array) -> npt.NDArray[np.float64]:
+    """Absolute differences of integers, exact for 64 bits as well."""
+    wide = object if max(got.dtype.itemsize, expected.dtype.itemsize) == 8 else np.int64
+    a: npt.NDArray[Any] = got.astype(wide)
+    b: npt.NDArray[Any] = expected.astype(wide)
+    return np.abs(a - b).astype(np.float64)
+
+
+def _scale(reference: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Largest finite magnitude of each inference, shaped to broadcast over its elements."""
+    finite = np.where(np.isfinite(reference), np.abs(reference), 0.0)
+    return finite.max(axis=tuple(range(1, finite.ndim)), keepdims=True, initial=0.0)

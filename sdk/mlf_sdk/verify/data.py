@@ -58,6 +58,22 @@ def read_npz(path: Path) -> dict[str, Array]:
         ) from error
 
 
+def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays to an npz file, whole or not at all.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, **{name: array for name, array in arrays.items()})
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"can't write the outputs: {error.strerror}", where=str(path)) from error
+
+
 def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> Batch:
     """The model's inputs out of ``arrays``, by real name or by index.
 

@@ -93,12 +93,12 @@ def read_image(path: Path) -> Image:
                 for section in elf.iter_sections()
                 if section["sh_flags"] & _SHF_ALLOC and section["sh_size"]
             )
-            return Image(
-                path=str(path), machine=elf["e_machine"], symbols=_symbols(elf), sections=sections
-            )
+            return Image(path=str(path), machine=elf["e_machine"], symbols=_symbols(elf), sections=sections)
     except (ELFError, OSError) as error:
         raise InputError(
-            f"can't read the image: {error}", where=str(path), hint="Build the project first: mlf-sdk build DIR"
+            f"can't read the image: {error}",
+            where=str(path),
+            hint="Build the project first: mlf-sdk build DIR",
         ) from error
 
 
@@ -117,7 +117,11 @@ def _symbols(elf: ELFFile) -> tuple[Symbol, ...]:
             continue
         for symbol in table.iter_symbols():
             index, kind = symbol["st_shndx"], symbol["st_info"]["type"]
-            if not isinstance(index, int) or not symbol.name or kind not in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE"):
+            if (
+                not isinstance(index, int)
+                or not symbol.name
+                or kind not in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
+            ):
                 continue
             is_function = kind == "STT_FUNC"
             found.append(

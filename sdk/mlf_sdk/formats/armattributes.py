@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build attributes of ARM objects, and whether a board can run what they ask for.
+
+Source: Arm's "Addenda to, and errata in, the ABI for the Arm architecture" (section .ARM.attributes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_CPU_NAME, _CPU_ARCH, _PROFILE, _ARM_ISA, _FP_ARCH = 5, 6, 7, 8, 10
+_FP_NUMBER_MODEL, _HARD_FP_USE, _VFP_ARGS, _COMPATIBILITY, _MVE = 23, 27, 28, 32, 48
+_LAST_TAG_OF_FIXED_KIND = 32
+_FILE_SCOPE = 1
+_MAX_TAGS = 256
+
+_ARCHITECTURES = (
+    *("pre-v4", "v4", "v4T", "v5T", "v5TE", "v5TEJ", "v6", "v6KZ", "v6T2", "v6K", "v7", "v6-M", "v6S-M"),
+    *("v7E-M", "v8-A", "v8-R", "v8-M.base", "v8-M.main", "v8.1-A", "v8.2-A", "v8.3-A", "v8.1-M.main", "v9-A"),
+)
+_FP_ARCHITECTURES = (
+    *("", "VFPv1", "VFPv2", "VFPv3", "VFPv3-D16", "VFPv4", "VFPv4-D16", "FP-ARMv8", "FPv5-D16"),
+)
+
+_BASELINE = frozenset({"v6-M", "v6S-M"})
+_V7M = _BASELINE | {"v7-M"}
+_V8M_BASE = _BASELINE | {"v8-M.base"}
+_V8M_MAIN = _V7M | {"v7E-M", "v8-M.base", "v8-M.main"}
+_RUNS = {
+    "cortex-m0": _BASELINE,
+    "cortex-m0plus": _BASELINE,
+    "cortex-m1": _BASELINE,
+    "cortex-m3": _V7M,
+    "cortex-m4": _V7M | {"v7E-M"},
+    "cortex-m7": _V7M | {"v7E-M"},
+    "cortex-m23": _V8M_BASE,
+    "cortex-m33": _V8M_MAIN,
+    "cortex-m35p": _V8M_MAIN,
+    "cortex-m52": _V8M_MAIN | {"v8.1-M.main"},
+    "cortex-m55": _V8M_MAIN | {"v8.1-M.main"},
+    "cortex-m85": _V8M_MAIN | {"v8.1-M.main"},
+}
+_HAS_MVE = frozenset({"cortex-m52", "cortex-m55", "cortex-m85"})
+_NO_FPU = frozenset({"", "none", "soft", "no"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmAttributes:
+    """What an object says of the code in it.
+
+    Attributes:
+        cpu_name: as the compiler was told, e.g. ``cortex-m4``; may be empty.
+        cpu_arch: e.g. ``v6-M``, ``v7-M``, ``v7E-M``, ``v8-M.main``.
+        uses_arm_instructions: has code in the 32-bit ARM encoding, which no Cortex-M runs.
+        fp_arch: FPU instructions it may use, e.g. ``VFPv4-D16``, ``FPv5-D16``; empty for none.
+        single_precision_only: of those, only the ones for float.
+        vfp_args: ``hard`` when floats go in FPU registers, ``soft`` when not, None when it does not matter.
+        mve: 0 no vector extension, 1 integer, 2 integer and float.
+        tags: every attribute of the file, by tag number.
+    """
+
+    cpu_name: str
+    cpu_arch: str
+    uses_arm_instructions: bool
+    fp_arch: str
+    single_precision_only: bool
+    vfp_args: str | None
+    mve: int
+    tags: dict[int, int | str]
+
+
+class AttributesError(ValueError):
+    """The attributes section is malformed; the text says how."""
+
+
+def read_attributes(data: memoryview, byte_order: str) -> ArmAttributes:
+    """Read the content of a ``.ARM.attributes`` section.
+
+    Args:
+        byte_order: ``little`` or ``big``.
+
+    Raises:
+        AttributesError: it is malformed.
+    """
+    content = bytes(data)
+    if content[:1] != b"A":
+        raise AttributesError("the build attributes are of an unknown version")
+    tags: dict[int, int | str] = {}
+    position = 1
+    while position < len(content):
+        end = position + _length(content, position, byte_order, 4)
+        vendor, start = _string(content, position + 4, end)
+        if vendor == "aeabi":
+            _read_vendor(content, start, end, byte_order, tags)
+        position = end
+    return _interpret(tags)
+
+
+def _read_vendor(content: bytes, position: int, end: int, order: str, tags: dict[int, int | str]) -> None:
+    while position < end:
+        scope, after = _uleb(content, position, end)
+        size = _length(content, after, order, after + 4 - position)
+        if position + size > end:
+            raise AttributesError("a group of build attributes lies beyond its section")
+        if scope == _FILE_SCOPE:
+            _read_tags(content, after + 4, position + size, tags)
+        position += size
+
+
+def _read_tags(content: bytes, position: int, end: int, tags: dict[int, int | str]) -> None:
+    while position < end:
+        tag, position = _uleb(content, position, end)
+        value: int | str
+        if tag == _COMPATIBILITY:
+            value, position = _uleb(content, position, end)
+            _, position = _string(content, position, end)
+        elif tag in (4, _CPU_NAME) or (tag > _LAST_TAG_OF_FIXED_KIND and tag % 2 == 1):
+            value, position = _string(content, position, end)
+        else:
+            value, position = _uleb(content, position, end)
+        tags[tag] = value
+        if len(tags) > _MAX_TAGS:
+            raise AttributesError("there are too many build attributes")
+
+
+def _length(content: bytes, position: int, order: str, least: int) -> int:
+    """A 32-bit length that counts from before itself and stays inside the section."""
+    if position + 4 > len(content):
+        raise AttributesError("the build attributes are cut off")
+    size = int.from_bytes(content[position : position + 4], "little" if order == "little" else "big")
+    if size < least or size > len(content):
+        raise AttributesError("a length in the build attributes is wrong")
+    return size
+
+
+def _string(content: bytes, position: int, end: int) -> tuple[str, int]:
+    stop = content.find(b"\0", position, min(end, position + 256))
+    if stop < 0:
+        raise AttributesError("a text in the build attributes does not end")
+    return content[position:stop].decode("ascii", "replace"), stop + 1
+
+
+def _uleb(content: bytes, position: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= min(end, len(content)):
+            break
+        byte = content[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, position
+    raise AttributesError("a number in the build attributes does not end")
+
+
+def _interpret(tags: dict[int, int | str]) -> ArmAttributes:
+    arch = _named(_ARCHITECTURES, _number(tags, _CPU_ARCH))
+    if arch == "v7" and _number(tags, _PROFILE) == ord("M"):
+        arch = "v7-M"
+    floats = _number(tags, _FP_NUMBER_MODEL) != 0
+    arguments = {0: "soft" if floats else None, 1: "hard"}.get(_number(tags, _VFP_ARGS))
+    return ArmAttributes(
+        cpu_name=str(tags.get(_CPU_NAME, "")),
+        cpu_arch=arch,
+        uses_arm_instructions=_number(tags, _ARM_ISA) != 0,
+        fp_arch=_named(_FP_ARCHITECTURES, _number(tags, _FP_ARCH)),
+        single_precision_only=_number(tags, _HARD_FP_USE) == 1,
+        vfp_args=arguments,
+        mve=_number(tags, _MVE),
+        tags=tags,
+    )
+
+
+def _number(tags: dict[int, int | str], tag: int) -> int:
+    value = tags.get(tag, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _named(names: tuple[str, ...], number: int) -> str:
+    return names[number] if number < len(names) else f"unknown ({number})"
+
+
+def attribute_problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[str]:
+    """Say what in an object a board cannot run or link; an empty list when nothing.
+
+    Args:
+        cpu: the board's CPU as GCC calls it, e.g. ``cortex-m4``, ``cortex-m33``.
+        fpu: its FPU as GCC calls it, e.g. ``fpv4-sp-d16``, ``fpv5-d16``; empty or ``none`` for none.
+        float_abi: how the project is compiled: ``hard``, ``softfp`` or ``soft``.
+    """
+    name = cpu.partition("+")[0].lower()
+    runs = _RUNS.get(name)
+    problems = []
+    if runs is None:
+        problems.append(f"it is not known what code a {cpu} runs")
+    elif found.cpu_arch not in runs:
+        made_for = f" (made for {found.cpu_name})" if found.cpu_name else ""
+        problems.append(f"it is code for ARM{found.cpu_arch}{made_for}, which a {cpu} does not run")
+    if found.uses_arm_instructions:
+        problems.append("it has 32-bit ARM instructions; a Cortex-M runs Thumb only")
+    problems += _fpu_problems(fpu.lower(), found)
+    if found.mve and name not in _HAS_MVE:
+        problems.append(f"it uses the vector extension (MVE), which a {cpu} does not have")
+    if found.vfp_args == "hard" and float_abi != "hard":
+        problems.append(f"it passes floats in FPU registers; the board's float ABI is {float_abi or 'soft'}")
+    if found.vfp_args == "soft" and float_abi == "hard":
+        problems.append("it passes floats in integer registers; the board's float ABI is hard")
+    return problems
+
+
+def _fpu_problems(fpu: str, found: ArmAttributes) -> list[str]:
+    """Compare the FPU instructions of an object with those of a board's FPU."""
+    if not found.fp_arch:
+        return []
+    if fpu in _NO_FPU:
+        return [f"it uses FPU instructions ({found.fp_arch}); the board has no FPU"]
+    fits = {"VFPv3-D16", "VFPv4-D16"}
+    if "fpv4" not in fpu:
+        fits.add("FPv5-D16")
+    if found.fp_arch not in fits:
+        return [f"it uses FPU instructions ({found.fp_arch}) that the board's FPU ({fpu}) does not have"]
+    if "-sp-" in fpu and not found.single_precision_only:
+        return [f"it uses FPU instructions for double; the board's FPU ({fpu}) is for float only"]
+    return []

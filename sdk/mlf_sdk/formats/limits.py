@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of an archive is read before it is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on an archive; what goes beyond one is a fault.
+
+    Attributes:
+        members: files and folders.
+        file_bytes: uncompressed size of one member.
+        total_bytes: uncompressed size of the whole archive, and of the file itself.
+        ratio: uncompressed to compressed size, looked at beyond ``ratio_free_bytes``.
+        ratio_free_bytes: uncompressed bytes that may come from any compression.
+        path_chars: characters of a member's path.
+        xz_memory_bytes: memory that the xz decoder may take (its strongest preset takes 65 MiB).
+    """
+
+    members: int = 4096
+    file_bytes: int = 256 << 20
+    total_bytes: int = 512 << 20
+    ratio: int = 200
+    ratio_free_bytes: int = 1 << 20
+    path_chars: int = 240
+    xz_memory_bytes: int = 96 << 20
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class StopReadingError(Exception):
+    """An archive cannot be read on safely: what is wrong, and in which member if one is known."""
+
+    def __init__(self, what: str, *, member: str = "") -> None:
+        """Say what is wrong; ``member`` is empty when it is about the whole archive."""
+        super().__init__(what)
+        self.what = what
+        self.member = member

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the programs that the SDK runs are on this machine, and how to get the others."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlf_sdk.errors import ToolError
+from mlf_sdk.tools.process import ProcessRunner, install_hint, run_process
+
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A program that the SDK runs.
+
+    Attributes:
+        name: as it is looked for on PATH.
+        purpose: what it is needed for.
+        required: False: only some uses need it.
+    """
+
+    name: str
+    purpose: str
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStatus:
+    """What is known of a tool here.
+
+    Attributes:
+        path: None when it is missing.
+        version: None when it is missing or does not say.
+        hint: how to get it, when it is missing; what is wrong, when it does not run.
+    """
+
+    tool: Tool
+    path: str | None
+    version: str | None
+    hint: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """It is here and runs, or is not needed."""
+        return not self.tool.required or (self.path is not None and not self.hint)
+
+
+TOOLS = (
+    Tool(name="cmake", purpose="building projects"),
+    Tool(name="ninja", purpose="building projects"),
+    Tool(name="arm-none-eabi-gcc", purpose="building for Cortex-M boards"),
+    Tool(name="arm-none-eabi-g++", purpose="archives with C++ sources", required=False),
+    Tool(name="arm-none-eabi-objcopy", purpose="building for Cortex-M boards"),
+    Tool(name="qemu-system-arm", purpose="emulated boards"),
+    Tool(name="cc", purpose="the board 'host' and the twin of a target"),
+    Tool(name="west", purpose="Zephyr projects", required=False),
+)
+
+
+def find_tools(
+    tools: tuple[Tool, ...] = TOOLS,
+    *,
+    runner: ProcessRunner = run_process,
+    which: Callable[[str], str | None] = shutil.which,
+) -> tuple[ToolStatus, ...]:
+    """Look for each of ``tools`` on PATH and ask it for its version, in the order given."""
+    return tuple(_status(tool, runner, which) for tool in tools)
+
+
+def _status(tool: Tool, runner: ProcessRunner, which: Callable[[str], str | None]) -> ToolStatus:
+    path = which(tool.name)
+    if path is None:
+        return ToolStatus(tool=tool, path=None, version=None, hint=install_hint(tool.name))
+    try:
+        result = runner([path, "--version"], timeout_s=_TIMEOUT_S)
+    except ToolError as error:
+        return ToolStatus(tool=tool, path=path, version=None, hint=f"It does not run: {error.what}")
+    found = _VERSION.search(re.sub(r"\([^)]*\)", "", result.stdout)) or _VERSION.search(result.stdout)
+    return ToolStatus(tool=tool, path=path, version=found.group() if found else None)

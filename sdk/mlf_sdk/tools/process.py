@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that starts other programs.
+
+Argument lists, never a shell; a deadline always; each program leads a session of its own, and
+whatever is left of its process group is killed when it ends, fails, is late, or is interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Protocol
+
+from mlf_sdk.errors import InputError, ToolError
+
+GRACE_S = 1.0  # between the request to end and the kill
+_TAIL_LINES = 30
+_TAIL_BYTES = 8192
+_OUTPUT_BYTES = 64 << 20  # of each stream; what exceeds it is cut off at the front
+
+# Program -> Debian or Ubuntu package.
+PACKAGES: Mapping[str, str] = {
+    "arm-none-eabi-gcc": "gcc-arm-none-eabi",
+    "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
+    "arm-none-eabi-objcopy": "binutils-arm-none-eabi",
+    "cc": "gcc",
+    "cmake": "cmake",
+    "ninja": "ninja-build",
+    "qemu-system-arm": "qemu-system-arm",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessResult:
+    """A program that has ended: its output, exit code (negative: the signal) and run time."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def tail(self) -> str:
+        """The end of its output, for a message."""
+        return _join_tails(self.stdout, self.stderr)
+
+
+class ProcessError(ToolError):
+    """A program is missing, failed, or was late.
+
+    Attributes:
+        argv: the command; returncode: None when it did not end by itself; tail: end of its output.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        argv: Sequence[str],
+        returncode: int | None = None,
+        tail: str = "",
+        hint: str = "",
+    ) -> None:
+        text = f"{what}:\n  " + "\n  ".join(tail.splitlines()) if tail else what
+        super().__init__(text, where=shlex.join(argv), hint=hint)
+        self.argv = tuple(argv)
+        self.returncode = returncode
+        self.tail = tail
+
+
+class ProcessRunner(Protocol):
+    """What runs a program to its end: :func:`run_process`, or a test's stand-in."""
+
+    def __call__(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        input_data: bytes = b"",
+        check: bool = True,
+    ) -> ProcessResult:
+        """Run ``argv``; see :func:`run_process`."""
+
+
+def install_hint(program: str) -> str:
+    """How to get ``program``; what to look at when no package is known."""
+    if program in PACKAGES:
+        return f"Install it: sudo apt-get install {PACKAGES[program]}"
+    if program == "west":
+        return "Install it: pip install west"
+    return "Install it, or put its folder on PATH."
+
+
+def run_process(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input_data: bytes = b"",
+    check: bool = True,
+) -> ProcessResult:
+    """Run a program to its end and return its output, decoded as UTF-8 with replacement.
+
+    Args:
+        argv: program and arguments.
+        timeout_s: seconds until the program and all that it started are killed.
+        cwd: folder to run in.
+        env: the whole environment; None: this process's own.
+        input_data: its standard input.
+        check: raise when it fails.
+
+    Raises:
+        ProcessError: the program is missing, is late, or (with ``check``) exits with non-zero.
+    """
+    start = time.monotonic()
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        stdin.write(input_data)
+        stdin.seek(0)
+        process = _spawn(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
+        late = False
+        try:
+            late = _wait_exit(process.pid, start + timeout_s) is None
+        finally:
+            _end_group(process, GRACE_S if late else 0.0)
+        result = ProcessResult(
+            argv=tuple(argv),
+            returncode=process.returncode,
+            stdout=_read_end(stdout, _OUTPUT_BYTES),
+            stderr=_read_end(stderr, _OUTPUT_BYTES),
+            seconds=time.monotonic() - start,
+        )
+    if late:
+        raise ProcessError(
+            f"it did not end within {timeout_s:g} s and was stopped",
+            argv=argv,
+            tail=result.tail(),
+            hint="Allow it more time, or see its last output for what it waited for.",
+        )
+    if check and result.returncode != 0:
+        raise ProcessError(
+            _outcome(result.returncode), argv=argv, returncode=result.returncode, tail=result.tail()
+        )
+    return result
+
+
+class RunningProcess:
+    """A program that runs beside us until :meth:`stop`; a context manager, gone at its end."""
+
+    def __init__(self, argv: Sequence[str], process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
+        self.argv = tuple(argv)
+        self._process = process
+        self._stderr = stderr
+        self._last_words = ""
+
+    def __enter__(self) -> RunningProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also the id of its group."""
+        return self._process.pid
+
+    @property
+    def stdin_fd(self) -> int:
+        """A new file descriptor of its standard input, the caller's to close (only with ``pipes``)."""
+        return _duplicate(self._process.stdin)
+
+    @property
+    def stdout_fd(self) -> int:
+        """A new file descriptor of its standard output, the caller's to close (only with ``pipes``)."""
+        return _duplicate(self._process.stdout)
+
+    def exit_code(self) -> int | None:
+        """Its exit code (negative: the signal); None while it runs."""
+        return self.wait(0.0)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait for its end; its exit code, None when it still runs after ``timeout_s``."""
+        if self._process.returncode is not None:
+            return self._process.returncode
+        return _wait_exit(self.pid, time.monotonic() + timeout_s)
+
+    def stderr_tail(self) -> str:
+        """The end of what it wrote to its standard error."""
+        if not self._stderr.closed:
+            self._last_words = _last_lines(_read_end(self._stderr, _TAIL_BYTES))
+        return self._last_words
+
+    def stop(self, grace_s: float = GRACE_S) -> int:
+        """Ask it to end, kill its group after ``grace_s``, reap it; returns its exit code."""
+        try:
+            _end_group(self._process, grace_s)
+        finally:
+            self.stderr_tail()
+            self._stderr.close()
+            for pipe in filter(None, (self._process.stdin, self._process.stdout)):
+                with suppress(OSError):
+                    pipe.close()
+        return self._process.returncode
+
+
+def start_process(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    pipes: bool = False,
+    pass_fds: Sequence[int] = (),
+    cpus: Set[int] | None = None,
+) -> RunningProcess:
+    """Start a program that runs beside us: use it as a context manager, at whose end its group is gone.
+
+    The system also kills it when this process (the thread that started it) dies, where util-linux's
+    setpriv is at hand.
+
+    Args:
+        argv: program and arguments.
+        cwd: folder to run in.
+        env: the whole environment; None: this process's own.
+        pipes: standard input and output are pipes to us; else nothing and dropped.
+        pass_fds: file descriptors that it inherits under the same numbers.
+        cpus: the CPUs that it may use; None: all of ours.
+
+    Raises:
+        ProcessError: the program is missing.
+    """
+    stream = subprocess.PIPE if pipes else subprocess.DEVNULL
+    stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
+    try:
+        with _affinity(cpus):
+            process = _spawn(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=stream,
+                stdout=stream,
+                stderr=stderr,
+                pass_fds=pass_fds,
+                bound=True,
+            )
+    except BaseException:
+        stderr.close()
+        raise
+    return RunningProcess(argv, process, stderr)
+
+
+def _spawn(
+    argv: Sequence[str],
+    *,
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdin: int | IO[bytes],
+    stdout: int | IO[bytes],
+    stderr: IO[bytes],
+    pass_fds: Sequence[int] = (),
+    bound: bool = False,
+) -> subprocess.Popen[bytes]:
+    if not argv or not argv[0]:
+        raise InputError("no program was given to run")
+    if not _is_found(argv[0], cwd, env):
+        raise ProcessError(f"'{argv[0]}' is not installed", argv=argv, hint=install_hint(argv[0]))
+    try:
+        return subprocess.Popen(
+            [*(_death_watch() if bound else ()), *argv],
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=tuple(pass_fds),
+            bufsize=0,
+            start_new_session=True,
+        )
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        raise ProcessError(f"it could not be started: {error.strerror}{place}", argv=argv) from error
+
+
+def _is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
+    if os.sep in program:
+        return os.access(Path(cwd or ".") / program, os.X_OK)
+    path = None if env is None else env.get("PATH", os.defpath)
+    return shutil.which(program, path=path) is not None
+
+
+def _death_watch() -> tuple[str, ...]:
+    """A prefix that makes the system kill the program together with us; empty where there is none."""
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or Path(setpriv).resolve().name != "setpriv":
+        return ()
+    return (setpriv, "--pdeathsig", "KILL", "--")
+
+
+@contextmanager
+def _affinity(cpus: Set[int] | None) -> Iterator[None]:
+    """A program started in the block inherits ``cpus``; this thread has its own back afterwards."""
+    if cpus is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def _wait_exit(pid: int, deadline: float) -> int | None:
+    """Wait until the child has ended, without reaping it (its group id stays taken): its exit code."""
+    pause_s = 0.0005
+    while True:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is not None:
+            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return None
+        time.sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * 1.5, 0.02)
+
+
+def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
+    """End and reap a child, and kill all that is left of its group; safe to be interrupted."""
+    if process.returncode is not None:
+        return
+    try:
+        if grace_s > 0:
+            _signal_group(process.pid, signal.SIGTERM)
+            _wait_exit(process.pid, time.monotonic() + grace_s)
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _duplicate(pipe: IO[bytes] | None) -> int:
+    if pipe is None:
+        raise InputError("the program was started without pipes")
+    return os.dup(pipe.fileno())
+
+
+def _outcome(code: int) -> str:
+    if code >= 0:
+        return f"it failed with exit code {code}"
+    with suppress(ValueError):
+        return f"it was ended by the signal {signal.Signals(-code).name}"
+    return f"it was ended by signal {-code}"
+
+
+def _read_end(stream: IO[bytes], limit: int) -> str:
+    """The last ``limit`` bytes of a file that a program may still be writing to."""
+    size = os.fstat(stream.fileno()).st_size
+    data = os.pread(stream.fileno(), min(size, limit), max(0, size - limit))
+    return data.decode("utf-8", "replace")
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text[-_TAIL_BYTES:].splitlines()[-_TAIL_LINES:])
+
+
+def _join_tails(stdout: str, stderr: str) -> str:
+    return "\n".join(filter(None, (_last_lines(stdout), _last_lines(stderr))))
