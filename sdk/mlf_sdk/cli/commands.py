@@ -15,7 +15,8 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.project.layout import lay_out
 from mlf_sdk.report import terminal, values
-from mlf_sdk.report.doctor import doctor_parts, doctor_values, examine_archive, examine_machine
+from mlf_sdk.api.doctor import MachineExamination, examine_archive, examine_machine
+from mlf_sdk.report.doctor import doctor_parts, doctor_values
 from mlf_sdk.verify.data import write_npz
 
 Archive = Annotated[Path, typer.Argument(help="Archive (.tar, .tar.gz, .tar.xz) or unpacked folder.")]
@@ -36,14 +37,15 @@ def doctor(
     archive: Annotated[Path | None, typer.Argument(help="Also examine this archive.")] = None,
     module: opt.Module = None,
     json: opt.Json = False,
-) -> int:
+) -> None:
     """Show what this machine lacks and how to get it; with ARCHIVE: what is odd in it.
 
     Example: mlf-sdk doctor model.tar
     """
-    findings = examine_machine() if archive is None else examine_archive(archive, module)
-    show(doctor_parts(findings), doctor_values(findings), as_json=json)
-    return 3 if archive is None and not findings.ok else 0
+    found = examine_machine() if archive is None else examine_archive(archive, module)
+    show(doctor_parts(found), doctor_values(found), as_json=json)
+    if isinstance(found, MachineExamination) and not found.ok:
+        raise typer.Exit(3)
 
 
 def boards(board_file: opt.BoardFile = None, json: opt.Json = False) -> None:
@@ -105,14 +107,15 @@ def build(
     show([f"{built.elf}  ({built.seconds:.1f} s)"], result, as_json=json)
 
 
-def check(folder: Folder, json: opt.Json = False) -> int:
+def check(folder: Folder, json: opt.Json = False) -> None:
     """Compare a built image with its plan and with the archive's memory summary.
 
     Example: mlf-sdk check app
     """
     report = api.check(folder)
     show(terminal.check_parts(report), values.check_values(report), as_json=json)
-    return 0 if report.ok else 1
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 def run(
@@ -139,7 +142,7 @@ def run(
     keep_inputs: opt.KeepInputs = False,
     cmsis_nn: opt.CmsisNn = None,
     json: opt.Json = False,
-) -> int:
+) -> None:
     """Generate, build, boot, run, compare, and check the memory: an archive to a verified run.
 
     Example: mlf-sdk run digits.tar --board mps2-an386 --inputs test.npz --expect test.npz
@@ -164,7 +167,8 @@ def run(
     if output is not None:
         write_npz(output, report.outputs)
     show(terminal.run_parts(report), values.run_values(report), as_json=json)
-    return 0 if report.ok else 1
+    if not report.ok:
+        raise typer.Exit(1)
 
 
 def register(app: typer.Typer) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Annotated
 
-import click
 import typer
 
 from mlf_sdk.cli import commands, state
@@ -50,32 +48,21 @@ commands.register(app)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code (the console script exits with it)."""
-    return _guarded(lambda: app(args=argv, prog_name="mlf-sdk", standalone_mode=False))
-
-
-def _guarded(call: Callable[[], object]) -> int:
-    """The only place that catches broadly: every error becomes one block and an exit code."""
+    """Run the command line and return its exit code: every error becomes one block and a code."""
     state.reset()
     try:
-        result = call()
+        app(args=argv, prog_name="mlf-sdk")
     except MlfError as error:
         if state.debug:
             traceback.print_exc()
         show_error(error, as_json=state.as_json)
         return error.exit_code
-    except click.exceptions.Exit as stop:
-        return int(stop.exit_code)
-    except click.exceptions.Abort:
-        message_console().print("stopped")
-        return 130
-    except click.exceptions.ClickException as error:
-        error.show()
-        return error.exit_code
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         message_console().print("stopped")
         return 130
-    return result if isinstance(result, int) else 0
+    return 0
 
 
 def run_console_script() -> None:

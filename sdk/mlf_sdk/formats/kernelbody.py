@@ -93,7 +93,10 @@ class KernelBody:
                 self.handles.setdefault(handle.group(1), []).append(target)
                 self.skip[start] = stop
             elif (data := _DATA.fullmatch(line)) is not None and data.group(2) in self.handles:
-                self.data.setdefault(data.group(1), []).extend(self.handles[data.group(2)])
+                targets = self.handles[data.group(2)]
+                self.data.setdefault(data.group(1), []).extend(targets)
+                for target in targets:
+                    target.name = data.group(1)
                 self.skip[start] = stop
         names = [*self.handles, *self.data, packed]
         if len(names) != len(set(names)):

@@ -31,7 +31,7 @@ def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAUL
 
 def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
     """The model of one module of ``archive``; arguments and errors as in `load_model`."""
-    raw = _choose(archive, module)
+    raw = choose_module(archive, module)
     faults = FaultCollector(archive.source)
     code = index_code(raw, faults)
     source = BuildInput(archive=archive, module=raw, code=code, faults=faults)
@@ -45,7 +45,8 @@ def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
     return assemble(source, wiring)
 
 
-def _choose(archive: RawArchive, module: str | None) -> RawModule:
+def choose_module(archive: RawArchive, module: str | None) -> RawModule:
+    """The module called ``module``, or the only one; raises InputError."""
     names = [m.metadata.name for m in archive.modules]
     if archive.modules[0].metadata.style == "operator" or (module is None and len(names) == 1):
         return archive.modules[0]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from mlf_sdk.errors import InputError
@@ -204,8 +205,15 @@ class _AotBuilder:
                 except InputError:
                     found = None
                 if found is not None:
-                    return _Io(inputs=found[0], outputs=found[1])
+                    inputs = tuple(self._real_name(i) for i in found[0])
+                    return _Io(inputs=inputs, outputs=found[1])
         return None
+
+    def _real_name(self, signature: Signature) -> Signature:
+        """C metadata tables hold legalised names; the metadata has the real ones."""
+        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        known = [n for n in (main.inputs if main and main.inputs else ()) if _field(n) == signature.name]
+        return dataclasses.replace(signature, name=known[0]) if len(known) == 1 else signature
 
     def _relay(self) -> _Io | None:
         signature = parse_relay_main(self.module.relay or "")

@@ -170,11 +170,13 @@ class RunningProcess:
         self._last_words = ""
 
     def __enter__(self) -> RunningProcess:
+        """Use it in a with block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stop it."""
         self.stop()
 
     @property

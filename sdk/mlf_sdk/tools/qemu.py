@@ -151,11 +151,13 @@ class QemuMachine:
         self._deadline = deadline
 
     def __enter__(self) -> QemuMachine:
+        """Use it in a with block."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Stop it."""
         self.stop()
 
     def stderr_tail(self) -> str:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up all it needs.
+
+VENV ?= .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+DEMO_BOARD ?= mps2-an386
+DEMO := examples/digits
+
+.PHONY: demo test lint bench clean tools help
+
+help:
+	@echo "make demo    set everything up, then run the digits example on an emulated Cortex-M4"
+	@echo "make test    set everything up, then run all tests"
+	@echo "make lint    style and types of the Python code, format of the C code"
+	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
+	@echo "make clean   remove what these commands made"
+
+demo: $(STAMP) tools
+	$(VENV)/bin/mlf-sdk run $(DEMO)/digits-graph-tvm0.11.1.tar --board $(DEMO_BOARD) \
+	  --inputs $(DEMO)/test.npz --expect $(DEMO)/test.npz --twin
+
+test: $(STAMP) tools
+	$(PY) -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(STAMP)
+	$(VENV)/bin/ruff check sdk tests
+	$(VENV)/bin/ruff format --check sdk tests
+	$(VENV)/bin/mypy
+	$(VENV)/bin/ruff --version
+	@if command -v clang-format >/dev/null; then \
+	  clang-format --dry-run --Werror $$(find crt -name '*.[ch]'); \
+	else echo "clang-format is not installed: the format of the C code is not checked"; fi
+
+bench: $(STAMP) tools
+	$(PY) tests/bench/bench.py --output build/bench.json
+
+# What the distribution provides; asks for the administrator's rights only when something is missing.
+tools:
+	@sh tests/setup-tools.sh
+
+$(STAMP): pyproject.toml | venv
+	$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+.PHONY: venv
+venv:
+	@test -x $(PY) || python3 -m venv $(VENV) 2>/dev/null || { sh tests/setup-tools.sh python3-venv && python3 -m venv --clear $(VENV); }
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a small TOML file into a typed row; what is wrong is named by its field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from mlf_sdk.errors import InputError
+
+_MAX_BYTES = 1 << 16
+
+T = TypeVar("T")
+
+
+def read_row(path: Path, kind: type[T]) -> T:
+    """A TOML file as ``kind``.
+
+    Raises:
+        InputError: it can't be read, is no TOML, or holds something else; with the field's path.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"it can't be read: {error.strerror}", where=str(path)) from error
+    if len(data) > _MAX_BYTES:
+        raise InputError(f"it is longer than {_MAX_BYTES:,} bytes", where=str(path))
+    try:
+        return msgspec.toml.decode(data, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise InputError(f"{error}", where=str(path)) from error
