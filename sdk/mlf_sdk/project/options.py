@@ -14,8 +14,7 @@ App = Literal["rpc", "standalone"]
 ParamsPlace = Literal["flash", "ram"]
 
 # No contraction to fused multiply-adds: floats are then bit for bit the same on every machine.
-# No type-based alias analysis: the plan puts values of different types into the same memory.
-DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off", "-fno-strict-aliasing")
+DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
 
@@ -57,6 +56,5 @@ class ProjectOptions:
 
 
 def parse_kernel_flags(text: str) -> tuple[str, ...]:
-    """``--cflags`` as a tuple; type-based alias analysis stays off whatever they say."""
-    flags = tuple(text.split())
-    return (*(f for f in flags if f != "-fstrict-aliasing"), "-fno-strict-aliasing")
+    """``--cflags`` as a tuple."""
+    return tuple(text.split())

@@ -193,9 +193,19 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
         "entries": entries,
         "objects": [_object(folder, u, linkage) for u in linked if u.kind is UnitKind.OBJECT],
         "renames": bool(linkage.renames),
+        "flags": _needed_flags(layout),
         "include_dirs": sorted(headers),
         "needs_cmsis_nn": any("arm_nn" in h for h in model.external_headers),
     }
+
+
+def _needed_flags(layout: ModelLayout) -> list[str]:
+    """Flags that hold whatever the user chose.
+
+    Where a plan puts another value into memory that the same kernel has read from, the compiler must not
+    reorder accesses because their types differ.
+    """
+    return ["-fno-strict-aliasing"] if any(step.phases > 1 for step in layout.steps) else []
 
 
 def _object(folder: str, unit: CodeUnit, linkage: Linkage) -> dict[str, Any]:
