@@ -35,9 +35,7 @@ void mlf_reset_handler(void);
 /* Left alone by start-up: the count goes on over resets for as long as the RAM has power. */
 __attribute__((section(".bss.noinit.mlf_boots"))) static uint32_t boots;
 
-uint32_t mlf_boot_nonce(void) {
-  return boots;
-}
+uint32_t mlf_boot_nonce(void) { return boots; }
 
 /* Volatile: the loops must not turn into calls of memcpy and memset, which may be what is copied. */
 static void init_memory(void) {
@@ -100,20 +98,20 @@ typedef union {
 
 extern const mlf_vector_t mlf_vectors[16];
 __attribute__((section(".mlf.vectors"), used)) const mlf_vector_t mlf_vectors[16] = {
-    {.stack = __mlf_stack_top},         /* initial stack pointer */
-    {.handler = mlf_reset_handler},     /* Reset */
-    {.handler = mlf_fault_handler},     /* NMI */
-    {.handler = mlf_fault_handler},     /* HardFault */
-    {.handler = mlf_fault_handler},     /* MemManage */
-    {.handler = mlf_fault_handler},     /* BusFault */
-    {.handler = mlf_fault_handler},     /* UsageFault */
-    {.handler = mlf_fault_handler},     /* SecureFault */
-    {.handler = mlf_fault_handler},     /* reserved */
-    {.handler = mlf_fault_handler},     /* reserved */
-    {.handler = mlf_fault_handler},     /* reserved */
-    {.handler = mlf_fault_handler},     /* SVCall */
-    {.handler = mlf_fault_handler},     /* DebugMonitor */
-    {.handler = mlf_fault_handler},     /* reserved */
-    {.handler = mlf_fault_handler},     /* PendSV */
-    {.handler = mlf_systick_handler},   /* SysTick */
+    {.stack = __mlf_stack_top},       /* initial stack pointer */
+    {.handler = mlf_reset_handler},   /* Reset */
+    {.handler = mlf_fault_handler},   /* NMI */
+    {.handler = mlf_fault_handler},   /* HardFault */
+    {.handler = mlf_fault_handler},   /* MemManage */
+    {.handler = mlf_fault_handler},   /* BusFault */
+    {.handler = mlf_fault_handler},   /* UsageFault */
+    {.handler = mlf_fault_handler},   /* SecureFault */
+    {.handler = mlf_fault_handler},   /* reserved */
+    {.handler = mlf_fault_handler},   /* reserved */
+    {.handler = mlf_fault_handler},   /* reserved */
+    {.handler = mlf_fault_handler},   /* SVCall */
+    {.handler = mlf_fault_handler},   /* DebugMonitor */
+    {.handler = mlf_fault_handler},   /* reserved */
+    {.handler = mlf_fault_handler},   /* PendSV */
+    {.handler = mlf_systick_handler}, /* SysTick */
 };

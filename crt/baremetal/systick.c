@@ -12,9 +12,7 @@
 static volatile uint32_t wraps;
 
 void mlf_systick_handler(void);
-void mlf_systick_handler(void) {
-  wraps++;
-}
+void mlf_systick_handler(void) { wraps++; }
 
 void mlf_ticks_init(void) {
   SYST_CSR = 0;
@@ -45,6 +43,4 @@ uint64_t mlf_ticks(void) {
   return ((uint64_t)before << PERIOD_BITS) + elapsed;
 }
 
-uint32_t mlf_tick_hz(void) {
-  return MLF_TICK_HZ;
-}
+uint32_t mlf_tick_hz(void) { return MLF_TICK_HZ; }

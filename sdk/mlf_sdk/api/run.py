@@ -264,6 +264,9 @@ class _Runner:
         if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
             note = "the archive holds machine code for the target: there is no host twin"
             return dataclasses.replace(report, twin_note=note)
+        if model.external_headers:
+            note = f"its code needs {model.external_headers[0]}: there is no host twin"
+            return dataclasses.replace(report, twin_note=note)
         self.say("building and running the host twin")
         try:
             twin_plan = plan_project([model], board=HOST, options=options)

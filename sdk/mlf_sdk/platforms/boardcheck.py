@@ -95,7 +95,8 @@ def _cpu_faults(row: Board) -> Iterator[str]:
     if row.fpu != "none" and "nofp" in extensions:
         yield "fpu: the CPU is given without one (+nofp)"
     if row.dsp != has_dsp:
-        yield f"dsp: {str(row.dsp).lower()}, but code for {row.cpu} {'uses' if has_dsp else 'has no'} DSP instructions"
+        uses = "uses" if has_dsp else "has no"
+        yield f"dsp: {str(row.dsp).lower()}, but code for {row.cpu} {uses} DSP instructions"
 
 
 def _uart_faults(row: Board) -> Iterator[str]:
@@ -129,13 +130,15 @@ def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
     for index, memory in enumerate(row.memories):
         if not _is_within(memory, machine):
             need = "writable memory" if memory.kind == "ram" else "memory"
-            yield f"memories[{index}]: {where} has no {need} at all of {memory.origin:#010x} to {memory.end:#010x}"
+            span = f"{memory.origin:#010x} to {memory.end:#010x}"
+            yield f"memories[{index}]: {where} has no {need} at all of {span}"
     if row.counter is not None and row.counter.hz != machine.systick_hz:
         yield f"counter.hz: SysTick of {where} counts at {machine.systick_hz}"
     serial = row.qemu.serial_index if row.qemu else 0
     places = {(u.driver, u.base, u.serial_index) for u in machine.uarts}
     if row.uart is not None and (row.uart.driver, row.uart.base, serial) not in places:
-        yield f"uart: {where} has no {row.uart.driver} UART at {row.uart.base:#010x} as its serial port {serial}"
+        found = f"{row.uart.driver} UART at {row.uart.base:#010x}"
+        yield f"uart: {where} has no {found} as its serial port {serial}"
 
 
 def _is_within(memory: Memory, machine: Machine) -> bool:

@@ -12,7 +12,12 @@ _BAREMETAL = "crt/baremetal"
 
 def platform_files(board: Board, options: ProjectOptions) -> PlatformFiles:
     """The platform's part of a project for ``board``."""
-    folders = ("include", "src", *(("rpc",) if options.app == "rpc" else ()))
+    folders = (
+        "include",
+        "src",
+        *(("rpc",) if options.app == "rpc" else ()),
+        *(("cmsis",) if options.cmsis_nn is not None else ()),
+    )
     if board.platform == "host":
         return PlatformFiles(
             board=board.name,
@@ -62,5 +67,4 @@ def _cmsis_includes(options: ProjectOptions) -> tuple[str, ...]:
         return ()
     include = options.cmsis_nn / "Include"
     folders = sorted({p.parent for p in include.rglob("*.h")})
-    core = [p.parent for p in sorted(options.cmsis_nn.parent.glob("Core/Include/cmsis_compiler.h"))]
-    return tuple(p.as_posix() for p in (*folders, *core))
+    return (*(p.as_posix() for p in folders), "crt/cmsis")
