@@ -44,9 +44,9 @@ __STATIC_FORCEINLINE uint8_t mlf_clz(uint32_t value) {
 #define __QADD(a, b) ((int32_t)__qadd((int32_t)(a), (int32_t)(b)))
 #define __QSUB(a, b) ((int32_t)__qsub((int32_t)(a), (int32_t)(b)))
 #define __PKHBT(low, high, shift) \
-  (((uint32_t)(low) & 0x0000FFFFu) | (((uint32_t)(high) << (shift)) & 0xFFFF0000u))
+  (((uint32_t)(low)&0x0000FFFFu) | (((uint32_t)(high) << (shift)) & 0xFFFF0000u))
 #define __PKHTB(high, low, shift) \
-  (((uint32_t)(high) & 0xFFFF0000u) | ((uint32_t)((int32_t)(low) >> (shift)) & 0x0000FFFFu))
+  (((uint32_t)(high)&0xFFFF0000u) | ((uint32_t)((int32_t)(low) >> (shift)) & 0x0000FFFFu))
 
 __STATIC_FORCEINLINE uint32_t __SXTB16_RORn(uint32_t value, uint32_t count) {
   return __SXTB16(mlf_ror(value, count));

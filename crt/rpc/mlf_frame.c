@@ -10,9 +10,8 @@
 uint32_t mlf_frame_crc32(uint32_t crc, const uint8_t *data, size_t size) {
   /* one entry for each value of four bits: 64 bytes of flash instead of 1 kB */
   static const uint32_t table[16] = {
-      0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u,
-      0x4DB26158u, 0x5005713Cu, 0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu,
-      0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
+      0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u, 0x4DB26158u, 0x5005713Cu,
+      0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu, 0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
   crc = ~crc;
   for (size_t i = 0; i < size; i++) {
     crc ^= data[i];
@@ -26,9 +25,9 @@ uint32_t mlf_frame_crc32(uint32_t crc, const uint8_t *data, size_t size) {
 
 typedef struct {
   uint8_t *out;
-  size_t size;     /* bytes written or reserved */
-  size_t code_at;  /* where the code byte of the open block goes */
-  uint32_t code;   /* its value so far */
+  size_t size;    /* bytes written or reserved */
+  size_t code_at; /* where the code byte of the open block goes */
+  uint32_t code;  /* its value so far */
 } encoder_t;
 
 static void close_block(encoder_t *encoder) {
@@ -95,8 +94,7 @@ static mlf_frame_event_t finish(mlf_frame_rx_t *rx) {
   }
   rx->size = size - MLF_FRAME_CRC_SIZE;
   const uint8_t *end = &rx->data[rx->size];
-  rx->crc = (uint32_t)end[0] | (uint32_t)end[1] << 8 | (uint32_t)end[2] << 16 |
-            (uint32_t)end[3] << 24;
+  rx->crc = (uint32_t)end[0] | (uint32_t)end[1] << 8 | (uint32_t)end[2] << 16 | (uint32_t)end[3] << 24;
   return mlf_frame_crc32(0, rx->data, rx->size) == rx->crc ? MLF_FRAME_READY : MLF_FRAME_DROPPED;
 }
 

@@ -23,8 +23,7 @@ extern "C" {
 
 /* Bytes that hold any frame of a payload of `payload` bytes, both delimiters included. (COBS adds a
  * byte for every 254; counting one for every 128 spares small cores a division.) */
-#define MLF_FRAME_TX_SIZE(payload) \
-  (MLF_FRAME_RX_SIZE(payload) + MLF_FRAME_RX_SIZE(payload) / 128u + 3u)
+#define MLF_FRAME_TX_SIZE(payload) (MLF_FRAME_RX_SIZE(payload) + MLF_FRAME_RX_SIZE(payload) / 128u + 3u)
 
 /* A payload inside the output buffer may start at this offset, or later. */
 #define MLF_FRAME_TX_GAP(payload) (MLF_FRAME_RX_SIZE(payload) / 128u + 3u)

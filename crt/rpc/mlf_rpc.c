@@ -381,8 +381,7 @@ static const handler_t handlers[] = {
     {do_read, 8, 0},  {do_stats, 0, 0},  {do_prepare, 1, 0},
 };
 
-static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, size_t size,
-                         out_t *out) {
+static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, size_t size, out_t *out) {
   if (opcode == MLF_RPC_HELLO) {
     if (size != 4) {
       return MLF_RPC_E_LENGTH;
@@ -433,10 +432,9 @@ static void refuse(const mlf_rpc_t *rpc, const uint8_t *request, int32_t status)
 static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   uint8_t *payload = &rpc->tx_buffer[MLF_FRAME_TX_GAP(MLF_RPC_MAX_PAYLOAD)];
   out_t header = {payload, MLF_RPC_HEADER_SIZE + 1u, 0};
-  out_t out = {&payload[MLF_RPC_HEADER_SIZE + 1u],
-               MLF_RPC_MAX_PAYLOAD - (MLF_RPC_HEADER_SIZE + 1u), 0};
-  int32_t status = carry_out(rpc, request[1], &request[MLF_RPC_HEADER_SIZE],
-                             size - MLF_RPC_HEADER_SIZE, &out);
+  out_t out = {&payload[MLF_RPC_HEADER_SIZE + 1u], MLF_RPC_MAX_PAYLOAD - (MLF_RPC_HEADER_SIZE + 1u), 0};
+  int32_t status =
+      carry_out(rpc, request[1], &request[MLF_RPC_HEADER_SIZE], size - MLF_RPC_HEADER_SIZE, &out);
   if (out.overflow != 0) {
     status = MLF_RPC_E_CAPACITY;
   }
@@ -444,8 +442,8 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
     out.next = &payload[MLF_RPC_HEADER_SIZE + 1u];
   }
   put_header(&header, request, status);
-  rpc->reply_size = mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload,
-                                     (size_t)(out.next - payload));
+  rpc->reply_size =
+      mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload, (size_t)(out.next - payload));
   rpc->config->write(rpc->config->write_ctx, rpc->tx_buffer, rpc->reply_size);
 }
 

@@ -50,19 +50,19 @@ extern "C" {
 
 /* ---- numbers on the wire -------------------------------------------------------------------- */
 
-#define MLF_RPC_VERSION 1u       /* the protocol version that this server speaks */
-#define MLF_RPC_HEADER_SIZE 4u   /* u8 version, u8 opcode, u16 sequence number */
-#define MLF_RPC_REPLY 0x80u      /* set in the opcode of a reply */
+#define MLF_RPC_VERSION 1u     /* the protocol version that this server speaks */
+#define MLF_RPC_HEADER_SIZE 4u /* u8 version, u8 opcode, u16 sequence number */
+#define MLF_RPC_REPLY 0x80u    /* set in the opcode of a reply */
 
 typedef enum {
-  MLF_RPC_HELLO = 1,   /* start a session; who are you? */
-  MLF_RPC_MODEL = 2,   /* describe a model */
-  MLF_RPC_TENSOR = 3,  /* describe an input or an output */
-  MLF_RPC_WRITE = 4,   /* write a piece of an input */
-  MLF_RPC_RUN = 5,     /* run a model */
-  MLF_RPC_READ = 6,    /* read a piece of an input or an output */
-  MLF_RPC_STATS = 7,   /* what was measured */
-  MLF_RPC_PREPARE = 8  /* paint arena and stack, reset what is measured */
+  MLF_RPC_HELLO = 1,  /* start a session; who are you? */
+  MLF_RPC_MODEL = 2,  /* describe a model */
+  MLF_RPC_TENSOR = 3, /* describe an input or an output */
+  MLF_RPC_WRITE = 4,  /* write a piece of an input */
+  MLF_RPC_RUN = 5,    /* run a model */
+  MLF_RPC_READ = 6,   /* read a piece of an input or an output */
+  MLF_RPC_STATS = 7,  /* what was measured */
+  MLF_RPC_PREPARE = 8 /* paint arena and stack, reset what is measured */
 } mlf_rpc_opcode_t;
 
 typedef enum { MLF_RPC_INPUT = 0, MLF_RPC_OUTPUT = 1 } mlf_rpc_direction_t;
@@ -134,10 +134,10 @@ typedef struct {
 typedef struct {
   const mlf_rpc_config_t *config;
   mlf_frame_rx_t rx;
-  size_t reply_size;     /* size of the last reply in tx; 0: none */
-  uint32_t session;      /* the host's number of this session; 0: none since the start */
-  uint32_t last_crc;     /* of the last request that was carried out */
-  uint32_t dropped;      /* what came in and was no request, saturating */
+  size_t reply_size; /* size of the last reply in tx; 0: none */
+  uint32_t session;  /* the host's number of this session; 0: none since the start */
+  uint32_t last_crc; /* of the last request that was carried out */
+  uint32_t dropped;  /* what came in and was no request, saturating */
   uint16_t last_sequence;
   uint8_t stack_pattern;
   uint8_t stack_painted;

@@ -6,12 +6,12 @@
 #include <mlf/mlf.h>
 
 typedef struct {
-  const mlf_slot_t *slot;  /* next workspace slot of the running step; NULL: stack mode */
-  const mlf_step_t *step;  /* the running step, or the one that failed */
-  uint8_t *top;            /* stack mode: first free byte */
-  uint8_t *limit;          /* stack mode: end of the workspace */
-  uint32_t refused_bytes;  /* size of the last refused request; 0: none */
-  const char *message;     /* last text given to TVMAPISetLastError */
+  const mlf_slot_t *slot; /* next workspace slot of the running step; NULL: stack mode */
+  const mlf_step_t *step; /* the running step, or the one that failed */
+  uint8_t *top;           /* stack mode: first free byte */
+  uint8_t *limit;         /* stack mode: end of the workspace */
+  uint32_t refused_bytes; /* size of the last refused request; 0: none */
+  const char *message;    /* last text given to TVMAPISetLastError */
 } mlf_context_t;
 
 extern mlf_context_t mlf_context;

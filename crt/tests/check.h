@@ -9,13 +9,13 @@
 
 static unsigned long check_count;
 
-#define CHECK(condition)                                                        \
-  do {                                                                          \
-    check_count++;                                                              \
-    if (!(condition)) {                                                         \
-      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);   \
-      exit(1);                                                                  \
-    }                                                                           \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    check_count++;                                                            \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                \
+    }                                                                         \
   } while (0)
 
 static uint32_t random_state = 2463534242u;

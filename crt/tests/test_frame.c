@@ -67,8 +67,7 @@ static void test_round_trip(void) {
       static uint8_t in_place[sizeof frame];
       memset(in_place, 0, sizeof in_place);
       memcpy(&in_place[MLF_FRAME_TX_GAP(size)], payload, size);
-      CHECK(mlf_frame_encode(in_place, sizeof in_place, &in_place[MLF_FRAME_TX_GAP(size)], size) ==
-            length);
+      CHECK(mlf_frame_encode(in_place, sizeof in_place, &in_place[MLF_FRAME_TX_GAP(size)], size) == length);
       CHECK(memcmp(in_place, frame, length) == 0);
     }
   }

@@ -71,8 +71,7 @@ typedef struct {
 static uint8_t reply_buffer[MLF_FRAME_RX_SIZE(MLF_RPC_MAX_PAYLOAD)];
 
 static uint32_t u32(const uint8_t *data) {
-  return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 |
-         (uint32_t)data[3] << 24;
+  return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
 }
 
 /* What the server sent since the last call: each piece must be a good frame of one payload. */
@@ -255,8 +254,7 @@ static void test_tensor(void) {
   static const uint8_t y[] = {5, 0, 0, 0, 1, 8, 1, 1, 5, 0, 0, 0, 0, 3, 'y', ':', '0'};
   CHECK(reply.status == 0 && reply.size == sizeof y && memcmp(reply.body, y, sizeof y) == 0);
   reply = REQUEST(MLF_RPC_TENSOR, 0, 1, 0);
-  static const uint8_t sum[] = {24, 0, 0, 0, 0, 32, 1, 2, 2, 0, 0, 0, 3, 0, 0, 0, 0, 3,
-                                's', 'u', 'm'};
+  static const uint8_t sum[] = {24, 0, 0, 0, 0, 32, 1, 2, 2, 0, 0, 0, 3, 0, 0, 0, 0, 3, 's', 'u', 'm'};
   CHECK(reply.status == 0 && reply.size == sizeof sum && memcmp(reply.body, sum, sizeof sum) == 0);
   CHECK(STATUS(MLF_RPC_TENSOR, 0, 0, 2) == MLF_RPC_E_TENSOR);
   CHECK(STATUS(MLF_RPC_TENSOR, 0, 1, 255) == MLF_RPC_E_TENSOR);
@@ -402,12 +400,10 @@ static void test_read_capacity(void) {
     CHECK(request(MLF_RPC_WRITE, body, sizeof body).status == 0);
   }
   const size_t most = MAX_PAYLOAD - 5 < 520 ? MAX_PAYLOAD - 5 : 520;
-  reply_t reply =
-      REQUEST(MLF_RPC_READ, 1, 0, 0, 0, 0, 0, 0, (uint8_t)most, (uint8_t)(most >> 8));
+  reply_t reply = REQUEST(MLF_RPC_READ, 1, 0, 0, 0, 0, 0, 0, (uint8_t)most, (uint8_t)(most >> 8));
   CHECK(reply.status == 0 && reply.size == most);
   if (most < 520) {
-    reply = REQUEST(MLF_RPC_READ, 1, 0, 0, 0, 0, 0, 0, (uint8_t)(most + 1),
-                    (uint8_t)((most + 1) >> 8));
+    reply = REQUEST(MLF_RPC_READ, 1, 0, 0, 0, 0, 0, 0, (uint8_t)(most + 1), (uint8_t)((most + 1) >> 8));
     CHECK(reply.status == MLF_RPC_E_CAPACITY && reply.size == 0);
   }
 }

@@ -44,18 +44,19 @@ extern "C" {
 #define MLF_WORKSPACE_STACK 1
 #endif
 
-#if (MLF_WORKSPACE_SLOTS != 0 && MLF_WORKSPACE_SLOTS != 1) || (MLF_WORKSPACE_STACK != 0 && MLF_WORKSPACE_STACK != 1)
+#if (MLF_WORKSPACE_SLOTS != 0 && MLF_WORKSPACE_SLOTS != 1) || \
+    (MLF_WORKSPACE_STACK != 0 && MLF_WORKSPACE_STACK != 1)
 #error "MLF_WORKSPACE_SLOTS and MLF_WORKSPACE_STACK must be 0 or 1"
 #endif
 
 /* ---- status --------------------------------------------------------------------------------- */
 
 typedef enum {
-  MLF_OK = 0,             /* success */
-  MLF_E_KERNEL = -1,      /* a kernel returned non-zero; mlf_failed_step() tells which */
-  MLF_E_WORKSPACE = -2,   /* a kernel asked for more workspace than the plan gives it */
-  MLF_E_ARGUMENT = -3,    /* an index or a size is out of range */
-  MLF_E_STATE = -4        /* the inputs were consumed by the last run and not written since */
+  MLF_OK = 0,           /* success */
+  MLF_E_KERNEL = -1,    /* a kernel returned non-zero; mlf_failed_step() tells which */
+  MLF_E_WORKSPACE = -2, /* a kernel asked for more workspace than the plan gives it */
+  MLF_E_ARGUMENT = -3,  /* an index or a size is out of range */
+  MLF_E_STATE = -4      /* the inputs were consumed by the last run and not written since */
 } mlf_status_t;
 
 #if defined(__GNUC__)
@@ -70,13 +71,13 @@ typedef enum {
 typedef enum { MLF_INT = 0, MLF_UINT = 1, MLF_FLOAT = 2, MLF_HANDLE = 3, MLF_BFLOAT = 4 } mlf_type_code_t;
 
 typedef struct {
-  const char *name;      /* the name in the archive, UTF-8, for people */
-  void *data;            /* in the arena */
-  const int64_t *shape;  /* ndim extents */
+  const char *name;     /* the name in the archive, UTF-8, for people */
+  void *data;           /* in the arena */
+  const int64_t *shape; /* ndim extents */
   uint32_t size_bytes;
   uint8_t ndim;
-  uint8_t type_code;     /* mlf_type_code_t */
-  uint8_t bits;          /* of one lane */
+  uint8_t type_code; /* mlf_type_code_t */
+  uint8_t bits;      /* of one lane */
   uint8_t lanes;
 } mlf_tensor_t;
 
@@ -92,26 +93,26 @@ typedef struct {
 
 typedef struct {
   mlf_kernel_t kernel;
-  const void *args;         /* TVMValue[num_args]; NULL for an adapter */
-  const mlf_slot_t *slots;  /* by depth of nesting: the first request gets slots[0] */
+  const void *args;        /* TVMValue[num_args]; NULL for an adapter */
+  const mlf_slot_t *slots; /* by depth of nesting: the first request gets slots[0] */
   int32_t num_args;
 } mlf_step_t;
 
 typedef struct {
-  const char *name;            /* model (module) name, for people */
+  const char *name; /* model (module) name, for people */
   const mlf_tensor_t *inputs;
   const mlf_tensor_t *outputs;
   const mlf_step_t *steps;
-  const int32_t *type_codes;   /* one 7 (DLTensor *) for each argument of the longest step */
+  const int32_t *type_codes;     /* one 7 (DLTensor *) for each argument of the longest step */
   const char *const *step_names; /* for people; NULL when left out */
   uint8_t *arena;
-  const uint8_t *params;       /* NULL when the constants are in the code */
+  const uint8_t *params; /* NULL when the constants are in the code */
   uint32_t arena_bytes;
   uint32_t params_bytes;
   uint16_t num_steps;
   uint8_t num_inputs;
   uint8_t num_outputs;
-  uint8_t inputs_kept;         /* 1: a run leaves the inputs intact; 0: their memory is reused */
+  uint8_t inputs_kept; /* 1: a run leaves the inputs intact; 0: their memory is reused */
   uint8_t archive_sha256[32];
 } mlf_model_t;
 

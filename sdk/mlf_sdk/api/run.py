@@ -110,7 +110,7 @@ class RunRequest:
     build_timeout_s: float = 600.0
 
 
-def run(
+def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person may choose)
     target: PathLike,
     *,
     board: str | None = None,
@@ -155,7 +155,11 @@ def run(
     if (path / LOCK_NAME).is_file():
         return _Runner(request, say, count).run_project(path, module)
     return _Runner(request, say, count).run_archive(
-        path, board or "mps2-an386", Path(board_file) if board_file else None, module, options or ProjectOptions()
+        path,
+        board or "mps2-an386",
+        Path(board_file) if board_file else None,
+        module,
+        options or ProjectOptions(),
     )
 
 
@@ -189,7 +193,9 @@ class _Runner:
             )
         names = [m.name for m in lock.models]
         if module is not None and module not in names:
-            raise InputError(f"the project has no model '{module}'", where=str(folder), hint=f"It has: {', '.join(names)}.")
+            raise InputError(
+                f"the project has no model '{module}'", where=str(folder), hint=f"It has: {', '.join(names)}."
+            )
         model = lock.models[names.index(module) if module else 0]
         board = project_board(folder, lock)
         report = self._run(folder, lock, board, model)
@@ -316,7 +322,8 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
             row,
             measured=measured,
             ok=row.ok and measured in (None, model.arena_bytes),
-            note=row.note or ("" if measured in (None, model.arena_bytes) else "measured is not what was planned"),
+            note=row.note
+            or ("" if measured in (None, model.arena_bytes) else "measured is not what was planned"),
         )
         if row.item == "arena" and row.model == model.name
         else row

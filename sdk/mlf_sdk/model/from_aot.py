@@ -189,7 +189,7 @@ class _AotBuilder:
         if told is None:
             self.source.faults.add(
                 "./metadata.json",
-                "the shapes of the inputs and outputs stand nowhere: neither in C metadata tables nor in relay text",
+                "the shapes of the inputs and outputs stand neither in C metadata tables nor in relay text",
             )
             return _Io(inputs=(), outputs=())
         if self.interface is None:

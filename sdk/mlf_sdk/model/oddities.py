@@ -77,7 +77,11 @@ def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[O
 
 
 def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
-    odd = [t.name for t in model.tensors if legal_identifier(t.name) != t.name and t.id in (*model.inputs, *model.outputs)]
+    odd = [
+        t.name
+        for t in model.tensors
+        if legal_identifier(t.name) != t.name and t.id in (*model.inputs, *model.outputs)
+    ]
     if odd:
         yield Oddity(
             where="names",
@@ -103,16 +107,20 @@ def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[O
 def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
     left_out = [u.member for u in model.units if not u.linked and u.kind is not UnitKind.HEADER]
     if left_out:
+        names = ", ".join(m.rpartition("/")[2] for m in left_out)
         yield Oddity(
             where=left_out[0],
             what="TVM's function registry or metadata, whose prototypes can clash with the kernels'",
-            handled="not needed, and left out of the build: " + ", ".join(m.rpartition("/")[2] for m in left_out),
+            handled="not needed, and left out of the build: "
+            + ", ".join(m.rpartition("/")[2] for m in left_out),
         )
     if model.external_headers:
         yield Oddity(
             where="codegen",
             what="the code includes " + ", ".join(model.external_headers),
-            handled="pass --cmsis-nn PATH" if any("arm_nn" in h for h in model.external_headers) else "can't be built",
+            handled="pass --cmsis-nn PATH"
+            if any("arm_nn" in h for h in model.external_headers)
+            else "can't be built",
         )
     if any(u.kind is UnitKind.OBJECT and u.linked for u in model.units):
         yield Oddity(
@@ -127,7 +135,9 @@ def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Itera
         if step.abi is not StepAbi.PACKED:
             continue
         asked = sum(w.size_bytes for w in step.workspaces)
-        tensors = sum(model.tensors[i].size_bytes for i in {*step.outputs, *step.inputs} if model.root(i).data is None)
+        tensors = sum(
+            model.tensors[i].size_bytes for i in {*step.outputs, *step.inputs} if model.root(i).data is None
+        )
         if asked > 16 * max(tensors, 1):
             yield Oddity(
                 where=step.name,

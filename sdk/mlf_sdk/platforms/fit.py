@@ -57,7 +57,8 @@ def _refuse(
         return
     listed = ", ".join(f"{name} {size:,}" for name, size in parts.items() if size)
     raise InputError(
-        f"it does not fit: it needs at least {needs:,} bytes of {kind} ({listed}), and {memory} has {has_bytes:,}",
+        f"it does not fit: it needs at least {needs:,} bytes of {kind} ({listed}), "
+        f"and {memory} has {has_bytes:,}",
         where=f"board {board.name}",
         hint="What would help: " + "; ".join([*hints, "a board with more memory", "a smaller model"]) + ".",
     )

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.errors import ArchiveError, Fault, InputError
+from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
 from mlf_sdk.formats.elfobj import check_object_against, read_object
-from mlf_sdk.errors import FaultCollector
 from mlf_sdk.model.types import Model, UnitKind
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.project.options import ProjectOptions
@@ -40,8 +39,8 @@ def _check_objects(model: Model, board: Board) -> None:
         raise ArchiveError(
             model.source,
             faults,
-            hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: choose a board "
-            "that fits, or export the model again for this one (or with the C target).",
+            hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: choose a "
+            "board that fits, or export the model again for this one (or with the C target).",
         )
 
 

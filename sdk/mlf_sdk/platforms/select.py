@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import Board, baremetal_context
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.render import PlatformFiles, template_text
@@ -29,6 +30,10 @@ def platform_files(board: Board, options: ProjectOptions) -> PlatformFiles:
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
         )
     context = baremetal_context(board)
+    if board.uart is None:
+        raise InputError(
+            "the board row has no [uart]", where=f"board {board.name}", hint="Add one to the row."
+        )
     uart = f"{_BAREMETAL}/uart_{board.uart.driver}.c"
     return PlatformFiles(
         board=board.name,

@@ -28,6 +28,7 @@ QEMU = "qemu-system-arm"
 _FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+) (?P<rest>[^\n]*)\n")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _NS_PER_S = 1_000_000_000
+_LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulator
 
 
 class QemuRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,8 +110,8 @@ def parse_fault(console: bytes) -> FaultReport | None:
     found = _FAULT.search(console)
     if found is None:
         return None
-    text = found.group().decode("ascii", "replace").strip()
-    fields = dict(_FIELD.findall(found.group("rest").decode("ascii", "replace")))
+    text = found.group().decode("utf-8", "replace").strip()
+    fields = dict(_FIELD.findall(found.group("rest").decode("utf-8", "replace")))
     model = fields.pop("model", "-")
     step = fields.pop("step", "-1")
     registers = {name: int(value, 16) for name, value in fields.items() if _is_hex(value)}
@@ -128,8 +129,10 @@ def _is_hex(text: str) -> bool:
 
 
 def instructions(ticks: int, hz: int, *, icount_shift: int = 0) -> int:
-    """Instructions in ``ticks`` of a counter of ``hz``: exact when one instruction takes a tick or
-    more (``2**icount_shift >= 1e9 / hz``), else to within ``1e9 / hz / 2**icount_shift``.
+    """Instructions in ``ticks`` of a counter of ``hz``.
+
+    To within one when an instruction takes a tick or more (``2**icount_shift >= 1e9 / hz``), else to
+    within the instructions of a tick.
     """
     scaled = hz << icount_shift
     return (ticks * _NS_PER_S + scaled // 2) // scaled
@@ -179,6 +182,7 @@ class QemuMachine:
         while True:
             data = self._peek(deadline, marker, seen)
             if not data:
+                self.process.wait(_LAST_WORDS_S)
                 raise self._failure("the emulator ended", seen)
             at = (seen + data).find(marker)
             seen += self.socket.recv(len(data) if at < 0 else at + len(marker) - len(seen))

@@ -108,10 +108,12 @@ def _integer_delta(got: Array, expected: Array) -> npt.NDArray[np.float64]:
     wide = object if max(got.dtype.itemsize, expected.dtype.itemsize) == 8 else np.int64
     a: npt.NDArray[Any] = got.astype(wide)
     b: npt.NDArray[Any] = expected.astype(wide)
-    return np.abs(a - b).astype(np.float64)
+    delta: npt.NDArray[np.float64] = np.abs(a - b).astype(np.float64)
+    return delta
 
 
 def _scale(reference: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Largest finite magnitude of each inference, shaped to broadcast over its elements."""
     finite = np.where(np.isfinite(reference), np.abs(reference), 0.0)
-    return finite.max(axis=tuple(range(1, finite.ndim)), keepdims=True, initial=0.0)
+    scale: npt.NDArray[np.float64] = finite.max(axis=tuple(range(1, finite.ndim)), keepdims=True, initial=0.0)
+    return scale

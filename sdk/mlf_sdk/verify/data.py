@@ -67,7 +67,7 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:
-            np.savez(file, **{name: array for name, array in arrays.items()})
+            np.savez(file, allow_pickle=False, **dict(arrays))
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -87,7 +87,8 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
             raise InputError(
                 f"no array for the input '{tensor.name}'",
                 where=where,
-                hint=f"Its inputs are: {_names(model.inputs)}; the file has: {', '.join(arrays) or 'nothing'}.",
+                hint=f"Its inputs are: {_names(model.inputs)}; "
+                f"the file has: {', '.join(arrays) or 'nothing'}.",
             )
         found.append(fit_array(arrays[key], tensor, f"{where}: {key}"))
     counts = {len(array) for array in found}
