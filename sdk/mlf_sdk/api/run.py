@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from mlf_sdk.api.cache import cached_project
+from mlf_sdk.api.cache import cached_project, only_one
 from mlf_sdk.api.project import PathLike, build, check, load, plan_project, project_board
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.formats.dtype import DType
@@ -26,6 +26,7 @@ from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.samples import pattern_array
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.rpc.targets import open_session
+from mlf_sdk.tools.cmake import BuildResult
 from mlf_sdk.verify.check import CheckReport
 from mlf_sdk.verify.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.verify.data import Batch, Reference, accuracy, match_inputs, match_reference, read_npz
@@ -209,7 +210,7 @@ class _Runner:
         batch = self._batch(model)
         reference = self._reference(model, batch.count)
         self.say(f"building for {board.name}")
-        built = build(folder, timeout_s=self.request.build_timeout_s)
+        built = self._build(folder)
         checked = check(folder)
         self.say(f"running on {board.name}")
         done = self._execute(board, built.elf, model, batch)
@@ -234,6 +235,11 @@ class _Runner:
             build_seconds=built.seconds,
             console=done.console,
         )
+
+    def _build(self, folder: Path) -> BuildResult:
+        timeout_s = self.request.build_timeout_s
+        with only_one(str(folder.resolve()), timeout_s):
+            return build(folder, timeout_s=timeout_s)
 
     def _execute(self, board: Board, elf: Path, model: LockModel, batch: Batch) -> Execution:
         timeout_s = self.request.timeout_s
@@ -279,7 +285,7 @@ class _Runner:
         except MlfError as error:
             return dataclasses.replace(report, twin_note=f"no host twin: {error.what}")
         folder = cached_project(twin_plan)
-        built = build(folder, timeout_s=self.request.build_timeout_s)
+        built = self._build(folder)
         twin_model = twin_plan.lock.models[0]
         done = self._execute(twin_plan.board, built.elf, twin_model, self._batch(twin_model))
         expected = {t.name: array for t, array in zip(twin_model.outputs, done.outputs, strict=True)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.formats.mlf import RawArchive, RawModule
 from mlf_sdk.model.names import legal_identifier
-from mlf_sdk.model.types import Model, StepAbi, UnitKind
+from mlf_sdk.model.types import KERNEL_ABIS, Model, UnitKind
 
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1
 
@@ -34,7 +34,7 @@ def find_oddities(archive: RawArchive, module: RawModule, model: Model) -> tuple
 
 def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Oddity]:
     place = "metadata.json: memory.functions.main"
-    entry = next((s for s in model.steps if s.abi is not StepAbi.PACKED), None)
+    entry = next((s for s in model.steps if s.abi not in KERNEL_ABIS), None)
     told = model.summary.workspace_bytes
     if entry is not None and told is not None and entry.exact:
         needed = entry.stack_high_water_bytes + sum(w.size_bytes for w in entry.workspaces)
@@ -111,8 +111,7 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Od
         yield Oddity(
             where=left_out[0],
             what="TVM's function registry or metadata, whose prototypes can clash with the kernels'",
-            handled="not needed, and left out of the build: "
-            + ", ".join(m.rpartition("/")[2] for m in left_out),
+            handled=f"not needed, and left out of the build: {names}",
         )
     if model.external_headers:
         yield Oddity(
@@ -132,7 +131,7 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Od
 
 def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
     for step in model.steps:
-        if step.abi is not StepAbi.PACKED:
+        if step.abi not in KERNEL_ABIS:
             continue
         asked = sum(w.size_bytes for w in step.workspaces)
         tensors = sum(

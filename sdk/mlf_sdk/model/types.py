@@ -23,6 +23,7 @@ class StepAbi(enum.Enum):
     """How a step's entry is called."""
 
     PACKED = "packed"  # TVM packed ABI, one DLTensor* an argument
+    POINTERS = "pointers"  # a kernel that takes one plain pointer an argument
     AOT_PACKED = "aot-packed"  # packed entry of a whole model: workspace is a stack
     AOT_C = "aot-c"  # tvmgen_<m>_run(struct inputs *, struct outputs *): workspace is a stack
     AOT_USMP = "aot-usmp"  # tvmgen_<m>___tvm_main__(inputs..., outputs..., pools...)
@@ -126,6 +127,10 @@ class Step:
     devices: tuple[str, ...] = ()
     unit: str = ""
     exact: bool = True
+
+
+# Kernels: their workspaces are slots; the others are entries of whole models.
+KERNEL_ABIS = frozenset({StepAbi.PACKED, StepAbi.POINTERS})
 
 
 class UnitKind(enum.Enum):

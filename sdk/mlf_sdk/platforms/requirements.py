@@ -39,8 +39,8 @@ def _check_objects(model: Model, board: Board) -> None:
         raise ArchiveError(
             model.source,
             faults,
-            hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: choose a "
-            "board that fits, or export the model again for this one (or with the C target).",
+            hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: "
+            "choose a board that fits, or export the model again for this one (or with the C target).",
         )
 
 

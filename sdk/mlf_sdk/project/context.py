@@ -12,7 +12,7 @@ from typing import Any
 
 from mlf_sdk.formats.dtype import FLOAT, INT, DType
 from mlf_sdk.model.names import legal_identifier
-from mlf_sdk.model.types import Model, Step, StepAbi, Tensor, TensorKind
+from mlf_sdk.model.types import KERNEL_ABIS, Model, Step, StepAbi, Tensor, TensorKind
 from mlf_sdk.project.ctext import c_comment, c_string
 from mlf_sdk.project.layout import ModelLayout, align_up
 
@@ -124,7 +124,7 @@ class _ModelView:
             "uses_packed": bool(tensors),
             "shapes": [{"symbol": s, "extents": list(e)} for e, s in self._shapes.items()],
             "steps": steps,
-            "kernels": list(dict.fromkeys(s["kernel"] for s in steps)),
+            "kernels": list(dict.fromkeys(s["kernel"] for s in steps if not s["pointers"])),
             "type_codes": [DL_TENSOR_HANDLE] * max([len(s["args"]) for s in steps] + [1]),
         }
 
@@ -170,7 +170,7 @@ class _ModelView:
                 "size_bytes": w.size_bytes,
             }
             for w in sorted(step.workspaces, key=lambda w: w.slot)
-            if step.abi is StepAbi.PACKED
+            if step.abi in KERNEL_ABIS
         ]
         direct = step.abi is StepAbi.PACKED
         return {
@@ -179,6 +179,10 @@ class _ModelView:
             "name_literal": c_string(step.name[:200]),
             "kernel": self.linkage.symbol(step.symbol) if direct else self.adapter(step),
             "args": args,
+            "pointers": [self.address(i) for i in (*step.inputs, *step.outputs)]
+            if step.abi is StepAbi.POINTERS
+            else [],
+            "symbol": self.linkage.symbol(step.symbol),
             "args_symbol": f"{self.c_name}_args_{position}" if args else "NULL",
             "slots": slots,
             "slots_symbol": f"{self.c_name}_slots_{position}" if slots else f"{self.c_name}_no_slots",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlf_sdk.memory import Access, MemoryPlan, PlanProblem, PlanStep, PlanTensor, PlanWorkspace, plan_memory
-from mlf_sdk.model.types import Model, Span, Step, StepAbi, TensorKind
+from mlf_sdk.model.types import Model, Span, Step, TensorKind
 
 ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes; TVM's default workspace alignment
 
@@ -110,7 +110,7 @@ def _plan_step(step: Step, in_arena: set[int]) -> PlanStep:
         PlanWorkspace(slot=w.slot, size_bytes=w.size_bytes, first_phase=w.span.first, last_phase=w.span.last)
         for w in step.workspaces
     ]
-    if step.abi is not StepAbi.PACKED and step.stack_high_water_bytes:
+    if step.stack_high_water_bytes:
         workspaces.append(
             PlanWorkspace(
                 slot=len(step.pools),  # after the pools

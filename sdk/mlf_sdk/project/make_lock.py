@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.model.types import Model, StepAbi
+from mlf_sdk.model.types import KERNEL_ABIS, Model
 from mlf_sdk.project.context import Linkage
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import (
@@ -102,7 +102,7 @@ def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
     """Functions to be found in the image: every step's, and for an entry what it calls."""
     symbols = dict.fromkeys(linkage.symbol(step.symbol) for step in layout.steps)
-    if any(step.abi is not StepAbi.PACKED for step in layout.steps):
+    if any(step.abi not in KERNEL_ABIS for step in layout.steps):
         known = layout.model.summary.operators
         defined = {s for unit in layout.model.units if unit.linked for s in unit.symbols}
         symbols.update(dict.fromkeys(linkage.symbol(name) for name in known if name in defined))

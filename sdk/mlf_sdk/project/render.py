@@ -11,7 +11,7 @@ from typing import Any
 import jinja2
 
 from mlf_sdk.model.names import legal_identifier
-from mlf_sdk.model.types import CodeUnit, StepAbi, UnitKind
+from mlf_sdk.model.types import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import Lock, encode_lock
@@ -134,7 +134,7 @@ class _Renderer:
             "kernel_flags": self.options.kernel_flags,
             "trace": self.options.traces,
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
-            "uses_slots": any(s.workspaces for s in steps if s.abi is StepAbi.PACKED),
+            "uses_slots": any(s.workspaces for s in steps if s.abi in KERNEL_ABIS),
             "uses_stack": any(s.stack_high_water_bytes for s in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,
@@ -156,7 +156,7 @@ class _Renderer:
             files[f"{folder}/{model.c_name}_params.S"] = self._render("common/params.S.j2", place)
             files[f"{folder}/{model.c_name}_params.bin"] = layout.params_blob()
         for step in layout.steps:
-            if step.abi is not StepAbi.PACKED:
+            if step.abi not in KERNEL_ABIS:
                 path = f"{folder}/{_entry_name(model.c_name, step.index)}"
                 entry = {"e": entry_values(layout, linkage, step), **view}
                 files[path] = self._render("common/entry.c.j2", entry)
@@ -183,7 +183,7 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
     linked = [unit for unit in model.units if unit.linked]
     included = {s.unit for s in layout.steps if s.abi is StepAbi.AOT_USMP}
     entries = [
-        f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if s.abi is not StepAbi.PACKED
+        f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if s.abi not in KERNEL_ABIS
     ]
     sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
     headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
