@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """mlf-sdk: from a compiled model archive to firmware that is proven on its target.
 
-    import mlf_sdk
+import mlf_sdk
 
-    report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")
-    print(report.memory.arena_bytes, report.ok)
+report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")
+print(report.memory.arena_bytes, report.ok)
 """
 
 from mlf_sdk.api import build, check, generate, load, run

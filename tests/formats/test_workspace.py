@@ -139,6 +139,68 @@ class TestPlainKernels:
         assert span(found.argument(0)) == (0, 1)
 
 
+def test_an_address_as_the_first_word():
+    assert not analyse("int32_t k(float* p0) { & p0[1]; p0[0] = 1; }").argument(0).is_exact
+
+
+def test_names_that_stand_for_two_things():
+    text = kernel(COPY.format("p1", "p0"))
+    found = analyse(text.replace("void* p1 =", "void* arg_p0 ="))
+    assert (found.exact, found.reason) == (False, "one name stands for two things")
+
+
+def test_a_body_without_a_last_semicolon():
+    found = analyse("int32_t k(float* p0, float* p1) { p1[0] = 1; p0[0] }")
+    assert [span(a) for a in found.arguments] == [(1, 1), (0, 0)]
+
+
+# The same for a parameter that is a typed pointer.
+@pytest.mark.parametrize(
+    "use",
+    [
+        "float* q = &p0[1];",
+        "float* q = &(p0[1]);",
+        "float p0[2];",
+        "float *p0[2];",
+        "float* q = p0 + 1;",
+        "float x = *p0;",
+        "return & p0[1];",
+        "& p0[1];",
+        "float x = (p0)[1];",
+        "float x = p0[1].x;",
+        "sizeof p0[1];",
+        "helper(p0);",
+        "float x = p0[1][2];",
+        "float x = p0;",
+    ],
+)
+def test_what_of_a_parameter_goes_out_of_sight_stays_alive(use):
+    found = analyse("int32_t k(float* p0, float* p1) { p1[0] = 1; " + use + " p1[1] = 2; return 0; }")
+    assert not found.argument(0).is_exact
+    assert span(found.argument(0)) == (0, found.phases - 1)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "& p0[1]",
+        "x = p0[0];",
+        "x += y * p0[0];",
+        "if (p0[0] > 1) { }",
+        "x = (int16_t)p0[1];",
+        "x = f(p0[1], p0[2]);",
+        "if (1) x = 1; else p0[0] = 3;",
+        "p0[0] = p0[1] - (p0[2]);",
+    ],
+)
+def test_what_of_a_parameter_is_only_read_in_place(use):
+    found = analyse(
+        "int32_t k(int8_t* p0, float* p1) { p1[0] = 1; " + use.replace("& p0", "y & p0") + "; p1[1] = 2; }"
+    )
+    assert found.argument(0).is_exact
+    assert span(found.argument(0)) == (1, 1)
+
+
 # Every way to use the name of some data but to index it: the data must stay alive throughout.
 ESCAPES = [
     "helper(p0);",
@@ -174,6 +236,12 @@ ESCAPES = [
     "void** q = &(((DLTensor*)arg_p0)[0].data);",
     "void* q = &((DLTensor*)arg_p0)[0];",
     "DLTensor* q = (DLTensor*)arg_p0;",
+    "int n = ((DLTensor*)arg_p0 + 1)[0].ndim;",
+    "int n = ((DLTensor*)arg_p0)[1].ndim;",
+    "int n = ((DLTensor*)arg_p0)[0];",
+    "void* q = &((DLTensor*)arg_p0)[0].shape;",
+    "void* q = (&(((DLTensor*)arg_p0)[0].shape));",
+    "void* q = ((DLTensor*)arg_p0)->shape;",
     "helper(arg_p0);",
     "arg_p0 = arg_p1;",
     "return (int32_t)p0;",
@@ -236,6 +304,7 @@ def test_what_is_only_read_in_place_is_exact(use):
         "void* z = ((TVMValue*)args)[x].v_handle;",
         '\n#include "rest.c"\n',
         "x = @;",
+        "x = (1];",
     ],
 )
 def test_what_breaks_the_order_takes_the_kernel_as_a_whole(use):
@@ -274,6 +343,10 @@ def test_parameters_that_are_no_plain_data_take_the_kernel_as_a_whole(parameters
     assert not found.exact
     assert found.workspace_known
     assert span(found.argument(0)) == (0, 0)
+
+
+def test_restrict_is_named_as_the_reason():
+    assert analyse("int32_t k(float* restrict p0) { return 0; }").reason == "a parameter is restrict"
 
 
 def test_a_source_that_is_not_c_takes_the_kernel_as_a_whole():
@@ -366,6 +439,7 @@ class TestWorkspaces:
         alloc("X") + "if (1) { return 0; }\n" + free("X"),
         alloc("X") + "return x;\n" + free("X"),
         alloc("X") + alloc("X") + free("X") + free("X"),
+        alloc("X") + "TVMBackendFreeWorkspace(1, X);\n",
         "again:\n" + alloc("X") + free("X") + "goto again;\n",
         "do {\n" + alloc("X") + free("X") + "} while (1);\n",
         "void* X;\nX = TVMBackendAllocWorkspace(1, 0, 64, 0, 8);\n" + free("X"),
@@ -413,6 +487,10 @@ class TestWorkspaces:
     def test_other_plain_requests(self, body):
         found = analyse(kernel(body))
         assert (found.exact, [s.size_bytes for s in found.slots]) == (True, [64])
+
+    def test_a_body_that_ends_with_a_workspace(self):
+        found = analyse("int32_t k(float* dev_id) {\n" + alloc("X") + "}")
+        assert (found.workspace_known, found.reason) == (False, "X is not freed")
 
     def test_a_helper_that_allocates_makes_the_slots_unknown(self):
         helper = "static int helper(void) {\n" + alloc("W") + free("W") + "return 0; }\n"
@@ -510,6 +588,11 @@ class TestStackPeak:
             "",
         )
 
+    def test_requests_one_after_the_other_do_not_add_up(self):
+        body = "".join(alloc(name, 100) + free(name) for name in ("A", "B", "C"))
+        found = self.peak("int main_(void) {\n" + body + "return 0; }")
+        assert (found.bytes, found.requests, found.depth) == (112, 3, 1)
+
     def test_a_function_without_requests(self):
         assert self.peak("int main_(void) { return other(); }").bytes == 0
 
@@ -539,6 +622,10 @@ class TestStackPeak:
         scans = [scan_source(inner, "b.c"), scan_source(inner, "c.c"), scan_source(self.MAIN, "lib.c")]
         found = stack_peak(scans, "main_")
         assert (found.bytes, found.exact, found.reason) == (None, False, "inner is defined more than once")
+
+    def test_an_entry_that_is_defined_twice_is_unknown(self):
+        scans = [scan_source(self.MAIN, "b.c"), scan_source(self.MAIN, "c.c")]
+        assert stack_peak(scans, "main_").bytes is None
 
     def test_unknown_below_is_unknown(self):
         found = self.peak(self.INNER.replace("50", "n") + self.MAIN)

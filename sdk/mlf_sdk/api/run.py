@@ -40,8 +40,12 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFigures:
-    """Promised and measured memory, in bytes; None where the target can't measure it."""
+    """Promised and measured memory, in bytes; None where the target can't measure it.
 
+    ``exact`` is false when the plan holds a bound: a workspace that the code does not tell.
+    """
+
+    exact: bool
     arena_bytes: int
     lower_bound_bytes: int
     arena_high_water_bytes: int | None
@@ -52,13 +56,17 @@ class MemoryFigures:
     @property
     def ok(self) -> bool:
         """Whether what was measured is what was promised."""
-        measured = self.arena_high_water_bytes
         stack_fits = (
             self.stack_bytes is None
             or self.stack_high_water_bytes is None
             or self.stack_high_water_bytes < self.stack_bytes
         )
-        return measured in (None, self.arena_bytes) and stack_fits
+        return as_promised(self.arena_high_water_bytes, self.arena_bytes, exact=self.exact) and stack_fits
+
+
+def as_promised(measured: int | None, planned: int, *, exact: bool) -> bool:
+    """Whether a measured mark is the planned one, or below it where the plan holds a bound."""
+    return measured is None or measured == planned or (not exact and measured < planned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,6 +319,7 @@ def _as_tensor(tensor: LockTensor, index: int) -> Tensor:
 
 def _memory(model: LockModel, done: Execution, checked: CheckReport) -> MemoryFigures:
     return MemoryFigures(
+        exact=is_exact(model),
         arena_bytes=model.arena_bytes,
         lower_bound_bytes=model.lower_bound_bytes,
         arena_high_water_bytes=done.arena_high_water_bytes,
@@ -320,16 +329,21 @@ def _memory(model: LockModel, done: Execution, checked: CheckReport) -> MemoryFi
     )
 
 
+def is_exact(model: LockModel) -> bool:
+    """Whether every workspace of the plan is a replay of what the code asks for."""
+    return all(step.exact for step in model.steps)
+
+
 def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> CheckReport:
     """The check with the measured mark in the arena's row."""
     measured = done.arena_high_water_bytes
+    good = as_promised(measured, model.arena_bytes, exact=is_exact(model))
     rows = tuple(
         dataclasses.replace(
             row,
             measured=measured,
-            ok=row.ok and measured in (None, model.arena_bytes),
-            note=row.note
-            or ("" if measured in (None, model.arena_bytes) else "measured is not what was planned"),
+            ok=row.ok and good,
+            note=row.note or ("" if good else "measured is not what was planned"),
         )
         if row.item == "arena" and row.model == model.name
         else row

@@ -79,10 +79,17 @@ def generate(
     """
     if board is None:
         raise InputError(
-            "no board was chosen", where="--board", hint="Choose one of: " + ", ".join(load_boards(board_file))
+            "no board was chosen",
+            where="--board",
+            hint="Choose one of: " + ", ".join(load_boards(board_file)),
         )
     chosen = opt.project_options(
-        app=app, params=params, cflags=cflags, keep_inputs=keep_inputs, share_arena=share_arena, cmsis_nn=cmsis_nn
+        app=app,
+        params=params,
+        cflags=cflags,
+        keep_inputs=keep_inputs,
+        share_arena=share_arena,
+        cmsis_nn=cmsis_nn,
     )
     project = api.generate(
         archives, output, board=board, board_file=board_file, module=module, options=chosen
@@ -127,15 +134,20 @@ def run(
         Path | None, typer.Option("--inputs", help="npz file: an array for each input, by its real name.")
     ] = None,
     expect: Annotated[
-        Path | None, typer.Option("--expect", help="npz file: outputs by name or number; 'label' for classes.")
+        Path | None,
+        typer.Option("--expect", help="npz file: outputs by name or number; 'label' for classes."),
     ] = None,
     rtol: Annotated[float, typer.Option("--rtol", help="Relative tolerance for floats.")] = 1e-5,
-    atol: Annotated[float, typer.Option("--atol", help="Absolute tolerance; from 1 on also for integers.")] = 1e-6,
+    atol: Annotated[
+        float, typer.Option("--atol", help="Absolute tolerance; from 1 on also for integers.")
+    ] = 1e-6,
     twin: Annotated[
         bool | None,
         typer.Option("--twin/--no-twin", help="Compare with the host as well (default: without --expect)."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="Write the outputs to this npz file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="Write the outputs to this npz file.")
+    ] = None,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds for all inferences together.")] = 120.0,
     params: opt.Params = "flash",
     cflags: opt.Cflags = None,

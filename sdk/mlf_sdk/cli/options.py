@@ -21,7 +21,9 @@ Json = Annotated[
 ]
 Module = Annotated[
     str | None,
-    typer.Option("--module", help="Which module of an archive with several; in operator style, which function."),
+    typer.Option(
+        "--module", help="Which module of an archive with several; in operator style, which function."
+    ),
 ]
 BoardName = Annotated[str | None, typer.Option("--board", "-b", help="Board name; see: mlf-sdk boards.")]
 BoardFile = Annotated[
@@ -33,7 +35,10 @@ AppName = Annotated[
 Params = Annotated[str, typer.Option("--params", help="Where parameters lie: flash or ram.")]
 Cflags = Annotated[
     str | None,
-    typer.Option("--cflags", help="Compiler flags of the model's code, in place of '-O2 -ffp-contract=off'. Example: --cflags='-Os'"),
+    typer.Option(
+        "--cflags",
+        help="Compiler flags of the model's code, in place of '-O2 -ffp-contract=off'. Example: --cflags='-Os'",
+    ),
 ]
 KeepInputs = Annotated[
     bool, typer.Option("--keep-inputs", help="A run leaves the inputs intact (takes a larger arena).")

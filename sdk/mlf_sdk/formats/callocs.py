@@ -88,7 +88,6 @@ class _Block:
 
     kind: str
     open_requests: int
-    outer: _Block | None = None
     is_plain: bool = True
     is_conditional: bool = False
     allocates: bool = False
@@ -99,7 +98,6 @@ class _Block:
         return _Block(
             kind,
             open_requests,
-            outer=self,
             is_plain=self.is_plain and kind in ("block", "loop"),
             is_conditional=self.is_conditional or kind == "condition",
         )
@@ -182,7 +180,7 @@ class _Walk:
             raise _UncertainError(reason)
         if jump := min(_JUMPS & set(self.texts), default=""):
             raise _UncertainError(f"the body has {jump}")
-        self.block = _Block("body", 0)
+        self.blocks = [_Block("body", 0)]
         self.parentheses = 0
         self.open: list[str] = []
         self.open_names: set[str] = set()
@@ -200,8 +198,8 @@ class _Walk:
     def _step(self, index: int) -> int:
         text = self.texts[index]
         if text == "{":
-            kind = block_kind(self.texts, self.partner, index, self.block.kind)
-            self.block = self.block.inner(kind, len(self.open))
+            kind = block_kind(self.texts, self.partner, index, self.blocks[-1].kind)
+            self.blocks.append(self.blocks[-1].inner(kind, len(self.open)))
         elif text == "}":
             self._close_block()
         elif text in ("(", ")"):
@@ -214,22 +212,19 @@ class _Walk:
             if self.open and self.texts[index : index + 4] != _RETURN_ERROR:
                 raise _UncertainError("the function returns with a workspace allocated")
         elif text in ("break", "continue"):
-            self.block.jumps = True
+            self.blocks[-1].jumps = True
         elif self.kinds[index] == IDENTIFIER and self.texts[index + 1 : index + 2] == ["("]:
             self._call(index)
         return index + 1
 
     def _close_block(self) -> None:
-        block = self.block
+        block, outer = self.blocks.pop(), self.blocks[-1]
         if len(self.open) != block.open_requests:
             raise _UncertainError(f"{self.open[-1]} is not freed in its block")
         if block.allocates and block.jumps:
             raise _UncertainError("a loop that allocates has break or continue")
-        if block.outer is None:
-            raise _UncertainError("brackets do not nest")
-        self.block = block.outer
-        self.block.allocates = self.block.allocates or block.allocates
-        self.block.jumps = self.block.jumps or (block.jumps and block.kind != "loop")
+        outer.allocates = outer.allocates or block.allocates
+        outer.jumps = outer.jumps or (block.jumps and block.kind != "loop")
 
     def _allocate(self, index: int) -> int:
         texts = self.texts
@@ -249,7 +244,7 @@ class _Walk:
         self.events.append(Event(kind=Kind.ALLOCATE, name=name, size_bytes=size, depth=len(self.open)))
         self.open.append(name)
         self.open_names.add(name)
-        self.block.allocates = True
+        self.blocks[-1].allocates = True
         after = self._null_check(name, after)
         self.consumed.append((start, after))
         return after
@@ -268,7 +263,7 @@ class _Walk:
         else:
             raise _UncertainError(f"the free of {name} is not a plain statement")
         self._require_unconditional(name)
-        if not self.open or self.open[-1] != name or len(self.open) <= self.block.open_requests:
+        if not self.open or self.open[-1] != name or len(self.open) <= self.blocks[-1].open_requests:
             raise _UncertainError(f"{name} is not freed last in, first out in its block")
         self.open_names.discard(self.open.pop())
         self.events.append(Event(kind=Kind.FREE, name=name, depth=len(self.open)))
@@ -280,7 +275,7 @@ class _Walk:
         if name in KEYWORDS:
             return
         before = self.texts[index - 1] if index else ";"
-        conditional = self.block.is_conditional or before in ("&&", "||", "?", ":", ")", "else")
+        conditional = self.blocks[-1].is_conditional or before in ("&&", "||", "?", ":", ")", "else")
         self.events.append(Event(kind=Kind.CALL, name=name, conditional=conditional))
 
     def _arguments(self, index: int, need_semicolon: bool = True) -> tuple[list[list[str]], int]:
@@ -316,7 +311,7 @@ class _Walk:
         return self.parentheses == parentheses and (index == 0 or self.texts[index - 1] in (";", "{", "}"))
 
     def _require_unconditional(self, name: str) -> None:
-        if not self.block.is_plain:
+        if not self.blocks[-1].is_plain:
             raise _UncertainError(f"{name} is requested or freed under a condition")
 
 

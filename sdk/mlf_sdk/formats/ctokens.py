@@ -198,9 +198,7 @@ def skip_braces(text: str, start: int, end: int) -> tuple[int, bool]:
 def next_token(text: str, position: int, end: int, tokens: Tokens) -> int:
     """Append the token at ``position`` (nothing for white space and comments); return where to go on."""
     match = _TOKEN.match(text, position, end)
-    if match is None:
-        return end
-    return _finish(text, match, end, tokens)
+    return end if match is None else _finish(text, match, end, tokens)
 
 
 def tokenise(text: str, start: int = 0, end: int | None = None) -> Tokens:

@@ -199,8 +199,8 @@ class KernelBody:
         end = self.partner[index + 2]
         if self.texts[index + 3 : end] not in (["0"], ["(", "0", ")"]):
             return False
-        field = self._texts(end + 1, end + 3)
-        return field[:1] == ["."] and field[1] in _HANDLE_FIELDS and self._texts(start - 1, start) != ["&"]
+        is_known = self._texts(end, end + 1) == ["]"] and self._texts(end + 2, end + 3)[0] in _HANDLE_FIELDS
+        return is_known and self._texts(end + 1, end + 2) == ["."] and not self._is_address(start - 1)
 
     def _texts(self, start: int, stop: int) -> list[str]:
         """A slice that is [""] where there are no tokens, so that it compares as different."""

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from mlf_sdk.formats.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
-from mlf_sdk.model.kernels import kernel_facts
+from mlf_sdk.model.kernels import kernel_step
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring, operator_workspaces
-from mlf_sdk.model.types import Step, StepAbi, TensorKind
+from mlf_sdk.model.types import Step, TensorKind
 
 
 def wire_graph(source: BuildInput, graph: RawGraph) -> Wiring:
@@ -81,20 +81,16 @@ class _GraphBuilder:
         if node.flatten_data:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
         bound = operator_workspaces(self.source.module).get(symbol, 0)
-        count = len(inputs) + len(outputs)
-        facts = kernel_facts(self.source.code, symbol, count, bound)
         self.steps.append(
-            Step(
+            kernel_step(
+                self.source.code,
+                self.source.faults,
                 index=len(self.steps),
                 name=node.name,
                 symbol=symbol,
-                abi=StepAbi.PACKED,
                 inputs=tuple(inputs),
                 outputs=tuple(outputs),
-                phases=facts.phases,
-                spans=facts.spans,
-                workspaces=facts.workspaces,
-                exact=facts.exact,
+                metadata_bytes=bound,
             )
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.formats.csource import FunctionDefinition
-from mlf_sdk.model.kernels import kernel_facts
+from mlf_sdk.model.kernels import kernel_step
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring
-from mlf_sdk.model.types import Step, StepAbi, TensorKind
+from mlf_sdk.model.types import TensorKind
 
 
 def wire_operator(source: BuildInput, function: str | None) -> Wiring:
@@ -45,18 +45,15 @@ def wire_operator(source: BuildInput, function: str | None) -> Wiring:
     outputs = tuple(i for i in ids if i in written)
     if (*inputs, *outputs) != tuple(ids):
         source.faults.add("./metadata.json", f"'{function}' writes an argument before it reads another")
-    facts = kernel_facts(source.code, function, len(ids), 0)
-    step = Step(
+    step = kernel_step(
+        source.code,
+        source.faults,
         index=0,
         name=function,
         symbol=function,
-        abi=StepAbi.PACKED,
         inputs=inputs,
         outputs=outputs,
-        phases=facts.phases,
-        spans=facts.spans,
-        workspaces=facts.workspaces,
-        exact=facts.exact,
+        metadata_bytes=0,
     )
     return Wiring(
         tensors=tuple(table.tensors),

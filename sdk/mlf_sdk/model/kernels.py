@@ -5,22 +5,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.workspace import analyse_kernel
 from mlf_sdk.model.code import CodeIndex
-from mlf_sdk.model.types import Span, Workspace
+from mlf_sdk.model.types import Span, Step, StepAbi, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFacts:
     """Phases, one span an argument, and workspaces of a packed kernel.
 
-    ``exact`` is false when the workspaces are the archive's figure instead of what the code says.
+    Attributes:
+        workspaces: slots by depth; empty when they are not known.
+        bound_bytes: the archive's figure, where the code does not tell its workspaces; else 0.
+        reason: why it does not tell; empty otherwise.
     """
 
     phases: int
     spans: tuple[Span, ...]
     workspaces: tuple[Workspace, ...]
-    exact: bool
+    bound_bytes: int = 0
+    reason: str = ""
 
 
 def kernel_facts(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: int) -> KernelFacts:
@@ -32,14 +37,15 @@ def kernel_facts(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: in
     if symbol in code.functions:
         return _from_source(code, symbol, num_args, metadata_bytes)
     found = code.object_kernels.get(symbol)
-    sizes = found.slots if found is not None else ()
-    exact = found is None or found.exact
     whole = Span(first=0, last=0)
+    known = found is None or found.exact
+    sizes = found.slots if found is not None and known else ()
     return KernelFacts(
         phases=1,
         spans=(whole,) * num_args,
-        workspaces=_bound(metadata_bytes, whole) if not exact else _slots(sizes, whole),
-        exact=exact,
+        workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
+        bound_bytes=0 if known else metadata_bytes,
+        reason="" if found is None or known else found.reason,
     )
 
 
@@ -47,18 +53,16 @@ def _from_source(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: in
     found = analyse_kernel(code.functions[symbol], allocating=code.allocating, macros=code.header_macros)
     whole = Span(first=0, last=found.phases - 1)
     arguments = [found.argument(index) for index in range(num_args)]
-    if found.workspace_known:
-        workspaces = tuple(
-            Workspace(slot=slot, size_bytes=w.size_bytes, span=_span(w.first, w.last, whole))
-            for slot, w in enumerate(found.slots)
-        )
-    else:
-        workspaces = _bound(metadata_bytes, whole)
+    slots = found.slots if found.workspace_known else ()
     return KernelFacts(
         phases=found.phases,
         spans=tuple(_span(a.first, a.last, whole) for a in arguments),
-        workspaces=workspaces,
-        exact=found.workspace_known,
+        workspaces=tuple(
+            Workspace(slot=slot, size_bytes=w.size_bytes, span=_span(w.first, w.last, whole))
+            for slot, w in enumerate(slots)
+        ),
+        bound_bytes=0 if found.workspace_known else metadata_bytes,
+        reason="" if found.workspace_known else found.reason,
     )
 
 
@@ -67,9 +71,40 @@ def _span(first: int | None, last: int | None, whole: Span) -> Span:
     return whole if first is None or last is None else Span(first=first, last=last)
 
 
-def _slots(sizes: tuple[int, ...], span: Span) -> tuple[Workspace, ...]:
-    return tuple(Workspace(slot=i, size_bytes=size, span=span) for i, size in enumerate(sizes))
+def kernel_step(
+    code: CodeIndex,
+    faults: FaultCollector,
+    *,
+    index: int,
+    name: str,
+    symbol: str,
+    inputs: tuple[int, ...],
+    outputs: tuple[int, ...],
+    metadata_bytes: int,
+    abi: StepAbi = StepAbi.PACKED,
+) -> Step:
+    """The step that calls one kernel.
 
-
-def _bound(size_bytes: int, span: Span) -> tuple[Workspace, ...]:
-    return (Workspace(slot=0, size_bytes=size_bytes, span=span),) if size_bytes else ()
+    A kernel whose workspaces are not known gets the archive's figure as one last-in-first-out region,
+    a bound; where there is no figure either, that is a fault.
+    """
+    facts = kernel_facts(code, symbol, len(inputs) + len(outputs), metadata_bytes)
+    if facts.reason and not facts.bound_bytes:
+        faults.add(
+            "./metadata.json",
+            f"the workspace of '{symbol[:128]}' is told neither by its code ({facts.reason}) nor here",
+            field="memory.functions.operator_functions",
+        )
+    return Step(
+        index=index,
+        name=name,
+        symbol=symbol,
+        abi=StepAbi.AOT_PACKED if facts.bound_bytes and abi is StepAbi.PACKED else abi,
+        inputs=inputs,
+        outputs=outputs,
+        phases=facts.phases,
+        spans=facts.spans,
+        workspaces=facts.workspaces,
+        stack_high_water_bytes=facts.bound_bytes,
+        exact=not facts.reason,
+    )

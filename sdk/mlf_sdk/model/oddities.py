@@ -117,9 +117,7 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Od
         yield Oddity(
             where="codegen",
             what="the code includes " + ", ".join(model.external_headers),
-            handled="pass --cmsis-nn PATH"
-            if any("arm_nn" in h for h in model.external_headers)
-            else "can't be built",
+            handled="pass --cmsis-nn PATH" if needs_cmsis_nn(model) else "can't be built",
         )
     if any(u.kind is UnitKind.OBJECT and u.linked for u in model.units):
         yield Oddity(
@@ -127,6 +125,11 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Od
             what="ready-made objects: no source to analyse, and none to run on the host",
             handled="checked against the board's CPU and float ABI; workspaces are read from the machine code",
         )
+
+
+def needs_cmsis_nn(model: Model) -> bool:
+    """Whether linked code includes a header of CMSIS-NN."""
+    return any("arm_nn" in header for header in model.external_headers)
 
 
 def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:

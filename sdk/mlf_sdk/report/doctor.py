@@ -26,9 +26,7 @@ def doctor_values(found: Examination) -> dict[str, object]:
         "ok": True,
         "archive": found.model.source,
         "module": found.model.name,
-        "findings": [
-            {"where": o.where, "what": o.what, "handled": o.handled} for o in found.oddities
-        ],
+        "findings": [{"where": o.where, "what": o.what, "handled": o.handled} for o in found.oddities],
     }
 
 
@@ -37,7 +35,9 @@ def _machine(found: MachineExamination) -> list[RenderableType]:
     for name in ("tool", "version", "", "what for, or how to get it"):
         table.add_column(name, overflow="fold")
     for status in found.tools:
-        word, style = ("ok", "green") if status.path else ("optional", "") if status.ok else ("missing", "bold red")
+        word, style = (
+            ("ok", "green") if status.path else ("optional", "") if status.ok else ("missing", "bold red")
+        )
         about = status.tool.purpose if not status.hint else f"{status.tool.purpose}: {status.hint}"
         table.add_row(status.tool.name, status.version or "-", Text(word, style=style), about)
     text = "everything that emulated boards need is here" if found.ok else "something is missing"
@@ -47,7 +47,10 @@ def _machine(found: MachineExamination) -> list[RenderableType]:
 def _archive(found: ArchiveExamination) -> list[RenderableType]:
     model = found.model
     parts: list[RenderableType] = [
-        line("archive", f"{model.source}: MLF {model.mlf_version}, {model.executor} executor, module {model.name}")
+        line(
+            "archive",
+            f"{model.source}: MLF {model.mlf_version}, {model.executor} executor, module {model.name}",
+        )
     ]
     if not found.oddities:
         return [*parts, line("findings", "nothing odd")]

@@ -57,7 +57,9 @@ def run_parts(report: RunReport) -> Parts:
     if not memory.ok:
         parts.append(line("memory", "what was measured is not what was promised", verdict(False)))
     if report.compare is not None:
-        parts.append(line("outputs", _comparison_text(report.compare, "the reference"), verdict(report.compare.ok)))
+        parts.append(
+            line("outputs", _comparison_text(report.compare, "the reference"), verdict(report.compare.ok))
+        )
     if report.twin is not None:
         parts.append(line("outputs", _comparison_text(report.twin, "the host's"), verdict(report.twin.ok)))
     if report.twin_note:
@@ -88,7 +90,9 @@ def _proof_table(report: RunReport) -> Table:
             note = "= lower bound" if equal else f"lower bound {memory.lower_bound_bytes:,}"
         _proof_row(table, row, note)
     if memory.stack_bytes is not None:
-        table.add_row("stack", "-", f"<= {memory.stack_bytes:,}", "-", number(memory.stack_high_water_bytes), "ok", "")
+        table.add_row(
+            "stack", "-", f"<= {memory.stack_bytes:,}", "-", number(memory.stack_high_water_bytes), "ok", ""
+        )
     return table
 
 
@@ -130,7 +134,9 @@ def check_parts(report: CheckReport) -> Parts:
     for name in ("region", "used", "size", "fill"):
         regions.add_column(name, justify="left" if name == "region" else "right")
     for region in report.regions:
-        regions.add_row(region.name, number(region.used_bytes), number(region.size_bytes), f"{region.fill:.1%}")
+        regions.add_row(
+            region.name, number(region.used_bytes), number(region.size_bytes), f"{region.fill:.1%}"
+        )
     parts: Parts = [table, "", functions]
     if len(kernels) > 20:
         parts.append(f"... and {len(kernels) - 20} smaller ones (--json lists all)")
@@ -156,18 +162,27 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
     names = dict(zip(model.outputs, model.output_names, strict=True))
     params = f"{layout.params_bytes:,} B parameters" if layout.params_bytes else "constants in the code"
     plan = layout.plan
-    bound = "the lower bound" if plan.arena_bytes == plan.lower_bound_bytes else f"lower bound {plan.lower_bound_bytes:,}"
+    bound = (
+        "the lower bound"
+        if plan.arena_bytes == plan.lower_bound_bytes
+        else f"lower bound {plan.lower_bound_bytes:,}"
+    )
     parts: Parts = [
         line("model", f"{model.name}: {model.executor} executor, {len(model.steps)} steps, {params}"),
         line("archive", f"MLF {model.mlf_version}, {model.compiler}, sha256 {model.archive_sha256[:16]}..."),
         line("target", "; ".join(model.targets) or "not told"),
     ]
-    parts += [line("input", f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}") for i in model.inputs]
+    parts += [
+        line("input", f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}") for i in model.inputs
+    ]
     parts += [line("output", f"'{names[i]}'  {type_text(model.tensors[i])}") for i in model.outputs]
     parts += [
         line("arena", f"{plan.arena_bytes:,} bytes ({bound}), inputs and outputs included"),
-        line("summary", f"workspace {number(model.summary.workspace_bytes)}, constants "
-             f"{number(model.summary.constants_bytes)}, inputs and outputs {number(model.summary.io_bytes)} (the archive's own figures)"),
+        line(
+            "summary",
+            f"workspace {number(model.summary.workspace_bytes)}, constants "
+            f"{number(model.summary.constants_bytes)}, inputs and outputs {number(model.summary.io_bytes)} (the archive's own figures)",
+        ),
     ]
     if model.external_headers:
         parts.append(line("needs", ", ".join(model.external_headers)))
@@ -180,7 +195,10 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
     code = [u for u in model.units if u.kind is not UnitKind.HEADER]
     parts += ["", table, ""]
     parts += [
-        line("code" if i == 0 else "", f"{u.member}  {len(u.data):,} B{'' if u.linked else '  (not needed: left out)'}")
+        line(
+            "code" if i == 0 else "",
+            f"{u.member}  {len(u.data):,} B{'' if u.linked else '  (not needed: left out)'}",
+        )
         for i, u in enumerate(code)
     ]
     return parts
@@ -213,9 +231,16 @@ def generated_parts(project: GeneratedProject) -> Parts:
         line("project", f"{project.folder} for {project.lock.board}, app {project.lock.options.app}")
     ]
     for model in project.lock.models:
-        bound = "= lower bound" if model.arena_bytes == model.lower_bound_bytes else f"lower bound {model.lower_bound_bytes:,}"
+        bound = (
+            "= lower bound"
+            if model.arena_bytes == model.lower_bound_bytes
+            else f"lower bound {model.lower_bound_bytes:,}"
+        )
         parts.append(
-            line(model.c_name[:10], f"arena {model.arena_bytes:,} B ({bound}), parameters {model.params_bytes:,} B, {len(model.steps)} steps")
+            line(
+                model.c_name[:10],
+                f"arena {model.arena_bytes:,} B ({bound}), parameters {model.params_bytes:,} B, {len(model.steps)} steps",
+            )
         )
     parts += [line("kept", f"{path} (yours; a new project would have another)") for path in project.kept]
     parts.append(line("next", f"mlf-sdk build {project.folder}"))

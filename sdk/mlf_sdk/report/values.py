@@ -63,7 +63,9 @@ def check_values(report: CheckReport) -> Values:
         "rows": [dataclasses.asdict(row) for row in report.rows],
         "kernels": [dataclasses.asdict(item) for item in report.kernels],
         "groups": {item.name: item.size_bytes for item in report.groups},
-        "regions": [{**dataclasses.asdict(region), "fill": round(region.fill, 4)} for region in report.regions],
+        "regions": [
+            {**dataclasses.asdict(region), "fill": round(region.fill, 4)} for region in report.regions
+        ],
         "stack_bytes": report.stack_bytes,
     }
 

@@ -8,16 +8,39 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from mlf_sdk.errors import TargetError
 from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.deadline import Clock, Deadline
 from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.rpc.protocol import Message, Opcode, Status
 from mlf_sdk.rpc.transport import Transport
+from mlf_sdk.tools.qemu import FaultReport, parse_fault
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
 _CONSOLE_PIECES = 4096
 _CONSOLE_TAIL = 2000
+_FAULT_MARK = "mlf-fault:"
+_FAULT_REGISTERS = ("pc", "lr", "sp", "cfsr", "hfsr", "mmfar", "bfar")
+
+
+class DeviceFaultError(TargetError):
+    """The device's fault handler reported a fault: it has stopped and will not answer any more.
+
+    Args:
+        fault: what it reported.
+        where: the model or tensor the last request was about.
+    """
+
+    def __init__(self, fault: FaultReport, *, where: str = "") -> None:
+        self.fault = fault
+        at_step = f", in step {fault.step}" if fault.step >= 0 else ""
+        known = [f"{r}=0x{fault.registers[r]:08x}" for r in _FAULT_REGISTERS if r in fault.registers]
+        super().__init__(
+            f"the target faulted: {fault.kind}{at_step}: {' '.join(known[:1])}",
+            where=where or (f"model {fault.model}" if fault.model else ""),
+            hint=f"Registers: {' '.join(known)}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +102,7 @@ class Link:
         self._listener = console
         self._sequence = sequence
         self._console: deque[str] = deque(maxlen=_CONSOLE_PIECES)
+        self._recent = ""
         self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
         self._received: deque[bytes] = deque()
 
@@ -115,35 +139,40 @@ class Link:
 
         Raises:
             NoAnswerError: the tries or the time ran out.
+            DeviceFaultError: the device stopped with a fault.
             DeviceResetError, DeviceError: the device answered with an error.
         """
         request = Message(opcode=opcode, sequence=self._sequence, body=body)
         self._sequence = (self._sequence + 1) & 0xFFFF
         frame = frames.encode(request.pack())
+        started = self._timeouts.clock()
         tries = 0
         for wait in self._timeouts.waits(opcode):
             if deadline.expired:
                 break
             tries += 1
             self._transport.write(frame, deadline)
-            reply = self._receive(request, deadline.within(wait), accept)
+            reply = self._receive(request, deadline.within(wait), accept, where)
             if reply is not None:
                 return self._result(opcode, reply, where)
         self._deframer.flush()
+        self._raise_fault(where)
+        waited_s = self._timeouts.clock() - started
         raise NoAnswerError(
-            f"the device did not answer {opcode.name} (sent {tries} times)",
+            f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,
             hint=self._last_words(),
         )
 
     def _receive(
-        self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool]
+        self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool], where: str
     ) -> Message | None:
         while True:
             while self._received:
                 reply = _reply_to(request, self._received.popleft())
                 if reply is not None and accept(reply.body):
                     return reply
+            self._raise_fault(where)
             if deadline.expired:
                 return None
             data = self._transport.read(_READ_SIZE, deadline)
@@ -174,8 +203,18 @@ class Link:
 
     def _on_text(self, text: str) -> None:
         self._console.append(text)
+        self._recent = (self._recent + text)[-_CONSOLE_TAIL:]
         if self._listener is not None:
             self._listener(text)
+
+    def _raise_fault(self, where: str) -> None:
+        """Raise what the fault handler reported, once, if it did."""
+        if _FAULT_MARK not in self._recent:
+            return
+        fault = parse_fault(self._recent.encode())
+        if fault is not None:
+            self._recent = ""
+            raise DeviceFaultError(fault, where=where)
 
     def _last_words(self) -> str:
         text = self.console_text[-_CONSOLE_TAIL:].strip()

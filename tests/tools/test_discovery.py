@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of the tools of a machine, real and invented."""
+
+from __future__ import annotations
+
+import pytest
+
+from mlf_sdk.tools.discovery import TOOLS, Tool, find_tools
+from mlf_sdk.tools.process import PACKAGES, ProcessError, ProcessResult
+
+TOOL = Tool(name="ninja", purpose="building")
+
+
+def says(text: str):
+    def runner(argv, *, timeout_s, **_):
+        assert argv[1:] == ["--version"]
+        assert timeout_s > 0
+        return ProcessResult(argv=tuple(argv), returncode=0, stdout=text, stderr="", seconds=0.0)
+
+    return runner
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("arm-none-eabi-gcc (15:12.2.rel1-1) 12.2.1 20221205\nCopyright (C) 2022", "12.2.1"),
+        ("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\n", "7.2.22"),
+        ("GNU objcopy (2.40-2+18+b1) 2.40\n", "2.40"),
+        ("1.11.1\n", "1.11.1"),
+        ("tool (v3.1)\n", "3.1"),
+        ("no number\n", None),
+    ],
+)
+def test_versions(text, version):
+    (status,) = find_tools((TOOL,), runner=says(text), which=lambda name: f"/bin/{name}")
+    assert (status.path, status.version, status.hint, status.ok) == ("/bin/ninja", version, "", True)
+
+
+def test_a_missing_tool_names_its_package():
+    required, optional = find_tools(
+        (TOOL, Tool(name="west", purpose="Zephyr", required=False)), runner=says("1.0"), which=lambda _: None
+    )
+    assert (required.ok, required.path, required.version) == (False, None, None)
+    assert required.hint == "Install it: sudo apt-get install ninja-build"
+    assert optional.ok
+    assert "pip install west" in optional.hint
+
+
+def test_a_tool_that_does_not_run():
+    def broken(argv, **_):
+        raise ProcessError("it failed with exit code 1", argv=argv, returncode=1)
+
+    (status,) = find_tools((TOOL,), runner=broken, which=lambda _: "/bin/ninja")
+    assert not status.ok
+    assert "exit code 1" in status.hint
+
+
+def test_each_tool_is_in_a_package():
+    assert {tool.name for tool in TOOLS} - set(PACKAGES) == {"west"}
+    assert [status.tool for status in find_tools()] == list(TOOLS)
