@@ -38,7 +38,7 @@ bench: $(STAMP) tools
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:
-	@sh tests/setup-tools.sh
+	@sh .ci/install-tools.sh
 
 $(STAMP): pyproject.toml | venv
 	$(PY) -m pip install --quiet --editable '.[dev]'
@@ -46,7 +46,7 @@ $(STAMP): pyproject.toml | venv
 
 .PHONY: venv
 venv:
-	@test -x $(PY) || python3 -m venv $(VENV) 2>/dev/null || { sh tests/setup-tools.sh python3-venv && python3 -m venv --clear $(VENV); }
+	@test -x $(PY) || python3 -m venv $(VENV) 2>/dev/null || { sh .ci/install-tools.sh python3-venv && python3 -m venv --clear $(VENV); }
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

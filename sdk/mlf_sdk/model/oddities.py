@@ -123,7 +123,7 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Od
         yield Oddity(
             where="codegen/host/lib",
             what="ready-made objects: no source to analyse, and none to run on the host",
-            handled="checked against the board's CPU and float ABI; workspaces are read from the machine code",
+            handled="checked against the board's CPU and float ABI; workspaces are read from the code",
         )
 
 
