@@ -8,7 +8,8 @@ missing="$*"
 need() { # command package
   command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
 }
-need cc gcc
+echo 'int main(void) { return 0; }' | cc -x c -fsanitize=address -o /dev/null - >/dev/null 2>&1 ||
+  missing="$missing gcc libc6-dev"
 need make make
 need cmake cmake
 need ninja ninja-build

@@ -3,41 +3,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from mlf_sdk.cli import state
-from mlf_sdk.errors import InputError
-from mlf_sdk.project.options import DEFAULT_KERNEL_FLAGS, App, ParamsPlace, ProjectOptions, parse_kernel_flags
+from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.platforms.boards import load_boards
+from mlf_sdk.project.lock import read_lock
+from mlf_sdk.project.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.project.writer import LOCK_NAME
 
-T = TypeVar("T")
+
+class App(str, Enum):
+    """What ``--app`` takes."""
+
+    RPC = "rpc"
+    STANDALONE = "standalone"
+
+
+class Params(str, Enum):
+    """What ``--params`` takes."""
+
+    FLASH = "flash"
+    RAM = "ram"
+
+
+def complete_board(incomplete: str) -> list[tuple[str, str]]:
+    """Names of boards, with what they are, for shell completion."""
+    try:
+        return [(row.name, row.title) for row in load_boards().values() if row.name.startswith(incomplete)]
+    except MlfError:
+        return []
+
+
+def _seconds(value: float) -> float:
+    if not 0 < value <= 1e6:
+        raise InputError(f"{value:g} is no time to wait", where="--timeout", hint="Give seconds, above 0.")
+    return value
+
+
+def _tolerance(value: float) -> float:
+    if not (value >= 0 and math.isfinite(value)):
+        raise InputError(f"{value:g} is no tolerance", where="--rtol, --atol", hint="Give a number from 0 on.")
+    return value
+
 
 Json = Annotated[
     bool,
-    typer.Option("--json", help="Print the result as JSON.", callback=state.use_json, is_eager=True),
+    typer.Option(
+        "--json",
+        help="Print the result as JSON, and nothing else, on standard output.",
+        callback=state.use_json,
+        is_eager=True,
+    ),
 ]
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", help="Show the traceback of an error.", callback=state.use_debug, is_eager=True),
+]
+Archive = Annotated[
+    Path, typer.Argument(metavar="ARCHIVE", help="Archive (.tar, .tar.gz, .tar.xz) or unpacked folder.")
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a generated project.")]
 Module = Annotated[
     str | None,
     typer.Option(
-        "--module", help="Which module of an archive with several; in operator style, which function."
+        "--module",
+        metavar="NAME",
+        help="Which module of an archive with several; in operator style, which function.",
     ),
 ]
-BoardName = Annotated[str | None, typer.Option("--board", "-b", help="Board name; see: mlf-sdk boards.")]
+BoardName = Annotated[
+    str | None,
+    typer.Option(
+        "--board", "-b", metavar="NAME", help="See: mlf-sdk boards.  [required]", autocompletion=complete_board
+    ),
+]
+RunBoardName = Annotated[
+    str | None,
+    typer.Option(
+        "--board",
+        "-b",
+        metavar="NAME",
+        help="See: mlf-sdk boards. For an archive mps2-an386 unless given; a project knows its board.",
+        autocompletion=complete_board,
+    ),
+]
 BoardFile = Annotated[
-    Path | None, typer.Option("--board-file", help="TOML file with a board row of your own.", exists=True)
+    Path | None,
+    typer.Option("--board-file", metavar="FILE", help="TOML file with a board row of your own."),
 ]
 AppName = Annotated[
-    str, typer.Option("--app", help="rpc: serve the model over the UART; standalone: run once on a sample.")
+    App, typer.Option("--app", help="rpc: serve the model over the UART; standalone: run once on a sample.")
 ]
-Params = Annotated[str, typer.Option("--params", help="Where parameters lie: flash or ram.")]
+ParamsPlace = Annotated[Params, typer.Option("--params", help="Where parameters lie while the model runs.")]
 Cflags = Annotated[
     str | None,
     typer.Option(
         "--cflags",
-        help="Compiler flags of the model's code, in place of '-O2 -ffp-contract=off'. Example: --cflags='-Os'",
+        metavar="FLAGS",
+        help=f"Compiler flags of the archive's code, as --cflags='-Os'; in place of "
+        f"'{' '.join(DEFAULT_KERNEL_FLAGS)}'.",
     ),
 ]
 KeepInputs = Annotated[
@@ -45,14 +115,31 @@ KeepInputs = Annotated[
 ]
 CmsisNn = Annotated[
     Path | None,
-    typer.Option("--cmsis-nn", help="CMSIS-NN checkout, for archives whose code needs it.", exists=True),
+    typer.Option(
+        "--cmsis-nn", metavar="PATH", help="CMSIS-NN checkout, for archives whose code needs it.", exists=True
+    ),
 ]
+Rtol = Annotated[
+    float,
+    typer.Option(
+        "--rtol", help="Tolerance for floats, relative to the output's largest value.", callback=_tolerance
+    ),
+]
+Atol = Annotated[
+    float,
+    typer.Option("--atol", help="Absolute tolerance; from 1 on also for integers.", callback=_tolerance),
+]
+RunTimeout = Annotated[
+    float,
+    typer.Option("--timeout", help="Seconds for starting and all inferences together.", callback=_seconds),
+]
+BuildTimeout = Annotated[float, typer.Option("--timeout", help="Seconds for the build.", callback=_seconds)]
 
 
 def project_options(
     *,
-    app: str = "rpc",
-    params: str = "flash",
+    app: App = App.RPC,
+    params: Params = Params.FLASH,
     cflags: str | None = None,
     keep_inputs: bool = False,
     share_arena: bool = False,
@@ -61,13 +148,11 @@ def project_options(
     """Options of a project from the command line's words.
 
     Raises:
-        InputError: a word that is not one of the choices.
+        InputError: compiler flags that can't be passed on.
     """
-    apps: dict[str, App] = {"rpc": "rpc", "standalone": "standalone"}
-    places: dict[str, ParamsPlace] = {"flash": "flash", "ram": "ram"}
     return ProjectOptions(
-        app=_choice(app, apps, "--app"),
-        params=_choice(params, places, "--params"),
+        app="standalone" if app is App.STANDALONE else "rpc",
+        params="ram" if params is Params.RAM else "flash",
         kernel_flags=DEFAULT_KERNEL_FLAGS if cflags is None else parse_kernel_flags(cflags),
         keep_inputs=keep_inputs,
         share_arena=share_arena,
@@ -75,7 +160,26 @@ def project_options(
     )
 
 
-def _choice(word: str, choices: Mapping[str, T], where: str) -> T:
-    if word not in choices:
-        raise InputError(f"'{word}' is no choice", where=where, hint="Choices: " + ", ".join(choices))
-    return choices[word]
+def check_options_of_project(
+    target: Path, board: str | None, board_file: Path | None, options: ProjectOptions
+) -> None:
+    """Refuse options that a generated project has decided already; an archive takes all of them.
+
+    Raises:
+        InputError: ``target`` is a project, and the options are not the defaults or not its own.
+    """
+    if not (target / LOCK_NAME).is_file():
+        return
+    lock = read_lock(target)
+    if board_file is not None or options != ProjectOptions():
+        raise InputError(
+            "a generated project has its board and options already",
+            where=str(target),
+            hint="Run it without --board-file, --params, --cflags, --keep-inputs and --cmsis-nn, or generate it again.",
+        )
+    if board not in (None, lock.board):
+        raise InputError(
+            f"the project is for the board {lock.board}",
+            where=str(target),
+            hint=f"Generate it for {board} in another folder, or run the archive itself.",
+        )

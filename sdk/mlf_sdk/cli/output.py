@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the command line prints: results to standard output, everything else to standard error."""
+"""Where the command line prints: results to standard output, everything else to standard error.
+
+Nothing that comes from an archive is ever interpreted: names are printed as they are, and characters
+that could drive a terminal are escaped.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,38 +16,51 @@ from typing import Any
 
 import msgspec
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from mlf_sdk.errors import MlfError
+from mlf_sdk.errors import ArchiveError, MlfError
+
+_WIDTH = 120  # where no terminal and no COLUMNS says how wide it is
+_LEAST_WIDTH = 40
+_TRAILING_SPACE = re.compile(r"[ ]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
 def result_console() -> Console:
     """Standard output; wide enough for tables when it is no terminal."""
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    console = Console(highlight=False, markup=False, emoji=False, width=None if known else _WIDTH)
+    console.width = max(console.width, _LEAST_WIDTH)
+    return console
 
 
 def message_console() -> Console:
     """Standard error."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def show(result: RenderableType | list[RenderableType], value: Any, *, as_json: bool) -> None:  # noqa: ANN401
+def show(result: list[RenderableType], value: Any, *, as_json: bool) -> None:  # noqa: ANN401
     """Print a result: as JSON for programs, or as tables and lines for people."""
     if as_json:
         encoded = msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
-        sys.stdout.write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+        _write(msgspec.json.format(encoded, indent=2).decode() + "\n")
         return
     console = result_console()
-    for part in result if isinstance(result, list) else [result]:
-        console.print(part)
+    with console.capture() as captured:
+        for part in result:
+            console.print(part)
+    _write(_TRAILING_SPACE.sub(r"\1", captured.get()))
+
+
+def _write(text: str) -> None:
+    """Write to standard output; a reader that has gone away (``| head``) is no error."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
@@ -50,48 +69,62 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return str(value)
 
 
+def printable(text: str) -> str:
+    """``text`` with everything that could drive a terminal escaped; line feeds and tabs stay."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode()
+        for c in text.replace("\r\n", "\n")
+    )
+
+
 def show_error(error: MlfError, *, as_json: bool) -> None:
     """One block: what, where, what to do."""
     if as_json:
-        block = {"error": {"what": error.what, "where": error.where, "hint": error.hint}}
-        sys.stdout.write(msgspec.json.encode(block).decode() + "\n")
-    console = message_console()
-    text = Text("error: ", style="bold red").append(error.what, style="default not bold")
-    console.print(text, soft_wrap=True)
+        _write(msgspec.json.encode({"error": _error_values(error)}).decode() + "\n")
+    text = Text("error: ", style="bold red").append(printable(error.what), style="default not bold")
     if error.where:
-        console.print(Text(f"  where: {error.where}"), soft_wrap=True)
+        text.append(f"\n  where: {printable(error.where)}", style="default not bold")
     if error.hint:
-        console.print(Text("  do: " + error.hint.replace("\n", "\n      ")), soft_wrap=True)
+        hint = printable(error.hint).replace("\n", "\n      ")
+        text.append(f"\n  do: {hint}", style="default not bold")
+    message_console().print(text, soft_wrap=True)
+
+
+def _error_values(error: MlfError) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "what": error.what,
+        "where": error.where,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
+    if isinstance(error, ArchiveError):
+        values["faults"] = [{"member": f.member, "field": f.field, "what": f.what} for f in error.faults]
+    return values
 
 
 class Status:
-    """Progress on standard error; silent when that is no terminal or JSON was asked for."""
+    """What is being done now, on standard error; silent when that is no terminal or JSON was asked for."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task = progress.add_task("", total=None)
+        self._what = ""
 
     def say(self, what: str) -> None:
         """Name what is being done now."""
-        self._progress.update(self._task, description=what, total=None, completed=0)
+        self._what = printable(what)
+        self._progress.update(self._task, description=self._what)
 
     def count(self, done: int, total: int) -> None:
         """Show how much of it is done."""
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, description=f"{self._what}: {done:,} of {total:,} inferences")
 
 
 @contextmanager
 def status(*, as_json: bool) -> Iterator[Status]:
     """A progress line for anything that takes longer than a second."""
     console = message_console()
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=as_json or not console.is_terminal
-    ) as progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    silent = as_json or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
         yield Status(progress)

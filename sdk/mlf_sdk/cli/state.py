@@ -16,5 +16,12 @@ def reset() -> None:
 def use_json(wanted: bool) -> bool:
     """Remember that errors are to be JSON as well."""
     global as_json  # noqa: PLW0603
-    as_json = wanted
+    as_json = as_json or wanted
+    return wanted
+
+
+def use_debug(wanted: bool) -> bool:
+    """Remember that an error is to show its traceback, wherever the option stood."""
+    global debug  # noqa: PLW0603
+    debug = debug or wanted
     return wanted

@@ -20,6 +20,7 @@ _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
 _CONSOLE_PIECES = 4096
 _CONSOLE_TAIL = 2000
+_MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
 _FAULT_MARK = "mlf-fault:"
 _FAULT_REGISTERS = ("pc", "lr", "sp", "cfsr", "hfsr", "mmfar", "bfar")
 
@@ -34,12 +35,12 @@ class DeviceFaultError(TargetError):
 
     def __init__(self, fault: FaultReport, *, where: str = "") -> None:
         self.fault = fault
-        at_step = f", in step {fault.step}" if fault.step >= 0 else ""
+        at_step = f" in step {fault.step}" if fault.step >= 0 else ""
         known = [f"{r}=0x{fault.registers[r]:08x}" for r in _FAULT_REGISTERS if r in fault.registers]
         super().__init__(
-            f"the target faulted: {fault.kind}{at_step}: {' '.join(known[:1])}",
+            f"the target faulted{at_step}: {fault.kind}\n  {' '.join(known)}",
             where=where or (f"model {fault.model}" if fault.model else ""),
-            hint=f"Registers: {' '.join(known)}",
+            hint="Run it on the board 'host' as well: its sanitizers name the line of the bad access.",
         )
 
 
@@ -161,7 +162,7 @@ class Link:
         raise NoAnswerError(
             f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,
-            hint=self._last_words(),
+            hint=(_MORE_TIME if opcode is Opcode.RUN else "") + self._last_words(),
         )
 
     def _receive(
