@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What values an index expression can take: interval arithmetic, conditions, and single points.
+
+An interval always holds every value that is possible, so it may be too wide and never too narrow.
+A point gives the one value for given loop variables, or nothing when that is not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mlf_sdk.formats.cexpr import BINARY, CAST, CHOICE, CONSTANT, NAME, UNARY, Expr
+
+Range = tuple[int, int]
+
+_BOUND: Final = (1 << 31) - 1
+"""Beyond it 32-bit arithmetic may wrap, and nothing is known."""
+
+_FLIPPED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+_WHOLE_TYPES: Final = {"int32_t", "int64_t", "int", "uint32_t", "uint64_t", "size_t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What holds at one place of the code.
+
+    Attributes:
+        names: range of each loop variable and local number.
+        loops: the loop variables among them: each takes every value of its range, independently.
+        known: narrower ranges of whole expressions, from conditions.
+        conditions: that were met on the way here, with whether they hold.
+    """
+
+    names: Mapping[str, Range] = field(default_factory=dict)
+    loops: frozenset[str] = frozenset()
+    known: Mapping[Expr, Range] = field(default_factory=dict)
+    conditions: tuple[tuple[Expr, bool], ...] = ()
+
+    def with_loop(self, name: str, values: Range, *, independent: bool) -> Scope:
+        """The scope inside a loop over ``name``; what was known of an outer namesake is forgotten."""
+        loops = self.loops | {name} if independent else self.loops - {name}
+        return Scope({**self.names, name: values}, loops, {}, self.conditions)
+
+    def with_local(self, name: str, values: Range | None) -> Scope:
+        """The scope after the declaration of a number."""
+        names = {key: value for key, value in self.names.items() if key != name}
+        if values is not None:
+            names[name] = values
+        return Scope(names, self.loops - {name}, self.known, self.conditions)
+
+    def assuming(self, condition: Expr, holds: bool) -> Scope | None:
+        """The scope where ``condition`` holds (or does not); None when that can't be."""
+        known = dict(self.known)
+        inner = Scope(self.names, self.loops, known, (*self.conditions, (condition, holds)))
+        return inner if _narrow(inner, known, condition, holds) else None
+
+    def point(self, *, highest: bool) -> dict[str, int] | None:
+        """Loop variables all at the end of what conditions leave of their ranges."""
+        values: dict[str, int] = {}
+        for name in self.loops:
+            found = range_of(Expr(NAME, name), self)
+            if found is None:
+                return None
+            values[name] = found[1] if highest else found[0]
+        certain = all(value_at(c, values) == int(holds) for c, holds in self.conditions)
+        return values if certain else None
+
+
+def _narrow(scope: Scope, known: dict[Expr, Range], condition: Expr, holds: bool) -> bool:
+    """Write into ``known`` what a condition tells; False when it contradicts what is known."""
+    if condition.kind == UNARY and condition.text == "!":
+        return _narrow(scope, known, condition.args[0], not holds)
+    if condition.kind != BINARY:
+        return True
+    if condition.text == ("&&" if holds else "||"):
+        return all(_narrow(scope, known, part, holds) for part in condition.args)
+    operator = condition.text if holds else _FLIPPED.get(condition.text, "")
+    left, right = condition.args
+    if operator in (">", ">="):
+        left, right = right, left
+        operator = "<" if operator == ">" else "<="
+    if operator not in ("<", "<=", "=="):
+        return True
+    a, b = range_of(left, scope), range_of(right, scope)
+    if a is None or b is None:
+        return True
+    gap = 1 if operator == "<" else 0
+    low_b, high_b = max(b[0], a[0] + gap), b[1]
+    low_a, high_a = a[0], min(a[1], b[1] - gap)
+    if operator == "==":
+        low_a, high_b = max(a[0], b[0]), min(a[1], b[1])
+        high_a, low_b = high_b, low_a
+    known[left], known[right] = (low_a, high_a), (low_b, high_b)
+    return low_a <= high_a and low_b <= high_b
+
+
+def range_of(expression: Expr, scope: Scope) -> Range | None:
+    """Every value that ``expression`` can take in ``scope``; None when nothing is known."""
+    found = _range(expression, scope)
+    known = scope.known.get(expression)
+    if known is not None:
+        found = known if found is None else (max(found[0], known[0]), min(found[1], known[1]))
+    if found is None or found[0] < -_BOUND or found[1] > _BOUND:
+        return None
+    return found
+
+
+def _range(expression: Expr, scope: Scope) -> Range | None:
+    kind = expression.kind
+    if kind == CONSTANT:
+        return expression.value, expression.value
+    if kind == NAME:
+        return scope.names.get(expression.text)
+    if kind == CHOICE:
+        return _either(expression, scope)
+    if kind not in (UNARY, BINARY, CAST):
+        return None
+    ranges = [range_of(arg, scope) for arg in expression.args]
+    if expression.text in ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"):
+        return 0, 1
+    if any(found is None for found in ranges):
+        return None
+    known = [found for found in ranges if found is not None]
+    if kind == CAST:
+        return _cast(expression.text, known[0])
+    if kind == UNARY:
+        low, high = known[0]
+        return {"-": (-high, -low), "+": (low, high), "~": (-high - 1, -low - 1)}.get(expression.text)
+    return _binary(expression.text, known[0], known[1])
+
+
+def _cast(type_name: str, values: Range) -> Range | None:
+    if type_name not in _WHOLE_TYPES or (values[0] < 0 and type_name[0] in "us"):
+        return None
+    return values
+
+
+def _either(expression: Expr, scope: Scope) -> Range | None:
+    condition = expression.args[0]
+    found: list[Range] = []
+    for branch, holds in ((expression.args[1], True), (expression.args[2], False)):
+        inner = scope.assuming(condition, holds)
+        if inner is None:
+            continue
+        values = range_of(branch, inner)
+        if values is None:
+            return None
+        found.append(values)
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else None
+
+
+def _binary(operator: str, a: Range, b: Range) -> Range | None:
+    if operator == "+":
+        return a[0] + b[0], a[1] + b[1]
+    if operator == "-":
+        return a[0] - b[1], a[1] - b[0]
+    if operator == "*":
+        products = [x * y for x in a for y in b]
+        return min(products), max(products)
+    if operator in ("/", "%", "<<", ">>"):
+        return _by_constant(operator, a, b[0]) if b[0] == b[1] else None
+    if operator in ("&", "|", "^") and a[0] >= 0 and b[0] >= 0:
+        if operator == "&":
+            return _masked(a, b)
+        return 0, (1 << max(a[1], b[1]).bit_length()) - 1
+    return None
+
+
+def _masked(a: Range, b: Range) -> Range:
+    for values, mask in ((a, b), (b, a)):
+        if mask[0] == mask[1] and mask[0] & (mask[0] + 1) == 0 and values[1] <= mask[0]:
+            return values
+    return 0, min(a[1], b[1])
+
+
+def _by_constant(operator: str, a: Range, by: int) -> Range | None:
+    if operator in ("<<", ">>"):
+        if not 0 <= by < 31 or (operator == "<<" and a[0] < 0):
+            return None
+        return (a[0] << by, a[1] << by) if operator == "<<" else (a[0] >> by, a[1] >> by)
+    if by <= 0:
+        return None
+    if operator == "/":
+        return _quotient(a[0], by), _quotient(a[1], by)
+    if a[0] >= 0:
+        return a if a[1] < by else (0, by - 1)
+    return max(a[0], 1 - by), min(max(a[1], 0), by - 1)
+
+
+def _quotient(a: int, by: int) -> int:
+    """Division of C: towards zero."""
+    return a // by if a >= 0 else -(-a // by)
+
+
+def value_at(expression: Expr, point: Mapping[str, int]) -> int | None:
+    """The value at one point; None when it is not certain."""
+    kind = expression.kind
+    if kind == CONSTANT:
+        return expression.value
+    if kind == NAME:
+        return point.get(expression.text)
+    if kind == CHOICE:
+        condition = value_at(expression.args[0], point)
+        return None if condition is None else value_at(expression.args[1 if condition else 2], point)
+    if kind not in (UNARY, BINARY, CAST):
+        return None
+    values = [value_at(arg, point) for arg in expression.args]
+    if any(value is None or abs(value) > _BOUND for value in values):
+        return None
+    return _apply(expression, [value for value in values if value is not None])
+
+
+def _apply(expression: Expr, values: list[int]) -> int | None:
+    a, b, text = values[0], values[-1], expression.text
+    if expression.kind == CAST:
+        found = _cast(text, (a, a))
+        return None if found is None else a
+    if expression.kind == UNARY:
+        return {"-": -a, "+": a, "~": ~a, "!": int(a == 0)}.get(text)
+    tests = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
+    if text in tests:
+        return int(tests[text])
+    if text in ("&&", "||"):
+        return int(bool(a and b) if text == "&&" else bool(a or b))
+    if text == "%":
+        return a - _quotient(a, b) * b if b > 0 else None
+    if text in ("|", "^"):
+        return (a | b if text == "|" else a ^ b) if a >= 0 and b >= 0 else None
+    found = _binary(text, (a, a), (b, b))
+    if text == "&":
+        return a & b if a >= 0 and b >= 0 else None
+    return found[0] if found is not None and found[0] == found[1] else None

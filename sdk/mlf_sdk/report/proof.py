@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was promised, linked and measured, for people: the reports of ``check`` and ``run``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from mlf_sdk.api import RunReport
+from mlf_sdk.report.layout import Parts, counted, line, number, size, table, verdict
+from mlf_sdk.report.terminal import board_text, executor_text
+from mlf_sdk.verify.check import CheckReport, ProofRow
+from mlf_sdk.verify.compare import Comparison
+
+_FUNCTIONS_SHOWN = 20
+_NARROW = 78  # below it, notes stand below the table: the figures need its width
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofTable:
+    """Promises as a table, in bytes (functions: how many)."""
+
+    rows: tuple[ProofRow, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, and below it the notes where the terminal is narrow."""
+        beside = options.max_width >= _NARROW
+        found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        found.add_column("memory", style="bold", min_width=10)
+        for name in ("summary", "planned", "ELF", "measured"):
+            found.add_column(name, justify="right", no_wrap=True, min_width=9 if beside else None)
+        found.add_column("", no_wrap=True)
+        if beside:
+            found.add_column("", overflow="fold")
+        for row in self.rows:
+            figures = [number(v) for v in (row.summary, row.planned, row.image, row.measured)]
+            if row.item == "stack":
+                figures[1] = f"<= {figures[1]}"
+            mark = Text("ok", style="green") if row.ok else Text("WRONG", style="bold red")
+            found.add_row(Text(row.item), *figures, mark, *([Text(row.note)] if beside else []))
+        yield found
+        if not beside:
+            yield from (line("", f"{row.item}: {row.note}") for row in self.rows if row.note)
+
+
+def run_parts(report: RunReport) -> Parts:
+    """A run, as the README shows it."""
+    model = report.model
+    rows = [row for row in report.check.rows if row.model == model.name or not row.ok]
+    return [
+        line("model", _about(report)),
+        line("board", f"{report.board.name}: {board_text(report.board)}"),
+        line("build", _build_text(report)),
+        ProofTable(rows=(*(_with_bound(row, report) for row in rows), *_stack_row(report))),
+        line("run", _run_text(report)),
+        *_output_parts(report),
+        line("verdict", verdict(report.ok).append(_failures(report), style="not bold")),
+    ]
+
+
+def _about(report: RunReport) -> str:
+    model = report.model
+    params = f"{size(model.params_bytes)} parameters" if model.params_bytes else "constants in the code"
+    steps = counted(len(model.steps), "step")
+    return f"{model.name}: MLF {model.mlf_version}, {model.compiler}, {executor_text(model.executor)}, {steps}, {params}"
+
+
+def _build_text(report: RunReport) -> str:
+    regions = [r for r in report.check.regions if r.used_bytes]
+    fills = [f"{r.name} {r.used_bytes:,} of {size(r.size_bytes)}" for r in regions]
+    return "   ".join([f"{report.build_seconds:.1f} s", *fills])
+
+
+def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:
+    memory = report.memory
+    if row.item != "arena" or row.model != report.model.name or not row.ok:
+        return row
+    equal = memory.arena_bytes == memory.lower_bound_bytes
+    note = "= lower bound" if equal else f"lower bound {number(memory.lower_bound_bytes)}"
+    return dataclasses.replace(row, note=", ".join(filter(None, [note, row.note])))
+
+
+def _stack_row(report: RunReport) -> list[ProofRow]:
+    memory = report.memory
+    if memory.stack_bytes is None:
+        return []
+    used = memory.stack_high_water_bytes
+    fits = used is None or used < memory.stack_bytes
+    return [
+        ProofRow(
+            model=report.model.name,
+            item="stack",
+            summary=None,
+            planned=memory.stack_bytes,
+            image=None,
+            measured=used,
+            ok=fits,
+            note="" if fits else "the stack is used up to its end",
+        )
+    ]
+
+
+def _run_text(report: RunReport) -> str:
+    each = " each" if report.inferences > 1 else ""
+    said = [counted(report.inferences, "inference")]
+    if report.instructions is not None:
+        said.append(f"{report.instructions:,} instructions{each}")
+    elif report.ticks and report.ticks_hz:
+        said.append(f"{report.ticks / report.ticks_hz / report.inferences * 1e3:,.3g} ms{each}")
+    if report.accuracy is not None:
+        said.append(f"accuracy {report.accuracy:.4f}")
+    return ", ".join(said)
+
+
+def _output_parts(report: RunReport) -> Parts:
+    parts: Parts = []
+    for found, what in ((report.compare, "the reference"), (report.twin, "the host's")):
+        if found is not None:
+            parts.append(line("outputs", _comparison_text(found, what), verdict(found.ok)))
+            parts += _differing(found)
+    if report.twin_note:
+        parts.append(line("twin", report.twin_note))
+    if report.compare is None and report.twin is None:
+        parts.append(line("outputs", "not compared with anything: --expect gives a reference, --twin the host's"))
+    return parts
+
+
+def _comparison_text(found: Comparison, what: str) -> str:
+    if not found.mismatches:
+        return f"equal to {what} (max difference {found.max_abs:.2g})"
+    total = sum(o.elements for o in found.outputs)
+    return (
+        f"differ from {what} in {found.mismatches:,} of {counted(total, 'element')} "
+        f"(max difference {found.max_abs:.2g}, relative {found.max_rel:.2g})"
+    )
+
+
+def _differing(found: Comparison) -> Parts:
+    """Which outputs differ, when there are several."""
+    if len(found.outputs) < 2:
+        return []
+    return [
+        line("", f"'{o.name}' in {o.mismatches:,} of {counted(o.elements, 'element')} (max {o.max_abs:.2g})")
+        for o in found.outputs
+        if o.mismatches
+    ]
+
+
+def _failures(report: RunReport) -> str:
+    """What failed, behind the verdict."""
+    failed = []
+    if any(c is not None and not c.ok for c in (report.compare, report.twin)):
+        failed.append("outputs differ")
+    if not report.memory.ok:
+        failed.append("the memory measured is not the memory promised")
+    if not report.check.ok:
+        failed.append("the image is not what was planned")
+    return "" if report.ok else ": " + "; ".join(failed)
+
+
+def check_parts(report: CheckReport) -> Parts:
+    """What a linked image shows: promises, biggest functions, groups, memories."""
+    models = list(dict.fromkeys(row.model for row in report.rows))
+    parts: Parts = []
+    for name in models:
+        if len(models) > 1:
+            parts.append(line("model", name))
+        parts.append(ProofTable(rows=tuple(row for row in report.rows if row.model == name)))
+    kernels = sorted(report.kernels, key=lambda k: -k.size_bytes)
+    parts += ["", _sized("function of the model", [(k.name, k.size_bytes) for k in kernels[:_FUNCTIONS_SHOWN]])]
+    if len(kernels) > _FUNCTIONS_SHOWN:
+        parts.append(f"... and {len(kernels) - _FUNCTIONS_SHOWN} smaller ones (--json lists all)")
+    parts += ["", _sized("kind", [(g.name, g.size_bytes) for g in report.groups if g.size_bytes])]
+    if report.regions:
+        rows = [
+            (number(r.used_bytes), number(r.size_bytes), f"{r.fill:.1%}", r.name) for r in report.regions
+        ]
+        parts += ["", table(("used", "of bytes", "fill", "memory of the board"), rows, figures=3)]
+    if report.stack_bytes is not None:
+        parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
+    return [*parts, line("verdict", verdict(report.ok))]
+
+
+def _sized(title: str, rows: Sequence[tuple[str, int]]) -> Table:
+    return table(("bytes", title), [(number(found), name) for name, found in rows], figures=1)
