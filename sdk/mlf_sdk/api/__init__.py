@@ -10,7 +10,8 @@ from mlf_sdk.api.project import (
     load,
     plan_project,
 )
-from mlf_sdk.api.run import MemoryFigures, RunReport, run
+from mlf_sdk.api.results import MemoryFigures, RunReport
+from mlf_sdk.api.run import run
 
 __all__ = [
     "GeneratedProject",
