@@ -14,7 +14,7 @@ void mlf_trace_reset(void) {
   mlf_trace.refused_bytes = 0;
 }
 
-static inline void mlf_trace_request(const uint8_t *base, uint64_t size_bytes) {
+static inline __attribute__((unused)) void mlf_trace_request(const uint8_t *base, uint64_t size_bytes) {
   const uint8_t *const end = base + size_bytes;
 
   mlf_trace.requests++;

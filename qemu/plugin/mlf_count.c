@@ -8,8 +8,8 @@
  * file for the arguments and the format.
  *
  * Builds with any C99 compiler and needs no header of QEMU: what it uses of the plugin API is
- * declared below. One binary serves API version 1 (QEMU 4.2 - 8.2) and the versions from 2 on
- * (QEMU 9.0 and later), where counters belong to a CPU: functions that only one of them has are weak.
+ * declared below. One binary serves API version 1 (QEMU up to 8.2) and versions 2 to 6 (from QEMU 9.0
+ * on), where counters belong to a CPU: functions that only one of them has are weak.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -24,7 +24,15 @@
 /* ---- the plugin API, as far as it is used ----------------------------------------------------- */
 
 typedef uint64_t qemu_plugin_id_t;
-typedef struct qemu_info_t qemu_info_t;
+/* The beginning of it; the same in all versions. */
+typedef struct {
+  const char *target_name;
+  struct {
+    int min;
+    int cur;
+  } version;
+} qemu_info_t;
+
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_scoreboard;
@@ -34,6 +42,8 @@ typedef struct {
   size_t offset;
 } qemu_plugin_u64;
 
+/* Version 7 (QEMU 11.1) gives the callbacks other arguments. */
+enum { NEWEST_VERSION = 6 };
 enum { NO_REGISTERS = 0 };
 enum { INLINE_ADD_U64 = 0 };
 
@@ -97,7 +107,7 @@ typedef struct {
   bool begins;
 } mark_t;
 
-/* A growing array; `size` is that of an element. */
+/* A growing array. */
 typedef struct {
   void *data;
   size_t count;
@@ -246,7 +256,7 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
   }
 }
 
-static void on_exit(qemu_plugin_id_t id, void *data) {
+static void write_end(qemu_plugin_id_t id, void *data) {
   const char *separator = "";
   uint64_t total = 0;
   size_t i;
@@ -427,7 +437,10 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
   const char *path = NULL;
   int i;
 
-  (void)info;
+  if (info->version.cur > NEWEST_VERSION) {
+    complain("QEMU is newer than this plugin", "plugin API");
+    return -1;
+  }
   for (i = 0; i < argc; ++i) {
     if (!take_argument(argv[i], &path)) {
       return -1;
@@ -446,6 +459,6 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
     return -1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
-  qemu_plugin_register_atexit_cb(id, on_exit, NULL);
+  qemu_plugin_register_atexit_cb(id, write_end, NULL);
   return 0;
 }

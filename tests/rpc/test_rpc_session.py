@@ -591,7 +591,7 @@ def test_a_fault_report_is_part_of_the_error(device: FakeDevice, line: Line) -> 
     line.device.feed = lambda data: next(calls, lambda data: b"")(data)  # type: ignore[method-assign]
     with pytest.raises(NoAnswerError) as error:
         session.run(0)
-    assert error.value.hint == "The last it printed:\nHardFault at 0x1234\nstep 3"
+    assert error.value.hint.endswith("The last it printed:\nHardFault at 0x1234\nstep 3")
 
 
 def test_the_session_closes_its_transport(device: FakeDevice) -> None:

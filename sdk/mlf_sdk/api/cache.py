@@ -36,7 +36,7 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     for path, content in files.items():
         digest.update(msgspec.json.encode([path, len(content)]))
         digest.update(content)
-    name = f"{plan.lock.models[0].c_name}-{plan.board.name}-{digest.hexdigest()[:16]}"
+    name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with only_one(str(folder), WRITE_TIMEOUT_S):
         write_project(files, folder)

@@ -15,20 +15,23 @@ from mlf_sdk.platforms.boards import Board, find_board
 from mlf_sdk.platforms.fit import check_fit
 from mlf_sdk.platforms.requirements import check_requirements
 from mlf_sdk.platforms.select import platform_files, regions_of
+from mlf_sdk.platforms.zephyr import ZephyrTarget, map_regions, zephyr_board, zephyr_target
 from mlf_sdk.project.context import Linkage
 from mlf_sdk.project.layout import ModelLayout, lay_out
 from mlf_sdk.project.link import link_models
-from mlf_sdk.project.lock import Lock, read_lock
+from mlf_sdk.project.lock import Lock, LockZephyr, read_lock
 from mlf_sdk.project.make_lock import make_lock
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.render import render_project
 from mlf_sdk.project.writer import write_project
 from mlf_sdk.tools.cmake import BuildResult, build_project
 from mlf_sdk.tools.process import ProcessRunner, run_process
+from mlf_sdk.tools.west import ZephyrSetup, build_zephyr, built_image
 from mlf_sdk.verify.check import CheckReport, check_image
 from mlf_sdk.verify.image import read_image
 
 PathLike = str | Path
+ZEPHYR = "zephyr"
 OWN_BOARD = "board/board.toml"  # a copy of the user's board row
 
 
@@ -55,10 +58,11 @@ class ProjectPlan:
     lock: Lock
     options: ProjectOptions
     board_file: Path | None = None
+    zephyr: ZephyrTarget | None = None
 
     def files(self) -> dict[str, bytes]:
         """All files of the project, by relative path."""
-        platform = platform_files(self.board, self.options)
+        platform = platform_files(self.board, self.options, self.zephyr)
         files = render_project(self.layouts, self.linkages, platform, self.options, self.lock)
         if self.board_file is not None:
             files[OWN_BOARD] = self.board_file.read_bytes()
@@ -80,17 +84,25 @@ def plan_project(
     board: str,
     board_file: PathLike | None = None,
     options: ProjectOptions | None = None,
+    platform: str | None = None,
+    zephyr: ZephyrSetup | None = None,
 ) -> ProjectPlan:
     """Decide everything about a project of ``models`` for ``board``: no file is written.
 
+    Args:
+        platform: ``zephyr``, or that of the board's row (None).
+        zephyr: where Zephyr is; None: where Zephyr's own tools look for it.
+
     Raises:
         InputError: unknown board, objects for another CPU, missing headers, or too little memory.
+        ToolError: no Zephyr tree.
     """
     chosen = options or ProjectOptions()
     if not models:
         raise InputError("no model was given")
     extra = Path(board_file) if board_file else None
-    row = find_board(board, extra)
+    row = _choose_board(board, extra, platform)
+    target = zephyr_target(row, (zephyr or ZephyrSetup()).tree()) if row.platform == ZEPHYR else None
     unique = _unique_names(models)
     check_requirements(unique, row, chosen)
     layouts = tuple(lay_out(model, keep_inputs=chosen.keep_inputs) for model in unique)
@@ -103,10 +115,31 @@ def plan_project(
         platform=row.platform,
         board=row.name,
         board_file=extra.name if extra else None,
+        zephyr=LockZephyr(series=target.profile.series, board=target.board) if target else None,
     )
     return ProjectPlan(
-        board=row, layouts=layouts, linkages=linkages, lock=lock, options=chosen, board_file=extra
+        board=row,
+        layouts=layouts,
+        linkages=linkages,
+        lock=lock,
+        options=chosen,
+        board_file=extra,
+        zephyr=target,
     )
+
+
+def _choose_board(name: str, extra: Path | None, platform: str | None) -> Board:
+    """The row of ``name``, on the platform that was asked for."""
+    if platform == ZEPHYR:
+        return zephyr_board(name, extra)
+    row = find_board(name, extra)
+    if platform not in (None, row.platform):
+        raise InputError(
+            f"the board {name} is for the platform {row.platform}",
+            where="--platform",
+            hint=f"Leave it out, or choose {row.platform} or {ZEPHYR}.",
+        )
+    return row
 
 
 def generate(
@@ -117,25 +150,67 @@ def generate(
     board_file: PathLike | None = None,
     module: str | None = None,
     options: ProjectOptions | None = None,
+    platform: str | None = None,
+    zephyr: ZephyrSetup | None = None,
 ) -> GeneratedProject:
-    """Generate a complete C project for ``board`` in ``folder``; one image for all archives."""
+    """Generate a complete C project for ``board`` in ``folder``; one image for all archives.
+
+    See :func:`plan_project` for ``platform`` and ``zephyr``.
+    """
     paths = [archives] if isinstance(archives, str | Path) else list(archives)
     models = [load(path, module=module) for path in paths]
-    plan = plan_project(models, board=board, board_file=board_file, options=options)
+    plan = plan_project(
+        models, board=board, board_file=board_file, options=options, platform=platform, zephyr=zephyr
+    )
     kept = write_project(plan.files(), Path(folder))
     return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=kept)
 
 
-def build(folder: PathLike, *, timeout_s: float = 600.0, runner: ProcessRunner = run_process) -> BuildResult:
-    """Build a generated project; needs cmake, ninja and the board's compiler."""
-    read_lock(Path(folder))
-    return build_project(Path(folder).resolve(), timeout_s=timeout_s, runner=runner)
+def build(
+    folder: PathLike,
+    *,
+    timeout_s: float = 600.0,
+    zephyr: ZephyrSetup | None = None,
+    runner: ProcessRunner = run_process,
+) -> BuildResult:
+    """Build a generated project; needs cmake, ninja and the board's compiler, or what Zephyr needs.
+
+    Args:
+        zephyr: how to get at Zephyr, for a project on it.
+    """
+    path = Path(folder).resolve()
+    lock = read_lock(path)
+    if lock.platform != ZEPHYR:
+        return build_project(path, timeout_s=timeout_s, runner=runner)
+    if lock.options.app == "library":
+        raise InputError(
+            "the project is a library: there is nothing to build",
+            where=str(folder),
+            hint="Build the application that uses it (README.md), or generate it without --library.",
+        )
+    setup = zephyr or ZephyrSetup()
+    board = project_board(path, lock)
+    target = zephyr_target(board, setup.tree())
+    return build_zephyr(
+        path,
+        target.board,
+        setup,
+        extra_modules=target.profile.extra_modules,
+        is_native=board.zephyr.native,
+        timeout_s=timeout_s,
+        runner=runner,
+    )
 
 
 def check(folder: PathLike) -> CheckReport:
     """Compare a built image with its promises, without running it."""
     path = Path(folder)
     lock = read_lock(path)
+    if lock.platform == ZEPHYR:
+        image = read_image(built_image(path))
+        report = check_image(lock, image, map_regions(path / "build" / "zephyr" / "zephyr.map"))
+        stack = image.find("z_main_stack")
+        return dataclasses.replace(report, stack_bytes=stack.size_bytes if stack else None)
     image = read_image(path / "build" / "app.elf")
     return check_image(lock, image, regions_of(project_board(path, lock)))
 
@@ -143,7 +218,7 @@ def check(folder: PathLike) -> CheckReport:
 def project_board(folder: Path, lock: Lock) -> Board:
     """The board row of a generated project, the user's own included."""
     own = folder / OWN_BOARD
-    return find_board(lock.board, own if own.is_file() else None)
+    return _choose_board(lock.board, own if own.is_file() else None, lock.platform)
 
 
 def _unique_names(models: Sequence[Model]) -> tuple[Model, ...]:

@@ -27,6 +27,7 @@ from mlf_sdk.project.samples import pattern_array
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.rpc.targets import open_session
 from mlf_sdk.tools.cmake import BuildResult
+from mlf_sdk.tools.west import ZephyrSetup
 from mlf_sdk.verify.check import CheckReport
 from mlf_sdk.verify.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.verify.data import Batch, Reference, accuracy, match_inputs, match_reference, read_npz
@@ -47,6 +48,8 @@ class RunRequest:
     twin: bool | None = None
     timeout_s: float = 120.0
     build_timeout_s: float = 600.0
+    platform: str | None = None
+    zephyr: ZephyrSetup | None = None
 
 
 def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person may choose)
@@ -62,6 +65,8 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
     twin: bool | None = None,
     timeout_s: float = 120.0,
     options: ProjectOptions | None = None,
+    platform: str | None = None,
+    zephyr: ZephyrSetup | None = None,
     say: Say = lambda _: None,
     count: Count = lambda _done, _total: None,
 ) -> RunReport:
@@ -77,6 +82,8 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
         rtol, atol: tolerance for floats; integers must be equal unless ``atol`` is 1 or more.
         twin: also run on the host and compare; default: when there is no ``expect``.
         timeout_s: for starting the image and all inferences together.
+        platform: of an archive: ``zephyr``, or that of the board's row.
+        zephyr: how to get at Zephyr, on that platform.
 
     Raises:
         InputError: bad arguments, archive, or arrays.
@@ -89,6 +96,8 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
         tolerance=Tolerance(rtol=rtol, atol=atol),
         twin=twin,
         timeout_s=timeout_s,
+        platform=platform,
+        zephyr=zephyr,
     )
     path = Path(target)
     if (path / LOCK_NAME).is_file():
@@ -115,7 +124,14 @@ class _Runner:
             raise InputError("only the rpc application can be run with inputs", where="--app")
         self.say(f"reading {path.name}")
         model = load(path, module=module)
-        plan = plan_project([model], board=board, board_file=board_file, options=options)
+        plan = plan_project(
+            [model],
+            board=board,
+            board_file=board_file,
+            options=options,
+            platform=self.request.platform,
+            zephyr=self.request.zephyr,
+        )
         folder = cached_project(plan)
         report = self._run(folder, plan.lock, plan.board, plan.lock.models[0])
         if not self._wants_twin(plan.board):
@@ -177,7 +193,7 @@ class _Runner:
     def _build(self, folder: Path) -> BuildResult:
         timeout_s = self.request.build_timeout_s
         with only_one(str(folder.resolve()), timeout_s):
-            return build(folder, timeout_s=timeout_s)
+            return build(folder, timeout_s=timeout_s, zephyr=self.request.zephyr)
 
     def _execute(self, board: Board, elf: Path, model: LockModel, batch: Batch) -> Execution:
         timeout_s = self.request.timeout_s

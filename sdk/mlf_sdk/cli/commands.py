@@ -24,7 +24,7 @@ from mlf_sdk.verify.data import write_npz
 def inspect(
     archive: opt.Archive, module: opt.Module = None, json: opt.Json = False, debug: opt.Debug = False
 ) -> None:
-    """Show what an archive holds: model, memory, steps, code.
+    """Show what an archive holds.
 
     Example: mlf-sdk inspect digits.tar
     """
@@ -43,7 +43,7 @@ def doctor(
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Show which tools are missing, or what is odd in ARCHIVE.
+    """Show which tools are missing, or what is odd.
 
     Example: mlf-sdk doctor
 
@@ -69,7 +69,8 @@ def boards(board_file: opt.BoardFile = None, json: opt.Json = False, debug: opt.
 def generate(  # noqa: PLR0913, PLR0917 (a command's options)
     archives: Annotated[list[Path], typer.Argument(metavar="ARCHIVE", help="One image for all of them.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the project: new, or one to renew.")
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder of the project: new, or one to renew."),
     ],
     board: opt.BoardName = None,
     board_file: opt.BoardFile = None,
@@ -82,13 +83,21 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
         bool, typer.Option("--share-arena", help="Several models use one arena; they never run at once.")
     ] = False,
     cmsis_nn: opt.CmsisNn = None,
+    platform: opt.PlatformName = None,
+    library: Annotated[
+        bool,
+        typer.Option("--library", help="Runtime and model only, as a module for a Zephyr application."),
+    ] = False,
+    zephyr_base: opt.ZephyrBase = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Generate a complete C project; what you edited is kept.
+    """Generate a C project; what you edited is kept.
 
     Example: mlf-sdk generate digits.tar -o app --board mps2-an386
     """
+    if library and board is None:
+        board = "any"  # it is not for one board
     if board is None:
         known = ", ".join(load_boards(board_file))
         raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
@@ -99,11 +108,19 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
         keep_inputs=keep_inputs,
         share_arena=share_arena,
         cmsis_nn=cmsis_nn,
+        library=library,
     )
     with status(as_json=json) as progress:
         progress.say(f"generating {output}")
         project = api.generate(
-            archives, output, board=board, board_file=board_file, module=module, options=chosen
+            archives,
+            output,
+            board=board,
+            board_file=board_file,
+            module=module,
+            options=chosen,
+            platform="zephyr" if library else opt.platform_name(platform),
+            zephyr=opt.zephyr_setup(zephyr_base),
         )
     result = {"project": str(project.folder), "kept": project.kept, "lock": project.lock}
     show(terminal.generated_parts(project), result, as_json=json)
@@ -112,22 +129,26 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
 def build(
     folder: opt.Folder,
     timeout: opt.BuildTimeout = 600.0,
+    zephyr_base: opt.ZephyrBase = None,
+    zephyr_module: opt.ZephyrModule = None,
+    west: opt.West = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Build a generated project with CMake and Ninja.
+    """Build a generated project with CMake and Ninja, or with west.
 
     Example: mlf-sdk build app
     """
     with status(as_json=json) as progress:
         progress.say(f"building {folder}")
-        built = api.build(folder, timeout_s=timeout)
+        setup = opt.zephyr_setup(zephyr_base, zephyr_module, west)
+        built = api.build(folder, timeout_s=timeout, zephyr=setup)
     result = {"elf": str(built.elf), "seconds": round(built.seconds, 3)}
     show(terminal.built_parts(folder, built), result, as_json=json)
 
 
 def check(folder: opt.Folder, json: opt.Json = False, debug: opt.Debug = False) -> None:
-    """Compare a built image with its plan and its archive.
+    """Compare a built image with what was planned.
 
     Example: mlf-sdk check app
     """
@@ -173,17 +194,25 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
     cflags: opt.Cflags = None,
     keep_inputs: opt.KeepInputs = False,
     cmsis_nn: opt.CmsisNn = None,
+    platform: opt.PlatformName = None,
+    zephyr_base: opt.ZephyrBase = None,
+    zephyr_module: opt.ZephyrModule = None,
+    west: opt.West = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Do it all: generate, build, boot, run, compare, check the memory.
+    """Do it all: build, boot, run, compare, check.
 
     Example: mlf-sdk run digits.tar --inputs test.npz --expect test.npz
     """
     chosen = opt.project_options(params=params, cflags=cflags, keep_inputs=keep_inputs, cmsis_nn=cmsis_nn)
     opt.check_options_of_project(target, board, board_file, chosen)
     if output is not None and not output.parent.is_dir():
-        raise InputError("the folder of the output is not there", where=str(output))
+        raise InputError(
+            "the folder of the output is not there",
+            where=str(output),
+            hint="Make the folder, or give another.",
+        )
     with status(as_json=json) as progress:
         report = api.run(
             target,
@@ -197,6 +226,8 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
             twin=twin,
             timeout_s=timeout,
             options=chosen,
+            platform=opt.platform_name(platform),
+            zephyr=opt.zephyr_setup(zephyr_base, zephyr_module, west),
             say=progress.say,
             count=progress.count,
         )

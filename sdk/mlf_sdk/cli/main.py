@@ -23,7 +23,9 @@ from mlf_sdk.version import __version__
 _STOPPED = 130  # by Ctrl-C, as shells count it
 
 # What is raised for bad arguments; its place differs between versions of typer.
-_ArgumentsError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_ArgumentsError: type[Exception] = next(
+    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+)
 
 app = typer.Typer(
     name="mlf-sdk",
@@ -59,32 +61,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     state.reset()
     try:
         code = _run(arguments or ["--help"])
-        return code if arguments else InputError.exit_code
-    except MlfError as error:
-        return _failed(error)
-    except _ArgumentsError as error:
-        state.as_json = state.as_json or "--json" in arguments
-        return _failed(_arguments_error(error))
-    except OSError as error:
-        return _failed(
-            InputError(f"a file can't be used: {error.strerror or error}", where=str(error.filename or ""))
-        )
-    except (KeyboardInterrupt, typer.Abort):
-        return _stopped()
     except SystemExit as stop:  # shell completion
         return stop.code if isinstance(stop.code, int) else 0
-    except Exception as error:  # noqa: BLE001 (the last resort: a defect must not show a traceback)
-        return _failed(
-            ToolError(
-                f"mlf-sdk itself failed: {type(error).__name__}: {error}",
-                hint="This is a defect. Run it again with --debug to see where, and report it.",
-            )
-        )
+    except (KeyboardInterrupt, typer.Abort):
+        return _stopped()
+    except Exception as error:
+        return _failed(_as_ours(error, arguments))
+    return code if arguments else InputError.exit_code
 
 
 def _run(arguments: list[str]) -> int:
     code: Any = app(args=arguments, prog_name="mlf-sdk", standalone_mode=False)
     return _stopped() if code == _STOPPED else code if isinstance(code, int) else 0
+
+
+def _as_ours(error: Exception, arguments: list[str]) -> MlfError:
+    """Whatever went wrong as one of our errors."""
+    if isinstance(error, MlfError):
+        return error
+    if isinstance(error, _ArgumentsError):
+        state.as_json = state.as_json or "--json" in arguments
+        return _arguments_error(error)
+    if isinstance(error, OSError):
+        return InputError(f"a file can't be used: {error.strerror or error}", where=str(error.filename or ""))
+    return ToolError(
+        f"mlf-sdk itself failed: {type(error).__name__}: {error}",
+        hint="This is a defect. Run it again with --debug to see where, and report it.",
+    )
 
 
 def _failed(error: MlfError) -> int:
@@ -101,7 +104,7 @@ def _stopped() -> int:
 
 def _arguments_error(error: Any) -> InputError:  # noqa: ANN401 (see _ArgumentsError)
     """Bad arguments as one of our errors."""
-    said = error.format_message().rstrip(".")
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mlf-sdk"
     return InputError(said[:1].lower() + said[1:], where=command, hint=f"See: {command} --help")

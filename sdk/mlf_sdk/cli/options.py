@@ -16,6 +16,7 @@ from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.project.lock import read_lock
 from mlf_sdk.project.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.project.writer import LOCK_NAME
+from mlf_sdk.tools.west import ZephyrSetup
 
 
 class App(str, Enum):
@@ -23,6 +24,14 @@ class App(str, Enum):
 
     RPC = "rpc"
     STANDALONE = "standalone"
+
+
+class Platform(str, Enum):
+    """What ``--platform`` takes."""
+
+    BAREMETAL = "baremetal"
+    HOST = "host"
+    ZEPHYR = "zephyr"
 
 
 class Params(str, Enum):
@@ -48,7 +57,9 @@ def _seconds(value: float) -> float:
 
 def _tolerance(value: float) -> float:
     if not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"{value:g} is no tolerance", where="--rtol, --atol", hint="Give a number from 0 on.")
+        raise InputError(
+            f"{value:g} is no tolerance", where="--rtol, --atol", hint="Give a number from 0 on."
+        )
     return value
 
 
@@ -80,7 +91,11 @@ Module = Annotated[
 BoardName = Annotated[
     str | None,
     typer.Option(
-        "--board", "-b", metavar="NAME", help="See: mlf-sdk boards.  [required]", autocompletion=complete_board
+        "--board",
+        "-b",
+        metavar="NAME",
+        help="See: mlf-sdk boards.  [required]",
+        autocompletion=complete_board,
     ),
 ]
 RunBoardName = Annotated[
@@ -95,7 +110,13 @@ RunBoardName = Annotated[
 ]
 BoardFile = Annotated[
     Path | None,
-    typer.Option("--board-file", metavar="FILE", help="TOML file with a board row of your own."),
+    typer.Option(
+        "--board-file",
+        metavar="FILE",
+        help="TOML file with a board row of your own.",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 AppName = Annotated[
     App, typer.Option("--app", help="rpc: serve the model over the UART; standalone: run once on a sample.")
@@ -136,6 +157,40 @@ RunTimeout = Annotated[
 BuildTimeout = Annotated[float, typer.Option("--timeout", help="Seconds for the build.", callback=_seconds)]
 
 
+PlatformName = Annotated[
+    Platform | None,
+    typer.Option("--platform", help="That of the board unless given. zephyr: any board that Zephyr knows."),
+]
+ZephyrBase = Annotated[
+    Path | None,
+    typer.Option(
+        "--zephyr-base", metavar="DIR", help="Zephyr tree; else $ZEPHYR_BASE or ~/zephyrproject/zephyr."
+    ),
+]
+ZephyrModule = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--zephyr-module", metavar="DIR", help="A Zephyr module that a build without west needs; may repeat."
+    ),
+]
+West = Annotated[
+    bool | None,
+    typer.Option("--west/--no-west", help="Build Zephyr projects with west (default: in a west workspace)."),
+]
+
+
+def platform_name(platform: Platform | None) -> str | None:
+    """``--platform`` as a word."""
+    return platform.value if platform else None
+
+
+def zephyr_setup(
+    base: Path | None, modules: list[Path] | None = None, west: bool | None = None
+) -> ZephyrSetup:
+    """How to get at Zephyr, from the command line's words."""
+    return ZephyrSetup(base=base, modules=tuple(modules or ()), use_west=west)
+
+
 def project_options(
     *,
     app: App = App.RPC,
@@ -144,6 +199,7 @@ def project_options(
     keep_inputs: bool = False,
     share_arena: bool = False,
     cmsis_nn: Path | None = None,
+    library: bool = False,
 ) -> ProjectOptions:
     """Options of a project from the command line's words.
 
@@ -151,7 +207,7 @@ def project_options(
         InputError: compiler flags that can't be passed on.
     """
     return ProjectOptions(
-        app="standalone" if app is App.STANDALONE else "rpc",
+        app="library" if library else "standalone" if app is App.STANDALONE else "rpc",
         params="ram" if params is Params.RAM else "flash",
         kernel_flags=DEFAULT_KERNEL_FLAGS if cflags is None else parse_kernel_flags(cflags),
         keep_inputs=keep_inputs,
@@ -175,7 +231,8 @@ def check_options_of_project(
         raise InputError(
             "a generated project has its board and options already",
             where=str(target),
-            hint="Run it without --board-file, --params, --cflags, --keep-inputs and --cmsis-nn, or generate it again.",
+            hint="Run it without --board-file, --params, --cflags, --keep-inputs and "
+            "--cmsis-nn, or generate it again.",
         )
     if board not in (None, lock.board):
         raise InputError(

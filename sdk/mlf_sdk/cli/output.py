@@ -23,7 +23,7 @@ from mlf_sdk.errors import ArchiveError, MlfError
 
 _WIDTH = 120  # where no terminal and no COLUMNS says how wide it is
 _LEAST_WIDTH = 40
-_TRAILING_SPACE = re.compile(r"[ ]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
+_TRAILING_SPACE = re.compile(r"(?:[ ]|\x1b\[[0-9;]*m)+$", re.MULTILINE)
 
 
 def result_console() -> Console:
@@ -49,7 +49,7 @@ def show(result: list[RenderableType], value: Any, *, as_json: bool) -> None:  #
     with console.capture() as captured:
         for part in result:
             console.print(part)
-    _write(_TRAILING_SPACE.sub(r"\1", captured.get()))
+    _write(_TRAILING_SPACE.sub(lambda end: "\x1b[0m" if "\x1b" in end[0] else "", captured.get()))
 
 
 def _write(text: str) -> None:

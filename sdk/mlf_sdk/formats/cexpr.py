@@ -40,7 +40,7 @@ _PRECEDENCE: Final = {
     "&&": 2,
     "||": 1,
 }
-_INTEGER: Final = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})[uUlL]{0,3}", re.ASCII)
+_INTEGER: Final = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})[lL]{0,2}", re.ASCII)
 _TYPE_WORDS: Final = SCALAR_TYPES | {"void", "TVMValue", "DLTensor", "struct"}
 
 
@@ -89,24 +89,24 @@ class _Parser:
         self.nesting = 0
 
     def expression(self) -> Expr:
-        self.nesting += 1
-        if self.nesting > MAX_DEPTH:
-            raise UnreadableError("an expression is nested too deeply")
         condition = self._binary(1)
         if self._peek() == "?":
             self.at += 1
             chosen = self.expression()
             self._expect(":")
             condition = _node(CHOICE, "?", condition, chosen, self.expression())
-        self.nesting -= 1
         return condition
 
     def _binary(self, lowest: int) -> Expr:
+        self.nesting += 1
+        if self.nesting > MAX_DEPTH:
+            raise UnreadableError("an expression is nested too deeply")
         left = self._unary()
         while (rank := _PRECEDENCE.get(self._peek(), 0)) >= lowest:
             operator = self.texts[self.at]
             self.at += 1
             left = _node(BINARY, operator, left, self._binary(rank + 1))
+        self.nesting -= 1
         return left
 
     def _unary(self) -> Expr:

@@ -7,7 +7,8 @@ A point gives the one value for given loop variables, or nothing when that is no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,8 +19,12 @@ Range = tuple[int, int]
 _BOUND: Final = (1 << 31) - 1
 """Beyond it 32-bit arithmetic may wrap, and nothing is known."""
 
+MAX_NAMES: Final = 1000
+"""Numbers that are kept track of; further ones are unknown."""
+
 _FLIPPED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-_WHOLE_TYPES: Final = {"int32_t", "int64_t", "int", "uint32_t", "uint64_t", "size_t"}
+_WHOLE_TYPES: Final = {"int32_t", "int64_t", "int"}
+_TESTS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,10 @@ class Scope:
         return Scope({**self.names, name: values}, loops, {}, self.conditions)
 
     def with_local(self, name: str, values: Range | None) -> Scope:
-        """The scope after the declaration of a number."""
-        names = {key: value for key, value in self.names.items() if key != name}
-        if values is not None:
-            names[name] = values
-        return Scope(names, self.loops - {name}, self.known, self.conditions)
+        """The scope after the declaration of a number, whose name is new."""
+        if values is None or len(self.names) >= MAX_NAMES:
+            return self
+        return Scope({**self.names, name: values}, self.loops, self.known, self.conditions)
 
     def assuming(self, condition: Expr, holds: bool) -> Scope | None:
         """The scope where ``condition`` holds (or does not); None when that can't be."""
@@ -76,30 +80,26 @@ def _narrow(scope: Scope, known: dict[Expr, Range], condition: Expr, holds: bool
         return True
     if condition.text == ("&&" if holds else "||"):
         return all(_narrow(scope, known, part, holds) for part in condition.args)
-    operator = condition.text if holds else _FLIPPED.get(condition.text, "")
+    sign = condition.text if holds else _FLIPPED.get(condition.text, "")
     left, right = condition.args
-    if operator in (">", ">="):
-        left, right = right, left
-        operator = "<" if operator == ">" else "<="
-    if operator not in ("<", "<=", "=="):
-        return True
+    if sign in (">", ">="):
+        left, right, sign = right, left, {">": "<", ">=": "<="}[sign]
     a, b = range_of(left, scope), range_of(right, scope)
-    if a is None or b is None:
+    if sign not in ("<", "<=", "==") or a is None or b is None:
         return True
-    gap = 1 if operator == "<" else 0
-    low_b, high_b = max(b[0], a[0] + gap), b[1]
-    low_a, high_a = a[0], min(a[1], b[1] - gap)
-    if operator == "==":
-        low_a, high_b = max(a[0], b[0]), min(a[1], b[1])
-        high_a, low_b = high_b, low_a
-    known[left], known[right] = (low_a, high_a), (low_b, high_b)
-    return low_a <= high_a and low_b <= high_b
+    if sign == "==":
+        a = b = (max(a[0], b[0]), min(a[1], b[1]))
+    else:
+        gap = 1 if sign == "<" else 0
+        a, b = (a[0], min(a[1], b[1] - gap)), (max(b[0], a[0] + gap), b[1])
+    known[left], known[right] = a, b
+    return a[0] <= a[1] and b[0] <= b[1]
 
 
 def range_of(expression: Expr, scope: Scope) -> Range | None:
     """Every value that ``expression`` can take in ``scope``; None when nothing is known."""
     found = _range(expression, scope)
-    known = scope.known.get(expression)
+    known = scope.known.get(expression) if scope.known else None
     if known is not None:
         found = known if found is None else (max(found[0], known[0]), min(found[1], known[1]))
     if found is None or found[0] < -_BOUND or found[1] > _BOUND:
@@ -108,33 +108,33 @@ def range_of(expression: Expr, scope: Scope) -> Range | None:
 
 
 def _range(expression: Expr, scope: Scope) -> Range | None:
-    kind = expression.kind
+    kind, found = expression.kind, None
     if kind == CONSTANT:
-        return expression.value, expression.value
-    if kind == NAME:
-        return scope.names.get(expression.text)
-    if kind == CHOICE:
-        return _either(expression, scope)
-    if kind not in (UNARY, BINARY, CAST):
-        return None
-    ranges = [range_of(arg, scope) for arg in expression.args]
-    if expression.text in ("<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"):
-        return 0, 1
-    if any(found is None for found in ranges):
-        return None
-    known = [found for found in ranges if found is not None]
-    if kind == CAST:
-        return _cast(expression.text, known[0])
-    if kind == UNARY:
-        low, high = known[0]
+        found = expression.value, expression.value
+    elif kind == NAME:
+        found = scope.names.get(expression.text)
+    elif kind == CHOICE:
+        found = _either(expression, scope)
+    elif kind in (UNARY, BINARY) and expression.text in _TESTS:
+        found = 0, 1
+    elif kind in (UNARY, BINARY, CAST):
+        ranges = [known for arg in expression.args if (known := range_of(arg, scope)) is not None]
+        if len(ranges) == len(expression.args):
+            found = _combine(expression, ranges)
+    return found
+
+
+def _combine(expression: Expr, ranges: list[Range]) -> Range | None:
+    low, high = ranges[0]
+    if expression.kind == CAST:
+        return _cast(expression.text, ranges[0])
+    if expression.kind == UNARY:
         return {"-": (-high, -low), "+": (low, high), "~": (-high - 1, -low - 1)}.get(expression.text)
-    return _binary(expression.text, known[0], known[1])
+    return _binary(expression.text, ranges[0], ranges[1])
 
 
 def _cast(type_name: str, values: Range) -> Range | None:
-    if type_name not in _WHOLE_TYPES or (values[0] < 0 and type_name[0] in "us"):
-        return None
-    return values
+    return values if type_name in _WHOLE_TYPES else None
 
 
 def _either(expression: Expr, scope: Scope) -> Range | None:
@@ -151,21 +151,20 @@ def _either(expression: Expr, scope: Scope) -> Range | None:
     return (min(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
-def _binary(operator: str, a: Range, b: Range) -> Range | None:
-    if operator == "+":
-        return a[0] + b[0], a[1] + b[1]
-    if operator == "-":
-        return a[0] - b[1], a[1] - b[0]
-    if operator == "*":
+def _binary(sign: str, a: Range, b: Range) -> Range | None:
+    found: Range | None = None
+    if sign == "+":
+        found = a[0] + b[0], a[1] + b[1]
+    elif sign == "-":
+        found = a[0] - b[1], a[1] - b[0]
+    elif sign == "*":
         products = [x * y for x in a for y in b]
-        return min(products), max(products)
-    if operator in ("/", "%", "<<", ">>"):
-        return _by_constant(operator, a, b[0]) if b[0] == b[1] else None
-    if operator in ("&", "|", "^") and a[0] >= 0 and b[0] >= 0:
-        if operator == "&":
-            return _masked(a, b)
-        return 0, (1 << max(a[1], b[1]).bit_length()) - 1
-    return None
+        found = min(products), max(products)
+    elif sign in ("/", "%", "<<", ">>"):
+        found = _by_constant(sign, a, b[0]) if b[0] == b[1] else None
+    elif sign in ("&", "|", "^") and a[0] >= 0 and b[0] >= 0:
+        found = _masked(a, b) if sign == "&" else (0, (1 << max(a[1], b[1]).bit_length()) - 1)
+    return found
 
 
 def _masked(a: Range, b: Range) -> Range:
@@ -175,18 +174,19 @@ def _masked(a: Range, b: Range) -> Range:
     return 0, min(a[1], b[1])
 
 
-def _by_constant(operator: str, a: Range, by: int) -> Range | None:
-    if operator in ("<<", ">>"):
-        if not 0 <= by < 31 or (operator == "<<" and a[0] < 0):
-            return None
-        return (a[0] << by, a[1] << by) if operator == "<<" else (a[0] >> by, a[1] >> by)
-    if by <= 0:
-        return None
-    if operator == "/":
-        return _quotient(a[0], by), _quotient(a[1], by)
-    if a[0] >= 0:
-        return a if a[1] < by else (0, by - 1)
-    return max(a[0], 1 - by), min(max(a[1], 0), by - 1)
+def _by_constant(sign: str, a: Range, by: int) -> Range | None:
+    found: Range | None = None
+    if sign == "<<" and 0 <= by < 31 and a[0] >= 0:
+        found = a[0] << by, a[1] << by
+    elif sign == ">>" and 0 <= by < 31:
+        found = a[0] >> by, a[1] >> by
+    elif sign == "/" and by > 0:
+        found = _quotient(a[0], by), _quotient(a[1], by)
+    elif sign == "%" and by > 0 and a[0] >= 0:
+        found = a if a[1] < by else (0, by - 1)
+    elif sign == "%" and by > 0:
+        found = max(a[0], 1 - by), min(max(a[1], 0), by - 1)
+    return found
 
 
 def _quotient(a: int, by: int) -> int:
@@ -214,21 +214,25 @@ def value_at(expression: Expr, point: Mapping[str, int]) -> int | None:
 
 def _apply(expression: Expr, values: list[int]) -> int | None:
     a, b, text = values[0], values[-1], expression.text
-    if expression.kind == CAST:
-        found = _cast(text, (a, a))
-        return None if found is None else a
-    if expression.kind == UNARY:
-        return {"-": -a, "+": a, "~": ~a, "!": int(a == 0)}.get(text)
-    tests = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
-    if text in tests:
-        return int(tests[text])
-    if text in ("&&", "||"):
-        return int(bool(a and b) if text == "&&" else bool(a or b))
-    if text == "%":
-        return a - _quotient(a, b) * b if b > 0 else None
-    if text in ("|", "^"):
-        return (a | b if text == "|" else a ^ b) if a >= 0 and b >= 0 else None
-    found = _binary(text, (a, a), (b, b))
-    if text == "&":
-        return a & b if a >= 0 and b >= 0 else None
+    if expression.kind == BINARY and text in _POINTWISE:
+        return int(_POINTWISE[text](a, b))
+    if expression.kind == UNARY and text == "!":
+        return int(a == 0)
+    if text in ("%", "|", "^", "&"):
+        if a < 0 or b < 0 or (text == "%" and b == 0):
+            return None
+        return {"%": a % (b or 1), "|": a | b, "^": a ^ b, "&": a & b}[text]
+    found = _combine(expression, [(value, value) for value in values])
     return found[0] if found is not None and found[0] == found[1] else None
+
+
+_POINTWISE: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "&&": lambda a, b: bool(a and b),
+    "||": lambda a, b: bool(a or b),
+}

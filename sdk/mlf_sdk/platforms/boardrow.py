@@ -76,10 +76,14 @@ class Rpc(_Row, frozen=True, kw_only=True):
 
 
 class ZephyrNames(_Row, frozen=True, kw_only=True):
-    """Zephyr's names of the board: before 3.7 and since; empty: Zephyr does not have it."""
+    """Zephyr's names of the board: before 3.7 and since; empty: Zephyr does not have it.
+
+    ``native``: what is built for it is a program of this machine.
+    """
 
     old: str = ""
     new: str = ""
+    native: bool = False
 
 
 class Flasher(_Row, frozen=True, kw_only=True):

@@ -30,7 +30,9 @@ def _check_objects(model: Model, board: Board) -> None:
         info = read_object(unit.data, unit.member, FaultCollector(model.source))
         if info is None:
             continue
-        if board.platform == "host":
+        if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
+            continue  # only the linker will know
+        if board.platform == "host" or board.zephyr.native:
             problems = ["it holds machine code for Arm, and the host is another machine"]
         else:
             problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
@@ -57,7 +59,7 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
             where=where,
             hint="Pass the folder of a CMSIS-NN checkout: --cmsis-nn PATH (for TVM 0.11: one of late 2022).",
         )
-    if cmsis and any(h in _DSP_HEADERS for h in cmsis) and not board.dsp:
+    if cmsis and any(h in _DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
         raise InputError(
             f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
             where=where,

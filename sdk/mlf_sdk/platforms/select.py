@@ -5,14 +5,25 @@ from __future__ import annotations
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import Board, baremetal_context
+from mlf_sdk.platforms.zephyr import ZephyrTarget, zephyr_files
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.render import PlatformFiles, template_text
 
 _BAREMETAL = "crt/baremetal"
 
 
-def platform_files(board: Board, options: ProjectOptions) -> PlatformFiles:
-    """The platform's part of a project for ``board``."""
+def platform_files(
+    board: Board, options: ProjectOptions, zephyr: ZephyrTarget | None = None
+) -> PlatformFiles:
+    """The platform's part of a project for ``board``.
+
+    Args:
+        zephyr: on Zephyr, for which version of it.
+    """
+    if zephyr is not None:
+        return zephyr_files(board, options, zephyr, cmsis_nn_includes=_cmsis_includes(options))
+    if options.app == "library":
+        raise InputError("a library can be generated for Zephyr only", where="--library")
     folders = (
         "include",
         "src",

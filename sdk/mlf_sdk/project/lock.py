@@ -89,6 +89,13 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cmsis_nn: str | None
 
 
+class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Zephyr's version that a project was generated for (major.minor), and its name of the board."""
+
+    series: str
+    board: str
+
+
 class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole lock."""
 
@@ -99,6 +106,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     board_file: str | None
     options: LockOptions
     models: tuple[LockModel, ...]
+    zephyr: LockZephyr | None = None
 
 
 def encode_lock(lock: Lock) -> bytes:

@@ -18,6 +18,7 @@ from mlf_sdk.project.lock import (
     LockStep,
     LockSummary,
     LockTensor,
+    LockZephyr,
 )
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.version import __version__
@@ -31,6 +32,7 @@ def make_lock(
     platform: str,
     board: str,
     board_file: str | None,
+    zephyr: LockZephyr | None = None,
 ) -> Lock:
     """The lock: it names files, never folders, so that it is the same wherever it is made."""
     return Lock(
@@ -49,6 +51,7 @@ def make_lock(
             cmsis_nn=str(options.cmsis_nn) if options.cmsis_nn else None,
         ),
         models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
+        zephyr=zephyr,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from mlf_sdk.errors import InputError
 
-App = Literal["rpc", "standalone"]
+App = Literal["rpc", "standalone", "library"]
 ParamsPlace = Literal["flash", "ram"]
 
 # No contraction to fused multiply-adds: floats are then bit for bit the same on every machine.
@@ -23,7 +23,8 @@ class ProjectOptions:
     """Options of a project; they are part of what makes two projects the same.
 
     Attributes:
-        app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample.
+        app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample;
+            ``library`` is for an application that exists (Zephyr only).
         params: where parameters lie while the model runs.
         kernel_flags: compiler flags of the archive's code, in place of the default ones.
         keep_inputs: a run leaves the inputs intact.

@@ -21,6 +21,7 @@ from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.resources import data_dir
 from mlf_sdk.version import __version__
 
+_MODULE_FILES = frozenset({"CMakeLists.txt", "Kconfig", "module.yml"})
 _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 
@@ -37,6 +38,9 @@ class PlatformFiles:
         definitions: preprocessor definitions of the whole image.
         flags: how the board's code is compiled; None: the native compiler as it is.
         toolchain: CMake toolchain file, relative to the project.
+        templates: file of the project -> template; None: a CMake project of our own, with presets.
+        model_templates: file of each model's folder -> template.
+        values: more values for the templates.
     """
 
     board: str
@@ -48,6 +52,9 @@ class PlatformFiles:
     definitions: tuple[str, ...] = ()
     toolchain: str = ""
     cmsis_nn_includes: tuple[str, ...] = field(default=())
+    templates: Mapping[str, str] | None = None
+    model_templates: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 def render_project(
@@ -99,10 +106,14 @@ class _Renderer:
             models.append({**values, **_build_values(layout, linkage)})
         files.update(_crt_files(self.platform.crt_folders))
         top = self._top_values(models)
-        files["CMakeLists.txt"] = self._render("common/CMakeLists.txt.j2", top)
-        files["CMakePresets.json"] = _presets(self.platform.toolchain)
-        files["README.md"] = self._render("common/README.md.j2", top)
-        files["src/main.c"] = self._render(f"common/main_{self.options.app}.c.j2", top)
+        templates = self.platform.templates
+        if templates is None:
+            files["CMakePresets.json"] = _presets(self.platform.toolchain)
+            templates = _plain_templates(self.options.app)
+        files.update({path: self._render(template, top) for path, template in templates.items()})
+        for model in models:
+            for path, template in self.platform.model_templates.items():
+                files[f"{model['dir']}/{path}"] = self._render(template, {**top, "m": model})
         return files
 
     def _render(self, template: str, values: Values) -> bytes:
@@ -140,6 +151,7 @@ class _Renderer:
             "runtime_sources": runtime,
             "cmsis_nn": cmsis,
             "sample_models": models,
+            **self.platform.values,
         }
 
     def _model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
@@ -170,6 +182,14 @@ class _Renderer:
             sample = {"s": sample_values(layout), **view}
             files[f"{folder}/{model.c_name}_sample.h"] = self._render("common/sample.h.j2", sample)
         return files
+
+
+def _plain_templates(app: str) -> dict[str, str]:
+    return {
+        "CMakeLists.txt": "common/CMakeLists.txt.j2",
+        "README.md": "common/README.md.j2",
+        "src/main.c": f"common/main_{app}.c.j2",
+    }
 
 
 def _entry_name(c_name: str, index: int) -> str:
@@ -220,7 +240,7 @@ def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:
     files = {}
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".c", ".h"):
+            if path.suffix in (".c", ".h") or path.name in _MODULE_FILES:
                 files[f"crt/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     return files
 

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from mlf_sdk.errors import InputError
 
 LOCK_NAME = "mlf-project.json"
-USER_FILES = frozenset({"src/main.c"})  # written once
-OWNED_FOLDERS = ("board", "crt", "model")  # replaced as a whole
+USER_FILES = frozenset({"src/main.c", "prj.conf"})  # written once
+OWNED_FOLDERS = ("board", "crt", "model", "zephyr")  # replaced as a whole
 KEPT_FOLDERS = ("build",)
 _AT_FDCWD = -100  # from the working directory, linux/fcntl.h
 _RENAME_EXCHANGE = 2  # linux/fs.h

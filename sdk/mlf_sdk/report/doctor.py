@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.api.doctor import ArchiveExamination, MachineExamination
-from mlf_sdk.report.terminal import line, verdict
+from mlf_sdk.report.layout import Parts, counted, line, lines, table, verdict
+from mlf_sdk.report.terminal import executor_text
+from mlf_sdk.tools.discovery import ToolStatus
 
 Examination = ArchiveExamination | MachineExamination
 
 
-def doctor_parts(found: Examination) -> list[RenderableType]:
+def doctor_parts(found: Examination) -> Parts:
     """An examination for people."""
     return _machine(found) if isinstance(found, MachineExamination) else _archive(found)
 
@@ -25,38 +25,41 @@ def doctor_values(found: Examination) -> dict[str, object]:
     return {
         "ok": True,
         "archive": found.model.source,
+        "archive_sha256": found.model.archive_sha256,
         "module": found.model.name,
         "findings": [{"where": o.where, "what": o.what, "handled": o.handled} for o in found.oddities],
     }
 
 
-def _machine(found: MachineExamination) -> list[RenderableType]:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("tool", "version", "", "what for, or how to get it"):
-        table.add_column(name, overflow="fold")
-    for status in found.tools:
-        word, style = (
-            ("ok", "green") if status.path else ("optional", "") if status.ok else ("missing", "bold red")
-        )
-        about = status.tool.purpose if not status.hint else f"{status.tool.purpose}: {status.hint}"
-        table.add_row(status.tool.name, status.version or "-", Text(word, style=style), about)
-    text = "everything that emulated boards need is here" if found.ok else "something is missing"
-    return [table, line("verdict", text, verdict(found.ok))]
-
-
-def _archive(found: ArchiveExamination) -> list[RenderableType]:
-    model = found.model
-    parts: list[RenderableType] = [
-        line(
-            "archive",
-            f"{model.source}: MLF {model.mlf_version}, {model.executor} executor, module {model.name}",
-        )
+def _machine(found: MachineExamination) -> Parts:
+    rows = [(s.tool.name, s.version or "-", _mark(s), s.tool.purpose) for s in found.tools]
+    wanted = [s for s in found.tools if s.hint]
+    missing = [s.tool.name for s in found.tools if not s.ok]
+    text = f"missing: {', '.join(missing)}" if missing else "everything that emulated boards need is here"
+    return [
+        table(("=tool", "=version", "=", "what for"), rows),
+        "",
+        *lines("to get", [f"{s.tool.name}: {s.hint.removeprefix('Install it: ')}" for s in wanted]),
+        line("verdict", text, verdict(found.ok)),
     ]
-    if not found.oddities:
-        return [*parts, line("findings", "nothing odd")]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("where", "what is odd", "what the SDK does"):
-        table.add_column(name, overflow="fold")
+
+
+def _mark(status: ToolStatus) -> Text:
+    if not status.ok:
+        return Text("MISSING" if status.path is None else "BROKEN", style="bold red")
+    return Text("ok", style="green") if status.path is not None else Text("optional")
+
+
+def _archive(found: ArchiveExamination) -> Parts:
+    model = found.model
+    about = f"MLF {model.mlf_version}, {executor_text(model.executor)}, module {model.name}"
+    parts: Parts = [line("archive", f"{model.source}: {about}")]
     for oddity in found.oddities:
-        table.add_row(Text(oddity.where), Text(oddity.what), Text(oddity.handled))
-    return [*parts, table]
+        parts += ["", line("where", oddity.where), line("odd", oddity.what), line("handled", oddity.handled)]
+    if not found.oddities:
+        return [*parts, line("verdict", "nothing odd; it can be deployed")]
+    return [
+        *parts,
+        "",
+        line("verdict", f"{counted(len(found.oddities), 'oddity')}, all handled: it can be deployed"),
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -35,8 +36,10 @@ def capacity(value: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count and its noun: ``1 step``, ``9 steps``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    """A count and its noun: ``1 step``, ``9 steps``, ``2 oddities``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def verdict(ok: bool) -> Text:
@@ -56,25 +59,33 @@ def line(label: str, text: Cell, mark: Text | None = None) -> Table:
     return grid
 
 
+def fits_label(text: str) -> bool:
+    """Whether ``text`` can be a label."""
+    return cell_len(text) <= _LABEL_WIDTH
+
+
 def lines(label: str, texts: Iterable[Cell]) -> Parts:
     """Several facts under one label."""
     return [line(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, figures: int) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     """Rows under headings.
 
     Args:
-        columns: headings.
+        columns: headings; ``>`` before one: figures, to the right, never folded; ``=``: text that is
+            never folded; else the text folds where the terminal is narrow.
         rows: a cell for each column.
-        figures: how many columns, from the first on, hold figures: to the right, and never folded.
     """
     found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, name in enumerate(columns):
-        if index < figures:
-            found.add_column(name, justify="right", no_wrap=True)
-        else:
-            found.add_column(name, overflow="fold")
+    for name in columns:
+        whole = name[:1] in (">", "=")
+        found.add_column(
+            name[1:] if whole else name,
+            justify="right" if name[:1] == ">" else "left",
+            no_wrap=whole,
+            overflow="fold",
+        )
     for row in rows:
         found.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return found

@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.api import RunReport
-from mlf_sdk.report.layout import Parts, counted, line, number, size, table, verdict
+from mlf_sdk.report.layout import Cell, Parts, counted, fits_label, line, number, size, table, verdict
 from mlf_sdk.report.terminal import board_text, executor_text
 from mlf_sdk.verify.check import CheckReport, ProofRow
 from mlf_sdk.verify.compare import Comparison
 
 _FUNCTIONS_SHOWN = 20
-_NARROW = 78  # below it, notes stand below the table: the figures need its width
+_NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
+_UNBOUNDED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +30,49 @@ class ProofTable:
     rows: tuple[ProofRow, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, and below it the notes where the terminal is narrow."""
-        beside = options.max_width >= _NARROW
-        found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        found.add_column("memory", style="bold", min_width=10)
-        for name in ("summary", "planned", "ELF", "measured"):
-            found.add_column(name, justify="right", no_wrap=True, min_width=9 if beside else None)
-        found.add_column("", no_wrap=True)
-        if beside:
-            found.add_column("", overflow="fold")
+        """The table where its figures fit, with the notes beside it or below; else a line for each row."""
+        plain = self._table(notes=False)
+        used = Measurement.get(console, options.update(width=_UNBOUNDED), plain).minimum
+        note = min(_NOTE_WIDTH, max((len(row.note) for row in self.rows), default=0))
+        if used > options.max_width:
+            yield from (line(row.item, _in_words(row)) for row in self.rows)
+        elif used + 2 + note <= options.max_width:
+            yield self._table(notes=True)
+        else:
+            yield plain
+            yield from (line(row.item, row.note) for row in self.rows if row.note)
+
+    def _table(self, *, notes: bool) -> Table:
+        heads = ["=memory", ">summary", ">planned", ">ELF", ">measured", "="]
+        rows = []
         for row in self.rows:
-            figures = [number(v) for v in (row.summary, row.planned, row.image, row.measured)]
-            if row.item == "stack":
-                figures[1] = f"<= {figures[1]}"
-            mark = Text("ok", style="green") if row.ok else Text("WRONG", style="bold red")
-            found.add_row(Text(row.item), *figures, mark, *([Text(row.note)] if beside else []))
-        yield found
-        if not beside:
-            yield from (line("", f"{row.item}: {row.note}") for row in self.rows if row.note)
+            cells: list[Cell] = [row.item, *map(_figure, _figures(row).values()), _mark(row)]
+            rows.append([*cells, row.note] if notes else cells)
+        found = table([*heads, ""] if notes else heads, rows)
+        found.columns[0].style = "bold"
+        if notes:
+            found.columns[0].min_width = 10
+            for column in found.columns[1:5]:
+                column.min_width = 9
+        return found
+
+
+def _figures(row: ProofRow) -> dict[str, int | str | None]:
+    planned = f"<= {number(row.planned)}" if row.item == "stack" else row.planned
+    return {"summary": row.summary, "planned": planned, "ELF": row.image, "measured": row.measured}
+
+
+def _figure(value: int | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _mark(row: ProofRow) -> Text:
+    return Text("ok", style="green") if row.ok else Text("WRONG", style="bold red")
+
+
+def _in_words(row: ProofRow) -> Text:
+    said = [f"{name} {_figure(value)}" for name, value in _figures(row).items() if value is not None]
+    return Text(", ".join(filter(None, [*said, row.note])) + "  ").append(_mark(row))
 
 
 def run_parts(report: RunReport) -> Parts:
@@ -53,7 +80,7 @@ def run_parts(report: RunReport) -> Parts:
     model = report.model
     rows = [row for row in report.check.rows if row.model == model.name or not row.ok]
     return [
-        line("model", _about(report)),
+        _about(report),
         line("board", f"{report.board.name}: {board_text(report.board)}"),
         line("build", _build_text(report)),
         ProofTable(rows=(*(_with_bound(row, report) for row in rows), *_stack_row(report))),
@@ -63,11 +90,13 @@ def run_parts(report: RunReport) -> Parts:
     ]
 
 
-def _about(report: RunReport) -> str:
+def _about(report: RunReport) -> Table:
+    """The model under its name where that is short enough for a label."""
     model = report.model
     params = f"{size(model.params_bytes)} parameters" if model.params_bytes else "constants in the code"
-    steps = counted(len(model.steps), "step")
-    return f"{model.name}: MLF {model.mlf_version}, {model.compiler}, {executor_text(model.executor)}, {steps}, {params}"
+    what = f"{executor_text(model.executor)}: {counted(len(model.steps), 'step')}, {params}"
+    text = f"MLF {model.mlf_version}, {model.compiler}, {what}"
+    return line(model.name, text) if fits_label(model.name) else line("model", f"{model.name}: {text}")
 
 
 def _build_text(report: RunReport) -> str:
@@ -126,7 +155,9 @@ def _output_parts(report: RunReport) -> Parts:
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.compare is None and report.twin is None:
-        parts.append(line("outputs", "not compared with anything: --expect gives a reference, --twin the host's"))
+        parts.append(
+            line("outputs", "not compared with anything: --expect gives a reference, --twin the host's")
+        )
     return parts
 
 
@@ -172,19 +203,20 @@ def check_parts(report: CheckReport) -> Parts:
             parts.append(line("model", name))
         parts.append(ProofTable(rows=tuple(row for row in report.rows if row.model == name)))
     kernels = sorted(report.kernels, key=lambda k: -k.size_bytes)
-    parts += ["", _sized("function of the model", [(k.name, k.size_bytes) for k in kernels[:_FUNCTIONS_SHOWN]])]
+    parts += [
+        "",
+        _sized("function of the model", [(k.name, k.size_bytes) for k in kernels[:_FUNCTIONS_SHOWN]]),
+    ]
     if len(kernels) > _FUNCTIONS_SHOWN:
         parts.append(f"... and {len(kernels) - _FUNCTIONS_SHOWN} smaller ones (--json lists all)")
     parts += ["", _sized("kind", [(g.name, g.size_bytes) for g in report.groups if g.size_bytes])]
     if report.regions:
-        rows = [
-            (number(r.used_bytes), number(r.size_bytes), f"{r.fill:.1%}", r.name) for r in report.regions
-        ]
-        parts += ["", table(("used", "of bytes", "fill", "memory of the board"), rows, figures=3)]
+        rows = [(number(r.used_bytes), number(r.size_bytes), f"{r.fill:.1%}", r.name) for r in report.regions]
+        parts += ["", table((">used", ">of bytes", ">fill", "memory of the board"), rows)]
     if report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
     return [*parts, line("verdict", verdict(report.ok))]
 
 
 def _sized(title: str, rows: Sequence[tuple[str, int]]) -> Table:
-    return table(("bytes", title), [(number(found), name) for name, found in rows], figures=1)
+    return table((">bytes", title), [(number(found), name) for name, found in rows])

@@ -20,7 +20,9 @@ from mlf_sdk.tools.cmake import BuildResult
 
 def executor_text(executor: str) -> str:
     """An executor for people."""
-    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(executor, executor)
+    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
+        executor, executor
+    )
 
 
 def model_parts(model: Model, layout: ModelLayout) -> Parts:
@@ -56,7 +58,11 @@ def _summary_text(model: Model) -> str:
         "inputs and outputs": said.io_bytes,
     }
     known = [f"{name} {size(value)}" for name, value in figures.items() if value is not None]
-    return f"{', '.join(known)} (the archive's own figures)" if known else "the archive says nothing of its memory"
+    return (
+        f"{', '.join(known)} (the archive's own figures)"
+        if known
+        else "the archive says nothing of its memory"
+    )
 
 
 def _steps(layout: ModelLayout) -> Table:
@@ -64,7 +70,7 @@ def _steps(layout: ModelLayout) -> Table:
     for index, step in enumerate(layout.steps):
         used = sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes
         rows.append((str(index), ("" if step.exact else "<= ") + number(used), step.name))
-    return table(("step", "workspace", "function"), rows, figures=2)
+    return table((">step", ">workspace", "function"), rows)
 
 
 def _code(model: Model) -> Table:
@@ -73,7 +79,7 @@ def _code(model: Model) -> Table:
         for unit in model.units
         if unit.kind is not UnitKind.HEADER
     ]
-    return table(("bytes", "code"), rows, figures=1)
+    return table((">bytes", "code"), rows)
 
 
 def board_text(board: Board) -> str:
@@ -92,8 +98,8 @@ def boards_parts(boards: Sequence[Board]) -> Parts:
         if board.platform != "host":
             sizes = (capacity(board.flash.size_bytes), capacity(board.ram.size_bytes))
         runs = "here" if board.platform == "host" else "QEMU" if board.qemu else "-"
-        rows.append((*sizes, runs, board.name, board.title))
-    return [table(("flash", "RAM", "runs in", "board", "what it is"), rows, figures=4)]
+        rows.append((board.name, *sizes, runs, board.title))
+    return [table(("=board", ">flash", ">RAM", "=runs in", "what it is"), rows)]
 
 
 def generated_parts(project: GeneratedProject) -> Parts:

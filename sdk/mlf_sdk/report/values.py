@@ -29,7 +29,7 @@ def run_values(report: RunReport) -> Values:
             name: {"shape": list(array.shape), "dtype": str(array.dtype)}
             for name, array in report.outputs.items()
         },
-        "compare": comparison_values(report.compare),
+        "compare": _compare_values(report),
         "twin": comparison_values(report.twin),
         "twin_note": report.twin_note or None,
         "accuracy": report.accuracy,
@@ -41,6 +41,12 @@ def run_values(report: RunReport) -> Values:
         "check": check_values(report.check),
         "console": report.console or None,
     }
+
+
+def _compare_values(report: RunReport) -> Values | None:
+    """The comparison with the reference; without one, with the host's outputs."""
+    found = comparison_values(report.compare or report.twin)
+    return None if found is None else {"against": "reference" if report.compare else "host", **found}
 
 
 def comparison_values(found: Comparison | None) -> Values | None:

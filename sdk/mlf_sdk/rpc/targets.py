@@ -41,7 +41,7 @@ def open_session(
         ToolError: the emulator is missing or failed.
     """
     timeouts = Timeouts(run_s=timeout_s)
-    if board.platform == "host":
+    if board.platform == "host" or board.zephyr.native:
         with start_process([str(elf)], env=_host_environment(), pipes=True) as process:
             transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
             with (

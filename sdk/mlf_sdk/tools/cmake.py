@@ -48,10 +48,11 @@ def _step(argv: list[str], folder: Path, timeout_s: float, runner: ProcessRunner
     result = runner(argv, cwd=folder, timeout_s=timeout_s, check=False)
     if result.returncode == 0:
         return result.stdout
-    raise _explain(argv, folder, result)
+    raise build_error(argv, folder, result)
 
 
-def _explain(argv: list[str], folder: Path, result: ProcessResult) -> InputError | ToolError:
+def build_error(argv: list[str], folder: Path, result: ProcessResult) -> InputError | ToolError:
+    """What a failed command of a build says, as an error."""
     output = result.stdout + result.stderr
     overflow = _OVERFLOW.search(output)
     if overflow:

@@ -46,10 +46,11 @@ def read_npz(path: Path) -> dict[str, Array]:
         InputError: it is missing or damaged, or holds objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise InputError("not an npz file (one array only)", where=str(path))
-            return {name: file[name] for name in file.files}
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise ValueError("an npy file, which holds one array without its name")
+            return {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
         raise InputError(
             f"can't read the arrays: {error}",
@@ -169,7 +170,11 @@ def accuracy(outputs: Sequence[Array], labels: Array) -> float:
 
 def _same_count(got: int, wanted: int, where: str) -> None:
     if got != wanted:
-        raise InputError(f"{got} inferences here, and {wanted} in the inputs", where=where)
+        raise InputError(
+            f"{got} inferences here, and {wanted} in the inputs",
+            where=where,
+            hint="Give inputs and expected outputs with the same number of inferences.",
+        )
 
 
 def _names(tensors: Sequence[LockTensor]) -> str:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Zephyr tree on this machine: where it is, its version, and what it calls a board.
+
+Nothing of the tree is run. Its version is read from ``VERSION``, its boards from the files that lie in
+``boards``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from mlf_sdk.errors import InputError, ToolError
+
+HOME_TREE = "zephyrproject/zephyr"  # where Zephyr's own guide puts it
+_FIELD = re.compile(r"^\s*([A-Z_]+)\s*=\s*(\S*)\s*$", re.MULTILINE)
+_BOARD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_@.-]|/(?=[A-Za-z0-9])){0,99}")
+_IDENTIFIER = re.compile(r"^identifier:\s*['\"]?([A-Za-z0-9_/@.-]+)", re.MULTILINE)
+
+
+class ZephyrVersion(NamedTuple):
+    """A version of Zephyr; ``3.2.99`` is what becomes 3.3."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def series(self) -> str:
+        """The version without its patch level."""
+        return f"{self.major}.{self.minor}"
+
+
+OLDEST = ZephyrVersion(2, 7, 0)
+HARDWARE_MODEL_V2 = ZephyrVersion(3, 6, 99)  # boards are called <board>/<soc>/<cpu>
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZephyrTree:
+    """A tree: its folder (``ZEPHYR_BASE``) and version."""
+
+    base: Path
+    version: ZephyrVersion
+
+    @property
+    def has_qualifiers(self) -> bool:
+        """Whether board names have the form ``<board>/<soc>/<cpu>``."""
+        return self.version >= HARDWARE_MODEL_V2
+
+
+def find_tree(given: Path | None, environ: Mapping[str, str], home: Path) -> ZephyrTree:
+    """The tree to use: what was given, else ``$ZEPHYR_BASE``, else ``~/zephyrproject/zephyr``.
+
+    Raises:
+        ToolError: there is none.
+        InputError: what was given is none, or it is older than can be used.
+    """
+    hint = (
+        "Get one as Zephyr's Getting Started guide says (west init ~/zephyrproject), and set ZEPHYR_BASE "
+        "to its folder 'zephyr' or pass --zephyr-base."
+    )
+    if given is not None:
+        base, where = given, "--zephyr-base"
+    elif environ.get("ZEPHYR_BASE"):
+        base, where = Path(environ["ZEPHYR_BASE"]), "ZEPHYR_BASE"
+    else:
+        base, where = home / HOME_TREE, ""
+        if not base.is_dir():
+            raise ToolError("there is no Zephyr tree on this machine", where=str(base), hint=hint)
+    try:
+        text = (base / "VERSION").read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(
+            f"no Zephyr tree here: its file VERSION can't be read ({error.strerror})",
+            where=f"{where} {base}".strip(),
+            hint=hint,
+        ) from error
+    version = parse_version(text, str(base / "VERSION"))
+    if version < OLDEST:
+        raise InputError(
+            f"Zephyr {version} is too old: {OLDEST.series} is the oldest that can be used",
+            where=str(base),
+            hint="Use a newer tree: set ZEPHYR_BASE or pass --zephyr-base.",
+        )
+    return ZephyrTree(base=base.resolve(), version=version)
+
+
+def parse_version(text: str, where: str) -> ZephyrVersion:
+    """The version in the text of a tree's file ``VERSION``.
+
+    Raises:
+        InputError: it holds none.
+    """
+    fields = dict(_FIELD.findall(text))
+    try:
+        return ZephyrVersion(
+            int(fields["VERSION_MAJOR"]), int(fields["VERSION_MINOR"]), int(fields["PATCHLEVEL"])
+        )
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            "the file has no VERSION_MAJOR, VERSION_MINOR and PATCHLEVEL with numbers",
+            where=where,
+            hint="Give the folder 'zephyr' of a Zephyr tree.",
+        ) from error
+
+
+def check_board_name(name: str) -> None:
+    """Refuse what can be no board's name.
+
+    Raises:
+        InputError: it holds characters that no board's name has.
+    """
+    if not _BOARD.fullmatch(name):
+        raise InputError(
+            f"not a name of a Zephyr board: {name!r}",
+            where="--board",
+            hint="Names look like nrf52840dk_nrf52840 (before 3.7) or nrf52840dk/nrf52840.",
+        )
+
+
+def board_in(tree: ZephyrTree, name: str) -> str:
+    """What ``tree`` calls the board ``name``, which may be an old or a new name.
+
+    A name that the tree does not know is returned as it is: the board may lie elsewhere (BOARD_ROOT).
+    """
+    check_board_name(name)
+    boards = tree.base / "boards"
+    if tree.has_qualifiers:
+        return name if "/" in name else _with_qualifiers(boards, name)
+    plain = name.replace("/", "_")
+    known = "/" not in name or any(boards.glob(f"*/{plain}/{plain}_defconfig"))
+    return plain if known else _without_qualifiers(boards, name, plain)
+
+
+def _with_qualifiers(boards: Path, name: str) -> str:
+    """The file of a board or of a variant is called like the board was called before."""
+    if any(boards.glob(f"*/{name}/board.yml")) or any(boards.glob(f"*/*/{name}/board.yml")):
+        return name
+    for path in sorted(boards.glob(f"*/*/{name}.yaml")):
+        found = _IDENTIFIER.search(path.read_text(encoding="utf-8", errors="replace"))
+        if found:
+            return found.group(1)
+    return name
+
+
+def _without_qualifiers(boards: Path, name: str, plain: str) -> str:
+    """Old names leave out what new ones say more (``mps2/an521/cpu0`` was ``mps2_an521``)."""
+    parts = name.split("/")
+    for count in range(len(parts), 0, -1):
+        shorter = "_".join(parts[:count])
+        if any(boards.glob(f"*/{shorter}/{shorter}_defconfig")):
+            return shorter
+    return plain

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the command line share: calls, archives, and a cache of their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cli_helpers import Caller, misbehaving  # noqa: E402
+
+from archives import build, write  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Builds are kept for the session and never reach the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No width and no colour from the terminal of whoever runs the tests."""
+    for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.endswith("_COMPLETE")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    """Calls the command line: ``call("inspect", path)``."""
+    return Caller(capsys)
+
+
+@pytest.fixture(scope="session")
+def archives_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("archives")
+
+
+@pytest.fixture(scope="session")
+def tiny(archives_dir: Path) -> Path:
+    """A good archive."""
+    return write(build(), archives_dir / "tiny.tar")
+
+
+@pytest.fixture(scope="session")
+def returns(archives_dir: Path) -> Path:
+    """Its third kernel returns an error."""
+    return write(misbehaving("  return -1;\n"), archives_dir / "returns.tar")
+
+
+@pytest.fixture(scope="session")
+def spins(archives_dir: Path) -> Path:
+    """Its third kernel never returns."""
+    return write(misbehaving("  for (;;) {\n  }\n"), archives_dir / "spins.tar")
+
+
+@pytest.fixture(scope="session")
+def faults(archives_dir: Path) -> Path:
+    """Its second kernel writes through a bad pointer."""
+    bad = "  ((volatile int32_t*)0x70000000)[0] = 1;\n"
+    return write(misbehaving(bad, kernel="fused_smooth"), archives_dir / "faults.tar")

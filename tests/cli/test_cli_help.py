@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help, version and shell completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from cli_helpers import COMMANDS, Caller
+
+from mlf_sdk.cli.main import app
+from mlf_sdk.platforms.boards import load_boards
+from mlf_sdk.version import __version__
+
+GROUP = typer.main.get_command(app)
+
+
+def test_all_commands_are_listed_in_the_order_of_work(call: Caller) -> None:
+    shown = call("--help")
+    assert shown.code == 0
+    listed = re.findall(r"^  ([a-z]+) {2,}\S", shown.out, re.MULTILINE)
+    assert tuple(name for name in listed if name in COMMANDS) == COMMANDS
+    assert set(GROUP.commands) == set(COMMANDS)
+    assert "..." not in shown.out.split("Commands:")[1]
+
+
+def test_without_a_command_the_help_is_shown_and_nothing_done(call: Caller) -> None:
+    shown = call()
+    assert shown.code == 2
+    assert shown.out == call("--help").out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command(command: str, call: Caller) -> None:
+    shown = call(command, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    text = " ".join(shown.out.split())
+    examples = re.findall(rf"Example: (mlf-sdk {command}(?: [^\s:]+)*?)(?= Example:| Arguments:| Options:)", text)
+    assert examples, shown.out
+    for parameter in GROUP.commands[command].params:
+        assert parameter.help, parameter.name
+        assert " ".join(parameter.help.split())[:40].rstrip() in text
+        for name in parameter.opts:
+            assert name.startswith("-") is False or name in text
+    known = {name for p in GROUP.commands[command].params for name in p.opts} | {"-o", "-b"}
+    for example in examples:
+        assert {word for word in example.split() if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_json_and_debug(command: str, call: Caller) -> None:
+    text = call(command, "--help").out
+    assert re.search(r"^  --json ", text, re.MULTILINE)
+    assert re.search(r"^  --debug ", text, re.MULTILINE)
+
+
+def test_version(call: Caller) -> None:
+    assert call("--version").out == f"mlf-sdk {__version__}\n"
+
+
+def complete(line: str, shell: str = "bash") -> list[str]:
+    """What the shell would offer for the last word of ``line``."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_MLF_SDK_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": line,
+    }
+    program = "import sys; from mlf_sdk.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("mlf-sdk ", set(COMMANDS)),
+        ("mlf-sdk d", {"doctor"}),
+        ("mlf-sdk run x.tar --board mps2-an3", {"mps2-an385", "mps2-an386"}),
+        ("mlf-sdk run x.tar --board ", set(load_boards())),
+        ("mlf-sdk generate x.tar --app ", {"rpc", "standalone"}),
+        ("mlf-sdk generate x.tar --params r", {"ram"}),
+        ("mlf-sdk run x.tar --exp", {"--expect"}),
+    ],
+)
+def test_completion(line: str, offered: set[str]) -> None:
+    assert set(complete(line)) == offered
+
+
+def test_completion_of_zsh_says_what_things_are() -> None:
+    assert "doctor" in "".join(complete("mlf-sdk do", "zsh"))
+    assert "Cortex-M4F" in "".join(complete("mlf-sdk run x.tar --board mps2-an386", "zsh"))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_a_shell(shell: str) -> None:
+    program = "import sys; from mlf_sdk.cli.main import main; sys.exit(main())"
+    environment = {**os.environ, "_MLF_SDK_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0
+    assert f"complete_{shell}" in done.stdout
+    assert "mlf-sdk" in done.stdout
+
+
+def test_show_completion_is_offered(call: Caller) -> None:
+    assert "--show-completion" in call("--help").out

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C executor: its own tests under sanitizers in every configuration, warnings, sizes, numbers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mlf_sdk.rpc.codes import STATUS_TEXT, Status
+
+CRT = Path(__file__).parents[2] / "crt"
+INCLUDE = f"-I{CRT / 'include'}"
+SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c"]
+TEST = CRT / "tests/test_executor.c"
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]
+WARNINGS += ["-Wmissing-prototypes", "-Werror"]
+SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SWITCHES = list(itertools.product((0, 1), repeat=3))
+TARGET = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-O2"]
+
+pytestmark = pytest.mark.toolchain
+
+
+def compiler(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def call(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=cwd)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "warning" not in done.stderr
+    return done.stdout
+
+
+def defines(trace: int, slots: int, stack: int) -> list[str]:
+    return [f"-DMLF_TRACE={trace}", f"-DMLF_WORKSPACE_SLOTS={slots}", f"-DMLF_WORKSPACE_STACK={stack}"]
+
+
+@pytest.mark.parametrize(("trace", "slots", "stack"), SWITCHES)
+@pytest.mark.parametrize("name", ["gcc", "clang"])
+def test_under_sanitizers(name: str, trace: int, slots: int, stack: int, tmp_path: Path) -> None:
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", *SANITIZE]
+    flags += [*defines(trace, slots, stack), INCLUDE]
+    call(compiler(name), *flags, TEST, *SOURCES, "-o", "test", cwd=tmp_path)
+    said = re.fullmatch(r"(\d+) checks\n", call(tmp_path / "test"))
+    assert said is not None
+    assert int(said.group(1)) >= 300 + 10_000 * (slots + stack)
+
+
+@pytest.mark.parametrize("name", ["gcc", "clang", "arm-none-eabi-gcc"])
+def test_no_warnings(name: str, tmp_path: Path) -> None:
+    cpu = ["-mcpu=cortex-m0", "-mthumb", "-ffreestanding"] if name.startswith("arm") else []
+    for switches in SWITCHES:
+        call(
+            compiler(name), *WARNINGS, *cpu, "-O2", *defines(*switches), INCLUDE, "-c", *SOURCES, cwd=tmp_path
+        )
+
+
+@pytest.mark.parametrize("switch", ["MLF_TRACE", "MLF_WORKSPACE_SLOTS", "MLF_WORKSPACE_STACK"])
+@pytest.mark.parametrize("value", ["2", "-1"])
+def test_options_out_of_range_do_not_compile(switch: str, value: str) -> None:
+    command = [compiler("cc"), f"-D{switch}={value}", INCLUDE, "-fsyntax-only", str(SOURCES[0])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert "must be 0 or 1" in done.stderr
+
+
+@pytest.mark.parametrize(("language", "standard"), [("c", "c99"), ("c++", "c++14")])
+def test_public_headers_stand_alone(language: str, standard: str, tmp_path: Path) -> None:
+    gcc = compiler("g++" if language == "c++" else "gcc")
+    headers = sorted(path.relative_to(CRT / "include") for path in (CRT / "include").rglob("*.h"))
+    assert {"mlf/mlf.h", "tvm/runtime/c_backend_api.h", "dlpack/dlpack.h"} <= set(map(str, headers))
+    for header in headers:
+        source = tmp_path / "use.txt"
+        source.write_text(f"#include <{header}>\n#include <{header}>\nint use;\n")
+        strict = ["-Wall", "-Wextra", "-Werror", f"-std={standard}", "-fsyntax-only"]
+        call(gcc, "-x", language, *strict, INCLUDE, source)
+
+
+def test_size_in_production(tmp_path: Path) -> None:
+    """At most 1 kB of code and 64 bytes of RAM outside the arena, with every workspace mode."""
+    gcc = compiler("arm-none-eabi-gcc")
+    for slots, stack in itertools.product((0, 1), repeat=2):
+        call(gcc, *TARGET, *defines(0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        table = call(compiler("arm-none-eabi-size"), "mlf.o", "mlf_backend.o", cwd=tmp_path)
+        rows = [list(map(int, line.split()[:3])) for line in table.splitlines()[1:]]
+        text, data, bss = (sum(column) for column in zip(*rows, strict=True))
+        assert 100 < text <= 1024
+        assert 0 < data + bss <= 64
+
+
+def test_needs_nothing_from_a_library(tmp_path: Path) -> None:
+    gcc = compiler("arm-none-eabi-gcc")
+    call(gcc, *TARGET, "-ffreestanding", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+    undefined = call(compiler("arm-none-eabi-nm"), "-u", "mlf.o", "mlf_backend.o", cwd=tmp_path)
+    assert set(re.findall(r" U (\w+)", undefined)) <= {"mlf_context", "memcpy", "memset"}
+
+
+def test_stack_use(tmp_path: Path) -> None:
+    """No recursion to measure, no variable frames; the allocator, called in loops, takes next to nothing."""
+    gcc = compiler("arm-none-eabi-gcc")
+    call(gcc, *TARGET, "-fstack-usage", *defines(1, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+    text = (tmp_path / "mlf.su").read_text() + (tmp_path / "mlf_backend.su").read_text()
+    used = {}
+    for line in text.splitlines():
+        place, size, kind = line.split("\t")
+        assert kind == "static"
+        used[place.split(":")[-1]] = int(size)
+    assert used["mlf_run"] <= 64
+    assert used["TVMBackendAllocWorkspace"] <= 8
+    assert used["TVMBackendFreeWorkspace"] == 0
+
+
+def test_status_numbers_are_those_of_the_header() -> None:
+    header = (CRT / "include/mlf/mlf.h").read_text()
+    body = re.search(r"typedef enum \{([^}]*)\} mlf_status_t;", header)
+    assert body is not None
+    in_c = {
+        name.removeprefix("E_"): int(value) for name, value in re.findall(r"MLF_(\w+) = (-?\d+)", body[1])
+    }
+    in_python = {status.name: status.value for status in Status if status > -32}
+    assert in_c == in_python
+    assert set(STATUS_TEXT) == set(Status)

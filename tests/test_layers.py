@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The architecture, checked on the source: who imports whom, who prints, exits, or starts programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "sdk" / "mlf_sdk"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 350
+TOO_LONG = {"tools/process.py"}  # to be split
+
+# From top to bottom: a layer imports only from those below it, and from itself.
+LAYERS = (
+    ("cli",),
+    ("report",),
+    ("api",),
+    ("verify",),
+    ("rpc",),
+    ("platforms",),
+    ("tools",),
+    ("project",),
+    ("memory",),
+    ("model",),
+    ("formats",),
+    ("resources",),
+    ("errors", "version"),
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FRONT = "__init__"  # the package's own front door re-exports; it may import any layer
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
+    """Every absolute module name that is imported, wherever in the file, with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = path.relative_to(PACKAGE.parent).parts[: -node.level] if node.level else ()
+            base = ".".join(filter(None, [*parents, node.module]))
+            yield node.lineno, base
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def layers_used(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
+    for line, module in imports(tree, path):
+        parts = module.split(".")
+        if parts[0] == "mlf_sdk" and len(parts) > 1 and parts[1] in LEVEL:
+            yield line, parts[1]
+
+
+def upward(source: str, path: Path) -> list[str]:
+    """Imports that go up, or sideways to another layer of the same height."""
+    own = layer_of(path)
+    return [
+        f"line {line}: {own} imports {used}"
+        for line, used in layers_used(ast.parse(source), path)
+        if used != own and LEVEL[used] <= LEVEL[own]
+    ]
+
+
+def uses(source: str, path: Path) -> set[str]:
+    """What a module does that only some layers may: print, exit, subprocess, assert."""
+    tree = ast.parse(source)
+    found = {"subprocess" for _, module in imports(tree, path) if module.split(".")[0] == "subprocess"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            found.add("assert")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found |= {node.func.id} & {"print", "exit", "quit"}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            called = f"{node.value.id}.{node.attr}"
+            if called in ("sys.exit", "os._exit", "os.abort"):
+                found.add("exit")
+            elif called in ("os.system", "os.popen", "os.fork", "os.posix_spawn"):
+                found.add("subprocess")
+            elif called in ("sys.stdout", "sys.stderr"):
+                found.add("print")
+        elif isinstance(node, ast.Name) and node.id == "SystemExit":
+            found.add("exit")
+    return found
+
+
+def parametrized(paths: list[Path]) -> list[object]:
+    return [pytest.param(path, id=name_of(path)) for path in paths]
+
+
+def test_every_module_has_a_layer() -> None:
+    assert len(MODULES) > 60
+    unknown = {layer_of(path) for path in MODULES} - {*LEVEL, FRONT}
+    assert not unknown, f"not in the list of layers: {unknown}"
+    assert {layer_of(path) for path in MODULES} >= LEVEL.keys()
+
+
+@pytest.mark.parametrize("path", parametrized(MODULES))
+def test_imports_go_down(path: Path) -> None:
+    if layer_of(path) != FRONT:
+        assert upward(path.read_text(), path) == []
+
+
+@pytest.mark.parametrize("path", parametrized(MODULES))
+def test_only_some_print_exit_or_start_programs(path: Path) -> None:
+    found = uses(path.read_text(), path)
+    if layer_of(path) == "cli":
+        found -= {"print", "exit"}
+    if name_of(path) == "tools/process.py":
+        found -= {"subprocess"}
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(
+            path,
+            id=name_of(path),
+            marks=[pytest.mark.xfail(strict=True, reason="too long")] if name_of(path) in TOO_LONG else [],
+        )
+        for path in MODULES
+    ],
+)
+def test_modules_are_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+# ---- the checks themselves ----
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import mlf_sdk.cli.main",
+        "from mlf_sdk.cli import main",
+        "from mlf_sdk import cli",
+        "from mlf_sdk.api import run",
+        "from ..verify.check import check_image",
+        "from .. import rpc",
+        "def f():\n    from mlf_sdk.platforms.boards import Board",
+        "if True:\n    import mlf_sdk.tools.cmake as c",
+    ],
+)
+def test_an_upward_import_is_seen(source: str) -> None:
+    assert upward(source, PACKAGE / "project" / "x.py")
+
+
+def test_project_and_platforms() -> None:
+    """Platforms compose what the project renders, never the other way round."""
+    down = "from mlf_sdk.project.render import PlatformFiles"
+    assert upward(down, PACKAGE / "platforms" / "x.py") == []
+    assert upward("from mlf_sdk.platforms.boards import Board", PACKAGE / "project" / "x.py")
+    assert upward("from mlf_sdk.errors import InputError\nimport mlf_sdk.version", PACKAGE / "model" / "x.py") == []
+    assert upward("from mlf_sdk.version import __version__", PACKAGE / "errors.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("print(1)", {"print"}),
+        ("import sys\nsys.stdout.write('')", {"print"}),
+        ("import sys\nsys.exit(1)", {"exit"}),
+        ("raise SystemExit", {"exit"}),
+        ("exit()", {"exit"}),
+        ("from subprocess import run", {"subprocess"}),
+        ("import subprocess as s", {"subprocess"}),
+        ("import os\nos.system('')", {"subprocess"}),
+        ("assert 1", {"assert"}),
+        ("self.print = 1\nx.exit()", set()),
+    ],
+)
+def test_a_forbidden_use_is_seen(source: str, found: set[str]) -> None:
+    assert uses(source, PACKAGE / "model" / "x.py") == found
+
+
+# ---- licences ----
+
+SOURCE_SUFFIXES = {".py", ".c", ".h", ".toml", ".j2", ".sh", ".S", ".cmake", ".ld"}
+SOURCE_NAMES = {"Makefile", "CMakeLists.txt", "run"}
+SKIPPED = {"build", "dist", "node_modules", "__pycache__"}
+TOP = ("sdk", "board_templates", "crt", "qemu", "tests", "examples", ".ci")
+SPDX = re.compile(r"SPDX-License-Identifier: Apache-2\.0\b")
+
+
+def source_files() -> list[Path]:
+    found = [path for path in ROOT.iterdir() if path.is_file()]
+    for top in TOP:
+        found += [
+            path
+            for path in (ROOT / top).rglob("*")
+            if path.is_file()
+            and not any(part in SKIPPED or part.startswith(".") for part in path.relative_to(ROOT / top).parts)
+        ]
+    return sorted(
+        path
+        for path in found
+        if (path.suffix in SOURCE_SUFFIXES or path.name in SOURCE_NAMES)
+        and not path.name.endswith(".md.j2")  # a page for people: a comment would be its first line
+    )
+
+
+def test_every_source_starts_with_its_licence() -> None:
+    files = source_files()
+    assert len(files) > 150
+    assert {path.suffix for path in files} >= {".py", ".c", ".h", ".toml", ".j2", ".sh"}
+    without = []
+    for path in files:
+        first, second, *_ = [*path.read_text().splitlines(), "", ""]
+        line = second if first.startswith("#!") else first
+        if not SPDX.search(line):
+            without.append(str(path.relative_to(ROOT)))
+    assert without == []
