@@ -45,19 +45,20 @@ static __attribute__((noinline)) void *mlf_refuse(uint32_t size_bytes) {
 #if MLF_WORKSPACE_SLOTS
 static inline void *mlf_slot_take(uint64_t size_bytes) {
   const mlf_slot_t *slot;
-  mlf_slot_t taken;
+  void *base;
 
   if ((uint32_t)(size_bytes >> 32) != 0u) {
     return mlf_refuse(UINT32_MAX);
   }
   slot = mlf_context.slot;
-  taken = *slot;
-  if ((uint32_t)size_bytes > taken.size_bytes) {
+  if ((uint32_t)size_bytes > slot->size_bytes) {
     return mlf_refuse((uint32_t)size_bytes);
   }
-  mlf_context.slot = slot + 1;
-  MLF_TRACE_REQUEST(taken.base, size_bytes);
-  return taken.base;
+  base = slot->base;
+  ++slot; /* in this order and on its own, gcc needs no stack for it: 9 instructions */
+  mlf_context.slot = slot;
+  MLF_TRACE_REQUEST(base, size_bytes);
+  return base;
 }
 #endif
 

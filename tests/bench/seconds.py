@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the commands take that people wait for, in seconds; the best of a few tries."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mlf_sdk.api import build, generate
+from mlf_sdk.tools.process import run_process
+
+BOARD = "mps2-an386"
+COMMAND = (sys.executable, "-m", "mlf_sdk.cli.main")
+
+
+def best_of(tries: int, action: Callable[[int], object]) -> float:
+    """Seconds of the fastest call of ``action``, which is given the number of the try."""
+    seconds = []
+    for number in range(tries):
+        start = time.monotonic()
+        action(number)
+        seconds.append(time.monotonic() - start)
+    return min(seconds)
+
+
+def command(arguments: Sequence[str], *, cache: Path) -> None:
+    """Run mlf-sdk in a process of its own, with its cache in ``cache``."""
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    run_process([*COMMAND, *arguments], timeout_s=300, env=env)
+
+
+def cold_run_seconds(archive: Path, folder: Path, *options: str) -> float:
+    """``mlf-sdk run`` with an empty cache: start, read, plan, generate, build, boot, run, compare."""
+
+    def once(number: int) -> None:
+        cache = folder / f"cache-{len(options)}-{number}"
+        command(["run", str(archive), "--board", BOARD, *options], cache=cache)
+
+    return best_of(2, once)
+
+
+def generate_seconds(archive: Path, folder: Path) -> float:
+    """``generate`` from Python, into a new folder."""
+    return best_of(3, lambda number: generate(archive, folder / f"api-{number}", board=BOARD))
+
+
+def generate_command_seconds(archive: Path, folder: Path) -> float:
+    """``mlf-sdk generate`` into a new folder, start of the interpreter and imports included."""
+
+    def once(number: int) -> None:
+        target = folder / f"command-{number}"
+        command(["generate", str(archive), "-o", str(target), "--board", BOARD], cache=folder / "cache")
+
+    return best_of(3, once)
+
+
+def rebuild_seconds(archive: Path, folder: Path) -> float:
+    """``build`` of a built project whose src/main.c was touched."""
+    project = folder / "rebuild"
+    generate(archive, project, board=BOARD)
+    build(project)
+
+    def once(_: int) -> None:
+        (project / "src" / "main.c").touch()
+        build(project)
+
+    return best_of(3, once)
