@@ -766,3 +766,37 @@ class TestRealArchives:
     def test_stack_peaks_of_aot_models(self, name, entry, alignment, expected):
         found = stack_peak(scans_of(f"{name}-tvm0.11.1.tar"), f"tvmgen_{entry}___tvm_main__", alignment)
         assert (found.bytes, found.exact, found.reason) == (expected, True, "")
+
+
+def pointer_kernel(body: str) -> KernelLiveness:
+    text = f"int32_t k(void* arg0, void* arg1) {{\n{body}\nreturn 0;\n}}\n"
+    return analyse_kernel(scan_source(text, "k.c").functions[0])
+
+
+COPIES = "void* a = arg0;\nvoid* b = arg1;\nfloat t[4];\n"
+
+
+def test_a_copy_of_an_untyped_parameter_is_one_more_name_for_its_data():
+    found = pointer_kernel(
+        COPIES
+        + "for (int i = 0; i < 4; ++i) { t[i] = ((float*)a)[i]; }\n"
+        + "for (int i = 0; i < 4; ++i) { ((float*)b)[i] = t[i]; }"
+    )
+    assert found.exact
+    assert [(a.first, a.last) for a in found.arguments] == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("use", ["f(arg0);", "((float*)arg0)[0] = 1.0f;", "void* c = a; ((float*)c)[0] = 1.0f;"])
+def test_a_later_use_behind_the_copy_is_seen(use):
+    found = pointer_kernel(
+        COPIES
+        + "for (int i = 0; i < 4; ++i) { t[i] = ((float*)a)[i]; }\n"
+        + "for (int i = 0; i < 4; ++i) { ((float*)b)[i] = t[i]; }\n"
+        + use
+    )
+    first = found.argument(0)
+    assert not found.exact or first.last == found.phases - 1
+
+
+def test_a_copy_under_the_name_of_another_argument_is_doubted():
+    assert not pointer_kernel("void* arg1 = arg0;\n((float*)arg1)[0] = 1.0f;").exact

@@ -56,7 +56,7 @@ class AccessLog:
         if kind == NAME:
             if expression.text in self.names:
                 raise UnreadableError(f"{expression.text[:40]} is used as a whole")
-            if written and expression.text in scope.names:
+            if written and expression.text in scope:
                 raise UnreadableError(f"{expression.text[:40]} changes")
         elif kind == INDEX:
             self._element(expression, scope, written)

@@ -7,6 +7,7 @@ Only the expressions that TVM prints are understood; anything else is refused, n
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,9 @@ from mlf_sdk.formats.ctokens import CHARACTER, IDENTIFIER, KEYWORDS, NUMBER, STR
 
 MAX_DEPTH: Final = 90
 """Nesting of one expression; deeper ones are refused (generated ones stay below 40)."""
+
+MAX_SIZE: Final = 20_000
+"""Nodes of one expression."""
 
 CONSTANT, NAME, UNARY, BINARY, CHOICE, INDEX, CAST, CALL, FIELD, OTHER = (
     "constant",
@@ -57,7 +61,7 @@ class Expr:
         text: the operator, name, type of a cast, or field.
         args: operands; of a call its arguments; of an index the base and the subscript.
         value: of an integer constant.
-        depth: of the tree below.
+        depth, size: of the tree below.
     """
 
     kind: str
@@ -65,6 +69,7 @@ class Expr:
     args: tuple[Expr, ...] = ()
     value: int = 0
     depth: int = 1
+    size: int = 1
 
 
 def parse_expression(tokens: Tokens, start: int, stop: int) -> Expr:
@@ -196,6 +201,20 @@ class _Parser:
 
 def _node(kind: str, text: str, *args: Expr) -> Expr:
     depth = 1 + max((arg.depth for arg in args), default=0)
-    if depth > MAX_DEPTH:
-        raise UnreadableError("an expression is nested too deeply")
-    return Expr(kind, text, args, 0, depth)
+    size = 1 + sum(arg.size for arg in args)
+    if depth > MAX_DEPTH or size > MAX_SIZE:
+        raise UnreadableError("an expression is nested too deeply, or too long")
+    return Expr(kind, text, args, 0, depth, size)
+
+
+def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
+    """``expression`` with names replaced by what they stand for.
+
+    Raises:
+        UnreadableError: the result is too large.
+    """
+    if expression.kind == NAME:
+        return values.get(expression.text, expression)
+    if not values or not expression.args:
+        return expression
+    return _node(expression.kind, expression.text, *[substitute(arg, values) for arg in expression.args])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mlf_sdk.formats.cexpr import BINARY, CAST, CHOICE, CONSTANT, NAME, UNARY, Expr
@@ -19,8 +19,11 @@ Range = tuple[int, int]
 _BOUND: Final = (1 << 31) - 1
 """Beyond it 32-bit arithmetic may wrap, and nothing is known."""
 
-MAX_NAMES: Final = 1000
-"""Numbers that are kept track of; further ones are unknown."""
+MAX_NUMBERS: Final = 1000
+"""Local numbers that are kept track of; further ones are unknown."""
+
+MAX_NUMBER_SIZE: Final = 500
+"""Nodes of the value of a local number that is kept track of."""
 
 _FLIPPED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 _WHOLE_TYPES: Final = {"int32_t", "int64_t", "int"}
@@ -32,41 +35,45 @@ class Scope:
     """What holds at one place of the code.
 
     Attributes:
-        names: range of each loop variable and local number.
-        loops: the loop variables among them: each takes every value of its range, independently.
+        names: range of each loop variable.
+        loops: those that take every value of their range, independently of each other.
+        numbers: what each local number stands for, in terms of loop variables.
         known: narrower ranges of whole expressions, from conditions.
         conditions: that were met on the way here, with whether they hold.
     """
 
     names: Mapping[str, Range] = field(default_factory=dict)
     loops: frozenset[str] = frozenset()
+    numbers: Mapping[str, Expr] = field(default_factory=dict)
     known: Mapping[Expr, Range] = field(default_factory=dict)
     conditions: tuple[tuple[Expr, bool], ...] = ()
 
-    def with_loop(self, name: str, values: Range, *, independent: bool) -> Scope:
-        """The scope inside a loop over ``name``; what was known of an outer namesake is forgotten."""
-        loops = self.loops | {name} if independent else self.loops - {name}
-        return Scope({**self.names, name: values}, loops, {}, self.conditions)
+    def __contains__(self, name: object) -> bool:
+        """Whether ``name`` is a loop variable or a local number here."""
+        return name in self.names or name in self.numbers
 
-    def with_local(self, name: str, values: Range | None) -> Scope:
+    def with_loop(self, name: str, values: Range, *, independent: bool) -> Scope:
+        """The scope inside a loop over ``name``, which is new."""
+        loops = self.loops | {name} if independent else self.loops
+        return replace(self, names={**self.names, name: values}, loops=loops)
+
+    def with_number(self, name: str, value: Expr) -> Scope:
         """The scope after the declaration of a number, whose name is new."""
-        if values is None or len(self.names) >= MAX_NAMES:
+        if len(self.numbers) >= MAX_NUMBERS or value.size > MAX_NUMBER_SIZE or range_of(value, self) is None:
             return self
-        return Scope({**self.names, name: values}, self.loops, self.known, self.conditions)
+        return replace(self, numbers={**self.numbers, name: value})
 
     def assuming(self, condition: Expr, holds: bool) -> Scope | None:
         """The scope where ``condition`` holds (or does not); None when that can't be."""
         known = dict(self.known)
-        inner = Scope(self.names, self.loops, known, (*self.conditions, (condition, holds)))
+        inner = replace(self, known=known, conditions=(*self.conditions, (condition, holds)))
         return inner if _narrow(inner, known, condition, holds) else None
 
     def point(self, *, highest: bool) -> dict[str, int] | None:
         """Loop variables all at the end of what conditions leave of their ranges."""
         values: dict[str, int] = {}
         for name in self.loops:
-            found = range_of(Expr(NAME, name), self)
-            if found is None:
-                return None
+            found = range_of(Expr(NAME, name), self) or self.names[name]
             values[name] = found[1] if highest else found[0]
         certain = all(value_at(c, values) == int(holds) for c, holds in self.conditions)
         return values if certain else None
@@ -207,9 +214,9 @@ def value_at(expression: Expr, point: Mapping[str, int]) -> int | None:
     if kind not in (UNARY, BINARY, CAST):
         return None
     values = [value_at(arg, point) for arg in expression.args]
-    if any(value is None or abs(value) > _BOUND for value in values):
-        return None
-    return _apply(expression, [value for value in values if value is not None])
+    known = [value for value in values if value is not None]
+    found = _apply(expression, known) if len(known) == len(values) else None
+    return found if found is not None and abs(found) <= _BOUND else None
 
 
 def _apply(expression: Expr, values: list[int]) -> int | None:

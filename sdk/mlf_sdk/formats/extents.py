@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mlf_sdk.formats.accesses import AccessLog
@@ -21,6 +21,7 @@ from mlf_sdk.formats.cexpr import (
     Expr,
     UnreadableError,
     parse_expression,
+    substitute,
 )
 from mlf_sdk.formats.cranges import Scope, range_of
 from mlf_sdk.formats.ctokens import DIRECTIVE, match_brackets
@@ -202,8 +203,8 @@ class _Walk:
         name = names.pop()
         first = self._end(index + 2)
         second = self._end(first + 1)
-        begin = parse_expression(self.tokens, index + 5, first)
-        end = parse_expression(self.tokens, first + 3, second)
+        begin = self._parse(index + 5, first, scope)
+        end = self._parse(first + 3, second, scope)
         self.log.look(begin, scope)
         self.log.look(end, scope)
         low, high = range_of(begin, scope), range_of(end, scope)
@@ -221,7 +222,7 @@ class _Walk:
         if self.texts[index + 1 : index + 2] != ["("]:
             raise UnreadableError("an if has no condition")
         close = self.partner[index + 1]
-        condition = parse_expression(self.tokens, index + 2, close)
+        condition = self._parse(index + 2, close, scope)
         self.log.look(condition, scope)
         start, stop, after = self._body(close + 1)
         inner = scope.assuming(condition, True)
@@ -241,7 +242,7 @@ class _Walk:
         return after
 
     def _declare(self, name: str, scope: Scope) -> None:
-        if name in self.names or name in scope.names:
+        if name in self.names or name in scope:
             raise UnreadableError(f"{name[:40]} is declared again")
 
     def _declaration(self, index: int, stop: int, scope: Scope) -> Scope:
@@ -263,10 +264,14 @@ class _Walk:
             if not self.names.data.keys().isdisjoint(self.texts[at + 2 : stop]):
                 raise UnreadableError("an initialiser uses an argument")
             return scope
-        value = parse_expression(self.tokens, at + 2, stop)
+        value = self._parse(at + 2, stop, scope)
         self.log.look(value, scope)
         whole = words in (["int32_t"], ["int64_t"], ["int"])
-        return scope.with_local(name, range_of(value, scope) if whole else None)
+        return scope.with_number(name, value) if whole else scope
+
+    def _parse(self, start: int, stop: int, scope: Scope) -> Expr:
+        """The expression in these tokens, with local numbers replaced by what they stand for."""
+        return substitute(parse_expression(self.tokens, start, stop), scope.numbers)
 
     def _plain(self, index: int, stop: int, scope: Scope) -> None:
         """An assignment, or an expression for its effect."""
@@ -274,15 +279,15 @@ class _Walk:
         while at < stop and self.texts[at] not in _ASSIGNMENTS:
             at = (self.partner[at] if self.texts[at] in ("(", "[") else at) + 1
         if at >= stop:
-            self.log.look(parse_expression(self.tokens, index, stop), scope)
+            self.log.look(self._parse(index, stop, scope), scope)
             return
-        target = parse_expression(self.tokens, index, at)
+        target = self._parse(index, at, scope)
         self.log.look(target, scope, written=True)
         if self.texts[at] != "=":
             self.log.look(target, scope)
-        self.log.look(parse_expression(self.tokens, at + 1, stop), scope)
+        self.log.look(self._parse(at + 1, stop, scope), scope)
 
 
 def _uncertain(scope: Scope) -> Scope:
     """A scope in which no point is certain: the loop around it may not run."""
-    return Scope(scope.names, scope.loops, scope.known, (*scope.conditions, (Expr(OTHER), True)))
+    return replace(scope, conditions=(*scope.conditions, (Expr(OTHER), True)))

@@ -21,6 +21,7 @@ _HANDLE = re.compile(
 _DATA = re.compile(
     r"void \* (\w+) = \( \( \( DLTensor \* \) (\w+) \) \[ (?:0|\( 0 \)) \] \. data \) ;",
 )
+_COPY = re.compile(r"void \* (\w+) = (\w+) ;")
 _LONGEST_PROLOGUE = 24
 _HANDLE_FIELDS = frozenset({"shape", "strides", "ndim", "dtype", "byte_offset", "device", "ctx"})
 
@@ -115,6 +116,24 @@ class KernelBody:
             self.data[parameter.name] = [self.arguments[index]]
             if scalar:
                 self.plain.add(parameter.name)
+        self._take_copies()
+
+    def _take_copies(self) -> None:
+        """``void* placeholder = arg0;`` (TVM 0.8): one more name for the data of a ``void*`` parameter."""
+        untyped = {p.name for p in self.function.parameters if p.type == "void*"}
+        for start, stop in self.statements:
+            if (copy := _COPY.fullmatch(" ".join(self.texts[start : min(stop, start + 7)]))) is None:
+                continue
+            name, parameter = copy.groups()
+            if parameter not in untyped:
+                continue
+            if name in self.data:
+                self.doubt = "one name stands for two things"
+                return
+            target = self.data[parameter][0]
+            self.data[name] = [target]
+            target.name = name
+            self.skip[start] = stop
 
     def _find_accesses(self) -> None:
         index = 0

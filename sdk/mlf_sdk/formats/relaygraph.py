@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mlf_sdk.errors import InputError
@@ -230,14 +230,7 @@ class _Reader:
         if node.kind is not NodeKind.CALL or any(node.types):
             raise UnreadableRelayError(f"a field of {node.name[:60]!r}, which is no tuple, is used")
         missing = max(0, output + 1 - len(node.types))
-        self.nodes[index] = Node(
-            kind=node.kind,
-            name=node.name,
-            args=node.args,
-            has_tuple=node.has_tuple,
-            attributes=node.attributes,
-            types=(*node.types, *[None] * missing),
-        )
+        self.nodes[index] = replace(node, types=(*node.types, *[None] * missing))
 
     def _call(self, operator: str, rest: str) -> tuple[tuple[Use, ...], bool]:
         args: list[Use] = []
@@ -254,6 +247,8 @@ class _Reader:
                 has_tuple = has_tuple or is_tuple
             else:
                 args.append(self._literal(piece))
+        if has_tuple and sum(_ATTRIBUTE.fullmatch(piece.text) is None for piece in pieces) > 1:
+            raise UnreadableRelayError(f"a call of {operator} takes a tuple and something else")
         if pieces.rest:
             raise UnreadableRelayError(f"a call of {operator} is followed by {pieces.rest[:40]!r}")
         types = tensor_types(pieces.comment)
@@ -284,14 +279,7 @@ class _Reader:
             node = self.nodes[use.node]
             if node.types[use.output] is None:
                 types = tuple(type_ if i == use.output else t for i, t in enumerate(node.types))
-                self.nodes[use.node] = Node(
-                    kind=node.kind,
-                    name=node.name,
-                    args=node.args,
-                    has_tuple=node.has_tuple,
-                    attributes=node.attributes,
-                    types=types,
-                )
+                self.nodes[use.node] = replace(node, types=types)
 
 
 def tensor_types(text: str) -> tuple[TensorType, ...]:

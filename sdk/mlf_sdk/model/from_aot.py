@@ -11,6 +11,7 @@ from mlf_sdk.formats.csource import EntryWrapper
 from mlf_sdk.formats.interface import InterfaceHeader
 from mlf_sdk.formats.relay import Signature, parse_c_metadata, parse_relay_main
 from mlf_sdk.formats.workspace import stack_peak
+from mlf_sdk.model.derive import derive_wiring
 from mlf_sdk.model.from_graph import output_names
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring
 from mlf_sdk.model.types import Pool, Span, Step, StepAbi, TensorKind, Workspace
@@ -41,6 +42,11 @@ class _AotBuilder:
 
     def wire(self) -> Wiring:
         usmp = self._usmp_wrapper()
+        if usmp is None and self._lacks_main():
+            derived = derive_wiring(self.source, self.prefix)
+            return derived or Wiring(
+                tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot"
+            )
         abi, symbol = self._entry(usmp)
         io = self._io()
         table = TensorTable()
@@ -70,6 +76,11 @@ class _AotBuilder:
             if function is not None and function.is_packed:
                 return StepAbi.AOT_PACKED, function.name
         return StepAbi.AOT_PACKED, self.prefix + "_run"
+
+    def _lacks_main(self) -> bool:
+        """Whether the archive declares a main function and defines none, as TVM 0.8 exports some."""
+        main = f"{self.prefix}_run_model"
+        return self._declared(main) and not self.source.code.defines(main)
 
     def _usmp_wrapper(self) -> tuple[str, EntryWrapper] | None:
         """The wrapper that passes static pools to the entry, and the member it is in."""

@@ -27,7 +27,7 @@ def find_oddities(archive: RawArchive, module: RawModule, model: Model) -> tuple
     """All findings about one module, in the order of the archive's parts."""
     return tuple(
         finding
-        for check in (_summary, _header, _names, _code, _workspaces, _metadata)
+        for check in (_notes, _summary, _header, _names, _code, _workspaces, _metadata)
         for finding in check(archive, module, model)
     )
 
@@ -132,15 +132,19 @@ def needs_cmsis_nn(model: Model) -> bool:
     return any("arm_nn" in header for header in model.external_headers)
 
 
+def _notes(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+    for note in model.notes:
+        what, _, handled = note.partition(": ")
+        yield Oddity(where="codegen", what=what, handled=handled or "see there")
+
+
 def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
     for step in model.steps:
-        if step.abi not in KERNEL_ABIS:
-            continue
         asked = sum(w.size_bytes for w in step.workspaces)
         tensors = sum(
             model.tensors[i].size_bytes for i in {*step.outputs, *step.inputs} if model.root(i).data is None
         )
-        if asked > 16 * max(tensors, 1):
+        if step.abi in KERNEL_ABIS and asked > 16 * max(tensors, 1):
             yield Oddity(
                 where=step.name,
                 what=f"asks for {asked:,} bytes of workspace; its activations take {tensors:,}",

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameter blob that a device loads (``crt/BLOBS.md``): writer and reader side by side."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Final
+
+from mlf_sdk.errors import InputError
+
+MAGIC: Final = b"MLFP"
+VERSION: Final = 1
+ALIGNMENT: Final = 16
+HEADER: Final = struct.Struct("<4sHHIIIIQ32s32s")
+MAX_BYTES: Final = 0xFFFFFFFF - HEADER.size
+_HEADER_CRC_AT: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsBlob:
+    """Parameters for one graph.
+
+    Attributes:
+        graph_id: of the graph that they are laid out for; 32 bytes.
+        archive_sha256: of the file that they came from; 32 bytes.
+        data: all parameters at the offsets of that graph.
+    """
+
+    graph_id: bytes
+    archive_sha256: bytes
+    data: bytes = field(repr=False)
+
+    def pack(self) -> bytes:
+        """The blob.
+
+        Raises:
+            InputError: the parameters are larger than a blob can say.
+        """
+        if len(self.data) > MAX_BYTES:
+            raise InputError(f"{len(self.data):,} bytes of parameters do not fit a blob")
+        header = self._header(0)
+        return self._header(zlib.crc32(header)) + self.data
+
+    @property
+    def header_crc(self) -> int:
+        """The header's CRC-32, which stands for all of the blob."""
+        return zlib.crc32(self._header(0))
+
+    def _header(self, crc: int) -> bytes:
+        size = HEADER.size + len(self.data)
+        data_crc = zlib.crc32(self.data)
+        counts = (VERSION, HEADER.size, size, len(self.data), data_crc, crc)
+        return HEADER.pack(MAGIC, *counts, 0, self.graph_id, self.archive_sha256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsHeader:
+    """The header of a blob alone: sizes in bytes, CRCs, hashes."""
+
+    blob_bytes: int
+    data_bytes: int
+    data_crc: int
+    header_crc: int
+    graph_id: bytes
+    archive_sha256: bytes
+
+
+def read_params_header(data: bytes, where: str = "") -> ParamsHeader:
+    """The header at the beginning of ``data``.
+
+    Raises:
+        InputError: it is cut off, of another kind or version, or damaged.
+    """
+    if len(data) < HEADER.size:
+        raise InputError(f"{len(data)} bytes are no parameter blob", where=where)
+    magic, version, header, blob, size, data_crc, header_crc, zero, graph_id, archive = HEADER.unpack_from(
+        data
+    )
+    if (magic, version, header) != (MAGIC, VERSION, HEADER.size):
+        raise InputError("this is no parameter blob of a version that is known", where=where)
+    zeroed = data[:_HEADER_CRC_AT] + bytes(4) + data[_HEADER_CRC_AT + 4 : HEADER.size]
+    if zlib.crc32(zeroed) != header_crc or zero != 0:
+        raise InputError("the header of the parameter blob is damaged", where=where)
+    if blob != HEADER.size + size:
+        raise InputError("the sizes in the parameter blob's header disagree", where=where)
+    return ParamsHeader(
+        blob_bytes=blob,
+        data_bytes=size,
+        data_crc=data_crc,
+        header_crc=header_crc,
+        graph_id=graph_id,
+        archive_sha256=archive,
+    )
+
+
+def read_params_blob(data: bytes, where: str = "") -> ParamsBlob:
+    """A whole blob; what lies behind it is not looked at.
+
+    Raises:
+        InputError: as `read_params_header`, or the parameters are cut off or damaged.
+    """
+    header = read_params_header(data, where)
+    if header.blob_bytes > len(data):
+        raise InputError(f"the parameter blob is cut off: {len(data)} of {header.blob_bytes}", where=where)
+    params = data[HEADER.size : header.blob_bytes]
+    if zlib.crc32(params) != header.data_crc:
+        raise InputError("the parameters in the blob are damaged", where=where)
+    return ParamsBlob(graph_id=header.graph_id, archive_sha256=header.archive_sha256, data=params)
