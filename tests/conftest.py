@@ -3,21 +3,48 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from mlf_sdk.api.cache import only_one
+
 SHARED_MLF = Path(__file__).resolve().parents[2] / "shared" / "mlf"
 
 
+@pytest.fixture(scope="session")
+def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for the whole session: all processes of pytest-xdist see the same."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _cache_of_tests(session_dir: Path) -> Iterator[None]:
     """No test touches the user's cache; builds are kept for the session."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("user-cache")))
+        patch.setenv("XDG_CACHE_HOME", str(session_dir / "user-cache"))
         yield
+
+
+@pytest.fixture(scope="session")
+def once(session_dir: Path, _cache_of_tests: None) -> Callable[[str, Callable[[Path], None]], Path]:
+    """``once(name, make)``: a folder that one process of the session makes and all use."""
+
+    def get(name: str, make: Callable[[Path], None]) -> Path:
+        folder = session_dir / "once" / name
+        with only_one(str(folder), 300.0):
+            if not (folder / "made").is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                make(folder)
+                (folder / "made").touch()
+        return folder
+
+    return get
 
 
 def _need(*programs: str) -> None:

@@ -11,6 +11,11 @@
 
 #define LARGEST_REFUSAL (MLF_RPC_HEADER_SIZE + 3u)
 
+/* At another rate than the first: so many drops in a row, and it is given up. Before the first good
+ * request fewer are enough. */
+#define MOST_STRIKES 9u
+#define FIRST_STRIKES 6u
+
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 /* The body of a reply as it grows; once something does not fit, it stays `overflow`. */
@@ -198,10 +203,12 @@ static int32_t do_hello(const mlf_rpc_t *rpc, out_t *out) {
   uint32_t capabilities = MLF_TRACE != 0 ? (uint32_t)MLF_RPC_CAN_TRACE : 0u;
   capabilities |= stack_size(config) != 0 ? (uint32_t)MLF_RPC_CAN_STACK : 0u;
   capabilities |= config->ticks != NULL ? (uint32_t)MLF_RPC_CAN_TICKS : 0u;
+  capabilities |= config->baud != NULL ? (uint32_t)MLF_RPC_CAN_BAUD : 0u;
   put_u8(out, MLF_RPC_VERSION);
   put_u16(out, MLF_RPC_MAX_PAYLOAD);
   put_u8(out, config->num_models);
-  put_u32(out, capabilities);
+  put_u16(out, (uint16_t)capabilities);
+  put_u16(out, config->window_bytes);
   put_u32(out, config->boot_nonce);
   put_u32(out, config->ticks != NULL ? config->ticks_hz : 0u);
   put_u32(out, rpc->session);
@@ -368,6 +375,36 @@ static int32_t do_prepare(const request_t *request, out_t *out) {
   return MLF_OK;
 }
 
+/* The reply still goes out at the old rate; answer() then changes it. */
+static int32_t do_baud(mlf_rpc_t *rpc, uint32_t baud) {
+  const mlf_rpc_config_t *config = rpc->config;
+  if (baud != 0 && config->baud(config->baud_ctx, baud, 0) == 0) {
+    return MLF_E_ARGUMENT;
+  }
+  rpc->next_baud = baud;
+  rpc->change_baud = 1;
+  return MLF_OK;
+}
+
+static void change_baud(mlf_rpc_t *rpc, uint32_t baud) {
+  rpc->strikes = baud != 0 ? FIRST_STRIKES : 0u;
+  (void)rpc->config->baud(rpc->config->baud_ctx, baud, 1);
+}
+
+static int32_t do_extension(const mlf_rpc_config_t *config, uint8_t opcode, const uint8_t *body, size_t size,
+                            out_t *out) {
+  size_t replied = 0;
+  const int32_t status =
+      config->extension(config->extension_ctx, opcode, body, size, out->next, out->left, &replied);
+  if (replied > out->left) {
+    out->overflow = 1;
+    return MLF_RPC_E_CAPACITY;
+  }
+  out->next += replied;
+  out->left -= replied;
+  return status;
+}
+
 /* ---- dispatch ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -387,6 +424,12 @@ static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, si
       return MLF_RPC_E_LENGTH;
     }
     return get_u32(body) == 0 ? (int32_t)MLF_E_ARGUMENT : do_hello(rpc, out);
+  }
+  if (opcode == MLF_RPC_BAUD && rpc->config->baud != NULL) {
+    return size != 4 ? (int32_t)MLF_RPC_E_LENGTH : do_baud(rpc, get_u32(body));
+  }
+  if (opcode >= MLF_RPC_EXTENSION && rpc->config->extension != NULL) {
+    return do_extension(rpc->config, opcode, body, size, out);
   }
   if (opcode < MLF_RPC_MODEL || opcode > MLF_RPC_PREPARE) {
     return MLF_RPC_E_OPCODE;
@@ -445,6 +488,10 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   rpc->reply_size =
       mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload, (size_t)(out.next - payload));
   rpc->config->write(rpc->config->write_ctx, rpc->tx_buffer, rpc->reply_size);
+  if (rpc->change_baud != 0) {
+    rpc->change_baud = 0;
+    change_baud(rpc, rpc->next_baud);
+  }
 }
 
 /* A HELLO of another session: nothing of the one before may show through. */
@@ -457,13 +504,20 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
   }
 }
 
-static void count_dropped(mlf_rpc_t *rpc) { rpc->dropped += rpc->dropped != UINT32_MAX ? 1u : 0u; }
+/* A host that is not understood may be one that talks at the first rate. */
+static void count_dropped(mlf_rpc_t *rpc) {
+  rpc->dropped += rpc->dropped != UINT32_MAX ? 1u : 0u;
+  if (rpc->strikes != 0 && ++rpc->strikes > MOST_STRIKES) {
+    change_baud(rpc, 0);
+  }
+}
 
 static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t crc) {
   if (size < MLF_RPC_HEADER_SIZE || (request[1] & MLF_RPC_REPLY) != 0) {
     count_dropped(rpc);
     return;
   }
+  rpc->strikes = rpc->strikes != 0 ? 1u : 0u;
   if (request[0] != MLF_RPC_VERSION) {
     refuse(rpc, request, MLF_RPC_E_VERSION);
     return;

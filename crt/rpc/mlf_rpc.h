@@ -13,6 +13,9 @@
  * A request is carried out inside mlf_rpc_feed, so call it from the main loop or from a thread,
  * never from an interrupt. No heap; all memory is in mlf_rpc_t and in what the config names. A host
  * can name models and tensors only: it can neither read nor write anything outside of them.
+ *
+ * A production image has no server at all when the application does not call it: nothing else refers
+ * to this module (`mlf-sdk generate --app standalone`).
  */
 #ifndef MLF_RPC_H
 #define MLF_RPC_H
@@ -54,15 +57,19 @@ extern "C" {
 #define MLF_RPC_HEADER_SIZE 4u /* u8 version, u8 opcode, u16 sequence number */
 #define MLF_RPC_REPLY 0x80u    /* set in the opcode of a reply */
 
+/* The first opcode that config->extension carries out. */
+#define MLF_RPC_EXTENSION 0x40u
+
 typedef enum {
-  MLF_RPC_HELLO = 1,  /* start a session; who are you? */
-  MLF_RPC_MODEL = 2,  /* describe a model */
-  MLF_RPC_TENSOR = 3, /* describe an input or an output */
-  MLF_RPC_WRITE = 4,  /* write a piece of an input */
-  MLF_RPC_RUN = 5,    /* run a model */
-  MLF_RPC_READ = 6,   /* read a piece of an input or an output */
-  MLF_RPC_STATS = 7,  /* what was measured */
-  MLF_RPC_PREPARE = 8 /* paint arena and stack, reset what is measured */
+  MLF_RPC_HELLO = 1,   /* start a session; who are you? */
+  MLF_RPC_MODEL = 2,   /* describe a model */
+  MLF_RPC_TENSOR = 3,  /* describe an input or an output */
+  MLF_RPC_WRITE = 4,   /* write a piece of an input */
+  MLF_RPC_RUN = 5,     /* run a model */
+  MLF_RPC_READ = 6,    /* read a piece of an input or an output */
+  MLF_RPC_STATS = 7,   /* what was measured */
+  MLF_RPC_PREPARE = 8, /* paint arena and stack, reset what is measured */
+  MLF_RPC_BAUD = 9     /* change the rate of the line */
 } mlf_rpc_opcode_t;
 
 typedef enum { MLF_RPC_INPUT = 0, MLF_RPC_OUTPUT = 1 } mlf_rpc_direction_t;
@@ -85,7 +92,8 @@ typedef enum {
 typedef enum {
   MLF_RPC_CAN_TRACE = 1, /* workspace figures are recorded (MLF_TRACE) */
   MLF_RPC_CAN_STACK = 2, /* the stack is painted and measured */
-  MLF_RPC_CAN_TICKS = 4  /* there is a counter */
+  MLF_RPC_CAN_TICKS = 4, /* there is a counter */
+  MLF_RPC_CAN_BAUD = 8   /* the rate of the line can be changed */
 } mlf_rpc_capability_t;
 
 /* Flags in the replies to MODEL and TENSOR. */
@@ -112,6 +120,24 @@ typedef struct {
   void (*write)(void *ctx, const uint8_t *data, size_t size);
   void *write_ctx; /* handed to write; may be NULL */
 
+  /* Bytes that the receiver keeps while the server is busy: a host sends no more than these ahead.
+   * 0: none are kept, so that each request waits for its reply. 65535: nothing is ever lost, because the
+   * line holds the host back (a pipe, TCP, USB). */
+  uint16_t window_bytes;
+
+  /* The rate of the line. With `change` 0: returns non-zero when the line can run at `baud` bits a
+   * second. With `change` 1: sends out what was written, then runs at `baud`, or with 0 at the rate that
+   * it had at the start; bytes that come in damaged are to be handed on. NULL: the rate is fixed. */
+  int (*baud)(void *ctx, uint32_t baud, int change);
+  void *baud_ctx; /* handed to baud; may be NULL */
+
+  /* Carries out the requests with opcodes from MLF_RPC_EXTENSION on: writes up to `capacity` bytes behind
+   * the status of the reply, sets `out_size` (0 when it is called) to their number, and returns the status,
+   * an i8. A request that is repeated does not reach it twice. NULL: there are no such requests. */
+  int32_t (*extension)(void *ctx, uint8_t opcode, const uint8_t *body, size_t size, uint8_t *out_reply,
+                       size_t capacity, size_t *out_size);
+  void *extension_ctx; /* handed to extension; may be NULL */
+
   /* A counter that only goes up, in units of 1/ticks_hz seconds (or instructions, or cycles). NULL:
    * there is none, and RUN reports 0 ticks. */
   uint64_t (*ticks)(void);
@@ -134,11 +160,14 @@ typedef struct {
 typedef struct {
   const mlf_rpc_config_t *config;
   mlf_frame_rx_t rx;
-  size_t reply_size; /* size of the last reply in tx; 0: none */
-  uint32_t session;  /* the host's number of this session; 0: none since the start */
-  uint32_t last_crc; /* of the last request that was carried out */
-  uint32_t dropped;  /* what came in and was no request, saturating */
+  size_t reply_size;  /* size of the last reply in tx; 0: none */
+  uint32_t session;   /* the host's number of this session; 0: none since the start */
+  uint32_t last_crc;  /* of the last request that was carried out */
+  uint32_t dropped;   /* what came in and was no request, saturating */
+  uint32_t next_baud; /* to change to when the reply is out */
   uint16_t last_sequence;
+  uint8_t change_baud; /* 1: next_baud counts */
+  uint8_t strikes;     /* at another rate: 1 + what was dropped in a row; 0: at the first rate */
   uint8_t stack_pattern;
   uint8_t stack_painted;
   uint8_t rx_buffer[MLF_FRAME_RX_SIZE(MLF_RPC_MAX_PAYLOAD)];

@@ -101,6 +101,18 @@ static void test_order(void) {
   CHECK(order_count == 0);
 }
 
+/* Step tables side by side in memory: a step belongs to one model only. */
+static void test_current_step_of_neighbours(void) {
+  static const mlf_model_t first = {.steps = &three_steps[0], .type_codes = type_codes, .num_steps = 1};
+  static const mlf_model_t others = {.steps = &three_steps[1], .type_codes = type_codes, .num_steps = 2};
+  CHECK(run(&first) == MLF_OK);
+  CHECK(mlf_current_step(&first) == 0 && mlf_current_step(&others) == -1);
+  mlf_context.step = &three_steps[1];
+  CHECK(mlf_current_step(&first) == -1 && mlf_current_step(&others) == 0);
+  mlf_context.step = &three_steps[2];
+  CHECK(mlf_current_step(&first) == -1 && mlf_current_step(&others) == 1);
+}
+
 static void test_a_kernel_that_fails(void) {
   static const int32_t codes[] = {-1, 1, INT32_MIN, INT32_MAX};
   for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
@@ -443,6 +455,7 @@ static void test_trace_reset(void) {
 
 int main(void) {
   test_order();
+  test_current_step_of_neighbours();
   test_a_kernel_that_fails();
   test_last_error();
   test_tensors();

@@ -30,6 +30,19 @@ static void take(void *ctx, const uint8_t *data, size_t size) {
   sent_size += size;
 }
 
+/* What the server asked the line for. */
+static uint32_t baud_now;
+static int baud_changes;
+
+static int take_baud(void *ctx, uint32_t baud, int change) {
+  CHECK(ctx == &baud_now);
+  if (change != 0) {
+    baud_now = baud;
+    baud_changes++;
+  }
+  return baud <= 1000000u;
+}
+
 static uint8_t *stack_pointer(void) { return &stack[stack_at]; }
 
 static void start(void) {
@@ -730,6 +743,87 @@ static void test_random_bytes(void) {
   CHECK(stats(0).status == 0);
 }
 
+/* ---- the rate of the line ------------------------------------------------------------------- */
+
+static void start_rated(void) {
+  start();
+  config.baud = take_baud;
+  config.baud_ctx = &baud_now;
+  config.window_bytes = 1000;
+  baud_now = 0;
+  baud_changes = 0;
+}
+
+static void drop(int times) {
+  static const uint8_t noise[] = {0xFF, 0x13, 0};
+  for (int i = 0; i < times; i++) {
+    mlf_rpc_feed(rpc, noise, sizeof noise);
+  }
+}
+
+static void test_baud(void) {
+  uint8_t payload[8];
+  uint8_t frame[MLF_FRAME_TX_SIZE(sizeof payload)];
+  begin();
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == MLF_RPC_E_OPCODE); /* the rate is fixed */
+  start_rated();
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == MLF_RPC_E_SESSION);
+  const reply_t reply = REQUEST(MLF_RPC_HELLO, 0x44, 0x33, 0x22, 0x11);
+  CHECK((u32(&reply.body[4]) & 8u) != 0 && u32(&reply.body[4]) >> 16 == 1000);
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3) == MLF_RPC_E_LENGTH);
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0, 0) == MLF_RPC_E_LENGTH);
+  CHECK(STATUS(MLF_RPC_BAUD, 0x41, 0x42, 0x0F, 0) == MLF_E_ARGUMENT);
+  drop(20);
+  CHECK(baud_changes == 0);
+  sequence++;
+  static const uint8_t rate[] = {0, 0x84, 3, 0};
+  const size_t size = mlf_frame_encode(frame, sizeof frame, payload, make(payload, MLF_RPC_BAUD, rate, 4));
+  for (int i = 0; i < 3; i++) { /* repeated: answered, and not carried out again */
+    sent_size = 0;
+    mlf_rpc_feed(rpc, frame, size);
+    CHECK(replies().status == 0 && baud_changes == 1 && baud_now == 230400);
+  }
+  for (int i = 0; i < 5; i++) { /* nine in a row are too many, whatever came before them */
+    drop(8);
+    CHECK(STATUS(MLF_RPC_STATS, 0) == 0 && baud_now == 230400);
+  }
+  drop(9);
+  CHECK(baud_changes == 2 && baud_now == 0);
+  drop(20);
+  CHECK(baud_changes == 2);
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == 0 && baud_changes == 3);
+  drop(3); /* fewer when nothing good has come yet */
+  CHECK(baud_changes == 3);
+  drop(1);
+  CHECK(baud_changes == 4 && baud_now == 0);
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == 0 && baud_now == 230400);
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0, 0, 0) == 0 && baud_now == 0 && baud_changes == 6);
+}
+
+/* Requests that come without waiting: each is carried out in order; what is lost leaves a gap. */
+static void test_several_at_once(void) {
+  static uint8_t stream[8 * 64];
+  uint8_t payload[32];
+  size_t size = 0;
+  begin();
+  for (uint8_t i = 0; i < 5; i++) {
+    const uint8_t body[] = {0, 1, i, 0, 0, 0, (uint8_t)(10 + i)};
+    sequence++;
+    const size_t length = make(payload, MLF_RPC_WRITE, body, sizeof body);
+    const size_t added = mlf_frame_encode(&stream[size], sizeof stream - size, payload, length);
+    CHECK(added != 0);
+    size += i == 2 ? 0 : added; /* the third is lost */
+  }
+  mlf_rpc_feed(rpc, stream, size);
+  const reply_t reply = replies();
+  CHECK(reply.count == 4 && reply.sequence == sequence);
+  CHECK(reply.status == MLF_RPC_E_GAP && reply.size == 4 && u32(reply.body) == 2);
+  CHECK(STATUS(MLF_RPC_WRITE, 0, 1, 2, 0, 0, 0, 12, 13, 14) == 0);
+  const reply_t back = REQUEST(MLF_RPC_READ, 0, 0, 1, 0, 0, 0, 0, 5, 0);
+  static const uint8_t whole[] = {10, 11, 12, 13, 14};
+  CHECK(back.status == 0 && back.size == 5 && memcmp(back.body, whole, 5) == 0);
+}
+
 /* ---- shared vectors ------------------------------------------------------------------------- */
 
 #define VECTORS_MAX 400u
@@ -772,7 +866,7 @@ static void load_vectors(const char *path) {
 
 /* The whole conversation in pieces of up to `most` bytes, each at once with most == 0. */
 static void play_vectors(uint32_t most) {
-  start();
+  start_rated();
   for (uint32_t i = 0; i < num_vectors; i++) {
     const vector_t *vector = &vectors[i];
     for (size_t at = 0; at < vector->send_size;) {
@@ -793,11 +887,10 @@ static void play_vectors(uint32_t most) {
 
 /* Each vector cut in two at every byte; a duplicate must then give the same reply again. */
 static void split_vectors(void) {
-  start();
   for (uint32_t i = 0; i < num_vectors; i++) {
     const vector_t *vector = &vectors[i];
     for (size_t cut = 0; cut <= vector->send_size; cut++) {
-      start();
+      start_rated();
       for (uint32_t before = 0; before < i; before++) {
         mlf_rpc_feed(rpc, vectors[before].send, vectors[before].send_size);
       }
@@ -834,6 +927,8 @@ int main(int argc, char **argv) {
   test_damaged_frames();
   test_random_requests();
   test_random_bytes();
+  test_baud();
+  test_several_at_once();
   if (argc > 1) {
     load_vectors(argv[1]);
     play_vectors(0);

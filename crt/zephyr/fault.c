@@ -79,23 +79,25 @@ static const char *kind_name(unsigned int reason) {
 #ifdef CONFIG_CPU_CORTEX_M
   static const char *const names[] = {"hardfault", "memfault", "busfault", "usagefault", "securefault"};
   uint32_t exception;
-
-  __asm__ volatile("mrs %0, ipsr" : "=r"(exception));
-  if (reason == K_ERR_CPU_EXCEPTION && exception >= 3u && exception - 3u < sizeof names / sizeof names[0]) {
-    return names[exception - 3u];
-  }
 #endif
+
   switch (reason) {
     case K_ERR_STACK_CHK_FAIL:
       return "stack-overflow";
     case K_ERR_KERNEL_OOPS:
     case K_ERR_KERNEL_PANIC:
       return "abort";
-    case K_ERR_CPU_EXCEPTION:
-      return "hardfault";
     default:
-      return "unexpected-exception";
+      break;
   }
+#ifdef CONFIG_CPU_CORTEX_M
+  /* Newer versions have reasons of their own for each fault; the CPU's number is the same in all. */
+  __asm__ volatile("mrs %0, ipsr" : "=r"(exception));
+  if (exception >= 3u && exception - 3u < ARRAY_SIZE(names)) {
+    return names[exception - 3u];
+  }
+#endif
+  return reason == K_ERR_CPU_EXCEPTION ? "hardfault" : "unexpected-exception";
 }
 
 static void put_registers(const mlf_esf_t *esf) {
@@ -106,7 +108,8 @@ static void put_registers(const mlf_esf_t *esf) {
   if (esf != NULL) {
     pc = esf->basic.pc;
     lr = esf->basic.lr;
-    sp = (uint32_t)(uintptr_t)(esf + 1);
+    __asm__ volatile("mrs %0, psp" : "=r"(sp)); /* of the thread, above what was stacked */
+    sp += sizeof esf->basic;
     xpsr = esf->basic.xpsr;
     r[0] = esf->basic.r0;
     r[1] = esf->basic.r1;

@@ -32,20 +32,19 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
 RING_BUF_DECLARE(received, CONFIG_MLF_UART_RX_BUFFER_SIZE);
 static K_SEM_DEFINE(arrived, 0, 1);
 static bool by_interrupt;
+static volatile bool is_full;
 
 static void on_interrupt(const struct device *dev, void *user_data) {
   (void)user_data;
   while (uart_irq_update(dev) && uart_irq_rx_ready(dev)) {
     uint8_t *space;
     const uint32_t capacity = ring_buf_put_claim(&received, &space, CONFIG_MLF_UART_RX_BUFFER_SIZE);
-    int got = 0;
+    const int got = capacity != 0u ? uart_fifo_read(dev, space, (int)capacity) : 0;
 
-    if (capacity != 0u) {
-      got = uart_fifo_read(dev, space, (int)capacity);
-    }
     (void)ring_buf_put_finish(&received, got > 0 ? (uint32_t)got : 0u);
     if (capacity == 0u) {
-      /* Full: what comes waits in the UART until the application has read. */
+      /* What comes waits in the UART until the application has read. */
+      is_full = true;
       uart_irq_rx_disable(dev);
     }
     if (got <= 0) {
@@ -53,6 +52,19 @@ static void on_interrupt(const struct device *dev, void *user_data) {
     }
   }
   k_sem_give(&arrived);
+}
+
+/* A byte that came while the interrupt was off may raise none: it is fetched. */
+static void receive(void) {
+  uint8_t byte;
+  const unsigned int key = irq_lock();
+
+  is_full = false;
+  uart_irq_rx_enable(uart);
+  while (ring_buf_space_get(&received) != 0u && uart_poll_in(uart, &byte) == 0) {
+    (void)ring_buf_put(&received, &byte, 1);
+  }
+  irq_unlock(key);
 }
 
 /* Drivers without interrupts have no callback to set; the API tells only since 3.2. */
@@ -68,16 +80,16 @@ void mlf_uart_init(void) {
     uart_irq_rx_disable(uart);
     uart_irq_tx_disable(uart);
     uart_irq_callback_user_data_set(uart, on_interrupt, NULL);
-    uart_irq_rx_enable(uart);
+    receive();
   }
 }
 
 static size_t read_received(uint8_t *out_data, size_t capacity) {
   const uint32_t got = ring_buf_get(&received, out_data, (uint32_t)capacity);
 
-  if (got != 0u) {
-    uart_irq_rx_enable(uart);
-  } else {
+  if (is_full) {
+    receive();
+  } else if (got == 0u) {
     (void)k_sem_take(&arrived, K_FOREVER);
   }
   return got;

@@ -12,9 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cli_helpers import Caller, misbehaving  # noqa: E402
+from cli_helpers import Caller, misbehaving
 
-from archives import build, write  # noqa: E402
+from archives import build, write
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -49,7 +49,13 @@ def test_inspect(kind: str, call: Caller, tmp_path: Path) -> None:
     assert [t["shape"] for t in value["inputs"]] == [expected]
     assert [t["dtype"] for t in value["outputs"]] == ["float32"]
     assert value["memory"]["lower_bound_bytes"] <= value["memory"]["arena_bytes"]
-    assert value["memory"].keys() == {"arena_bytes", "lower_bound_bytes", "io_bytes", "params_bytes", "summary"}
+    assert value["memory"].keys() == {
+        "arena_bytes",
+        "lower_bound_bytes",
+        "io_bytes",
+        "params_bytes",
+        "summary",
+    }
     assert len(value["steps"]) == (3 if kind == "graph" else 1)
     assert all(u["linked"] in (True, False) and u["size_bytes"] for u in value["code"])
     text = shown(call("inspect", path))
@@ -76,7 +82,12 @@ def test_doctor_of_an_archive(call: Caller, tmp_path: Path) -> None:
 
 def test_doctor_of_the_machine(call: Caller) -> None:
     value = call("doctor", "--json").value
-    assert {t["tool"]["name"] for t in value["tools"]} >= {"cmake", "ninja", "arm-none-eabi-gcc", "qemu-system-arm"}
+    assert {t["tool"]["name"] for t in value["tools"]} >= {
+        "cmake",
+        "ninja",
+        "arm-none-eabi-gcc",
+        "qemu-system-arm",
+    }
     assert value["ok"] is all(t["path"] for t in value["tools"] if t["tool"]["required"])
 
 
@@ -100,6 +111,7 @@ def test_boards(call: Caller, tmp_path: Path) -> None:
 
 
 @pytest.mark.toolchain
+@pytest.mark.usefixtures("needs_arm")
 def test_generate_build_check(call: Caller, tiny: Path, tmp_path: Path) -> None:
     app = tmp_path / "app"
     value = call("generate", tiny, "-o", app, "--board", "mps2-an386", "--json").value
@@ -139,6 +151,7 @@ def test_generate_keeps_what_was_edited_and_says_so(call: Caller, tiny: Path, tm
 
 
 @pytest.mark.toolchain
+@pytest.mark.usefixtures("needs_host")
 def test_check_of_an_image_that_breaks_its_promises(call: Caller, tiny: Path, tmp_path: Path) -> None:
     app = tmp_path / "app"
     assert call("generate", tiny, "-o", app, "--board", "host").code == 0
@@ -177,7 +190,14 @@ def test_names_are_never_interpreted(name: str, call: Caller, tmp_path: Path) ->
 def check_report() -> CheckReport:
     def row(model: str, item: str, ok: bool = True, note: str = "") -> ProofRow:
         return ProofRow(
-            model=model, item=item, summary=BIG, planned=BIG - 16, image=BIG - 32, measured=None, ok=ok, note=note
+            model=model,
+            item=item,
+            summary=BIG,
+            planned=BIG - 16,
+            image=BIG - 32,
+            measured=None,
+            ok=ok,
+            note=note,
         )
 
     return CheckReport(
@@ -218,7 +238,7 @@ def test_check_at_every_width(width: int, monkeypatch, capsys) -> None:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> RunReport:
+def report(tmp_path_factory: pytest.TempPathFactory, needs_host: None) -> RunReport:
     """A real run on the host, to be changed by tests."""
     folder = tmp_path_factory.mktemp("report")
     x = np.stack([sample(Spec()), sample(Spec()) * 2])
@@ -298,7 +318,10 @@ def test_values_of_a_run(report: RunReport) -> None:
     good, bad = run_values(report), run_values(failing(report))
     assert (good["ok"], bad["ok"]) == (True, False)
     assert good["compare"]["against"] == "reference"
-    assert run_values(dataclasses.replace(report, compare=None, twin=report.compare))["compare"]["against"] == "host"
+    assert (
+        run_values(dataclasses.replace(report, compare=None, twin=report.compare))["compare"]["against"]
+        == "host"
+    )
     assert run_values(dataclasses.replace(report, compare=None))["compare"] is None
     assert bad["compare"]["mismatches"] == BIG
     assert msgspec.json.decode(msgspec.json.encode(good))["memory"]["arena_bytes"] == 72

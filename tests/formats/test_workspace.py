@@ -12,6 +12,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.formats.csource import scan_source
 from mlf_sdk.formats.workspace import (
     allocating_functions,
+    KernelLiveness,
     analyse_kernel,
     kernel_liveness,
     stack_peak,

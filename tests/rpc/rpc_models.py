@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -98,8 +99,13 @@ def fake_models() -> list[FakeModel]:
     ]
 
 
-def fake_device(count: int = 3, **options: int) -> FakeDevice:
+def fake_device(count: int = 3, **options: Any) -> FakeDevice:
     return FakeDevice(fake_models()[:count], boot_nonce=0xB0070001, sdk_version="1.2.3", **options)
+
+
+def vector_device() -> FakeDevice:
+    """The device of the shared vectors."""
+    return fake_device(4, window_bytes=1000, baud=lambda baud, change: baud <= 1_000_000)
 
 
 def numbers(first: int = 65530) -> Callable[[int], int]:

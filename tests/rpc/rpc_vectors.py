@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from rpc_models import X, Y, fake_device
+from rpc_models import X, Y, vector_device
 
 from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.protocol import Direction, Message, Opcode
@@ -100,6 +100,10 @@ def _requests() -> list[tuple[str, int, bytes]]:
         ("workspace-write-y", Opcode.WRITE, write(0, 1, 0, b"\xdd\x00\x00\x00\x00")),
         ("workspace-run", Opcode.RUN, run(0)),
         ("empty-run", Opcode.RUN, run(3)),
+        ("baud", Opcode.BAUD, protocol.BaudRequest(230_400).pack()),
+        ("baud-too-high", Opcode.BAUD, protocol.BaudRequest(1_000_001).pack()),
+        ("baud-first", Opcode.BAUD, protocol.BaudRequest(0).pack()),
+        ("baud-short", Opcode.BAUD, b"\x00\x01\x02"),
         ("unknown-opcode", 0x55, b"\x00"),
         ("hello-long", Opcode.HELLO, hello(0xCAFE) + b"\x00"),
         ("short", Opcode.RUN, b"\x00\x01"),
@@ -121,7 +125,7 @@ def conversation() -> list[tuple[str, bytes]]:
     for name, opcode, body in _requests():
         frame = request(sequence, opcode, body)
         sent.append((name, frame))
-        if opcode in (Opcode.RUN, Opcode.HELLO):
+        if opcode in (Opcode.RUN, Opcode.HELLO, Opcode.BAUD):
             sent.append((name + "-repeated", frame))
         sequence = (sequence + 1) & 0xFFFF
     last = (sequence - 1) & 0xFFFF
@@ -147,7 +151,7 @@ def conversation() -> list[tuple[str, bytes]]:
 
 def build() -> dict[str, object]:
     """Return the vectors, the replies being those of the fake device."""
-    device = fake_device(4)
+    device = vector_device()
     steps = []
     for name, sent in conversation():
         steps.append({"name": name, "send": sent.hex(), "receive": device.feed(sent).hex()})

@@ -156,6 +156,7 @@ def test_end_to_end(process: "subprocess.Popen[bytes]") -> None:
         info = session.hello()
         assert session.console_text == "rpc_host: ready\n"
         assert info.capabilities == Capability.TRACE | Capability.TICKS
+        assert info.window_bytes == 0xFFFF
         assert [model.name for model in info.models] == ["twins", "ä" * 127, "sharer"]
         total, echo = session.infer("twins", {"x": X, "y:0": Y})
         np.testing.assert_array_equal(total, SUM)

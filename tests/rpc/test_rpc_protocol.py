@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from rpc_models import fake_device
+from rpc_models import vector_device
 from rpc_vectors import VECTORS, build, conversation
 
 from mlf_sdk.errors import TargetError
@@ -68,6 +68,7 @@ def test_body_sizes_are_those_of_the_specification() -> None:
         Opcode.READ: (protocol.ReadRequest, None),
         Opcode.STATS: (protocol.ModelRequest, protocol.StatsReply),
         Opcode.PREPARE: (protocol.PrepareRequest, None),
+        Opcode.BAUD: (protocol.BaudRequest, None),
     }
     assert set(layouts) == set(Opcode)
     widths = {"u8": 1, "u16": 2, "u32": 4, "i32": 4, "u64": 8, "32 bytes": 32}
@@ -171,6 +172,9 @@ def status_of(name: str) -> Status:
         ("twins-outputs-lost", Status.STATE),
         ("failing-run", Status.KERNEL),
         ("workspace-run", Status.WORKSPACE),
+        ("baud", Status.OK),
+        ("baud-too-high", Status.ARGUMENT),
+        ("baud-short", Status.LENGTH),
         ("unknown-opcode", Status.OPCODE),
         ("short", Status.LENGTH),
         ("after-new-session", Status.STATE),
@@ -201,7 +205,7 @@ def test_what_is_no_request_gets_no_reply() -> None:
 
 
 def test_the_fake_device_holds_the_vectors_in_pieces() -> None:
-    device: FakeDevice = fake_device(4)
+    device: FakeDevice = vector_device()
     for step in STEPS:
         sent = bytes.fromhex(step["send"])
         received = b"".join(device.feed(sent[at : at + 1]) for at in range(len(sent)))

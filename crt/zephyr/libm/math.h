@@ -12,10 +12,10 @@
 extern "C" {
 #endif
 
-#define MLF_LIBM_1(name)  \
+#define MLF_LIBM_1(name)      \
   extern double name(double); \
   extern float name##f(float);
-#define MLF_LIBM_2(name)          \
+#define MLF_LIBM_2(name)              \
   extern double name(double, double); \
   extern float name##f(float, float);
 

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.model.build import load_model
+from mlf_sdk.model.names import NameTable
 from mlf_sdk.model.types import Model
 from mlf_sdk.platforms.boards import Board, find_board
 from mlf_sdk.platforms.fit import check_fit
 from mlf_sdk.platforms.requirements import check_requirements
 from mlf_sdk.platforms.select import platform_files, regions_of
+from mlf_sdk.platforms.store import check_store, store_bytes_of
 from mlf_sdk.platforms.zephyr import ZephyrTarget, map_regions, zephyr_board, zephyr_target
+from mlf_sdk.platforms.zephyr_flash import sign_zephyr
 from mlf_sdk.project.context import Linkage
 from mlf_sdk.project.layout import ModelLayout, lay_out
 from mlf_sdk.project.link import link_models
@@ -27,6 +30,7 @@ from mlf_sdk.project.writer import write_project
 from mlf_sdk.tools.cmake import BuildResult, build_project
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.tools.west import ZephyrSetup, build_zephyr, built_image
+from mlf_sdk.tools.westsign import check_key
 from mlf_sdk.verify.check import CheckReport, check_image
 from mlf_sdk.verify.image import read_image
 
@@ -62,7 +66,9 @@ class ProjectPlan:
 
     def files(self) -> dict[str, bytes]:
         """All files of the project, by relative path."""
-        platform = platform_files(self.board, self.options, self.zephyr)
+        dynamic = self.options.executor == "graph"
+        store_bytes = sum(map(store_bytes_of, self.layouts)) if dynamic else 0
+        platform = platform_files(self.board, self.options, self.zephyr, store_bytes=store_bytes)
         files = render_project(self.layouts, self.linkages, platform, self.options, self.lock)
         if self.board_file is not None:
             files[OWN_BOARD] = self.board_file.read_bytes()
@@ -105,6 +111,8 @@ def plan_project(
     target = zephyr_target(row, (zephyr or ZephyrSetup()).tree()) if row.platform == ZEPHYR else None
     unique = _unique_names(models)
     check_requirements(unique, row, chosen)
+    if chosen.executor == "graph":
+        check_store(unique, row)
     layouts = tuple(lay_out(model, keep_inputs=chosen.keep_inputs) for model in unique)
     linkages = link_models(layouts, share_arena=chosen.share_arena)
     check_fit(layouts, linkages, row, chosen)
@@ -171,15 +179,21 @@ def build(
     *,
     timeout_s: float = 600.0,
     zephyr: ZephyrSetup | None = None,
+    sign: PathLike | None = None,
     runner: ProcessRunner = run_process,
 ) -> BuildResult:
     """Build a generated project; needs cmake, ninja and the board's compiler, or what Zephyr needs.
 
     Args:
         zephyr: how to get at Zephyr, for a project on it.
+        sign: key to sign a Zephyr project with for MCUboot.
     """
     path = Path(folder).resolve()
     lock = read_lock(path)
+    if sign is not None:
+        if lock.platform != ZEPHYR:
+            raise InputError("only the images of Zephyr projects are signed", where="--sign")
+        check_key(Path(sign))
     if lock.platform != ZEPHYR:
         return build_project(path, timeout_s=timeout_s, runner=runner)
     if lock.options.app == "library":
@@ -191,7 +205,7 @@ def build(
     setup = zephyr or ZephyrSetup()
     board = project_board(path, lock)
     target = zephyr_target(board, setup.tree())
-    return build_zephyr(
+    built = build_zephyr(
         path,
         target.board,
         setup,
@@ -200,6 +214,9 @@ def build(
         timeout_s=timeout_s,
         runner=runner,
     )
+    if sign is not None:
+        sign_zephyr(path, Path(sign), setup, timeout_s=timeout_s, runner=runner)
+    return built
 
 
 def check(folder: PathLike) -> CheckReport:
@@ -222,11 +239,6 @@ def project_board(folder: Path, lock: Lock) -> Board:
 
 
 def _unique_names(models: Sequence[Model]) -> tuple[Model, ...]:
-    """Models whose C names differ: a second ``digits`` becomes ``digits_2``."""
-    seen: dict[str, int] = {}
-    result = []
-    for model in models:
-        count = seen[model.c_name] = seen.get(model.c_name, 0) + 1
-        name = model.c_name if count == 1 else f"{model.c_name}_{count}"
-        result.append(dataclasses.replace(model, c_name=name))
-    return tuple(result)
+    """Models whose C names differ, in capitals as well: a second ``digits`` becomes ``digits_2``."""
+    names = NameTable()
+    return tuple(dataclasses.replace(model, c_name=names.unique(model.c_name)) for model in models)

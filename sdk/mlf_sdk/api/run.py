@@ -25,6 +25,7 @@ from mlf_sdk.project.lock import Lock, LockModel, LockTensor, read_lock
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.samples import pattern_array
 from mlf_sdk.project.writer import LOCK_NAME
+from mlf_sdk.rpc.portsession import PortChoice, port_session
 from mlf_sdk.rpc.targets import open_session
 from mlf_sdk.tools.cmake import BuildResult
 from mlf_sdk.tools.west import ZephyrSetup
@@ -48,6 +49,7 @@ class RunRequest:
     twin: bool | None = None
     timeout_s: float = 120.0
     build_timeout_s: float = 600.0
+    port: PortChoice | None = None
     platform: str | None = None
     zephyr: ZephyrSetup | None = None
 
@@ -67,6 +69,7 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
     options: ProjectOptions | None = None,
     platform: str | None = None,
     zephyr: ZephyrSetup | None = None,
+    port: PortChoice | None = None,
     say: Say = lambda _: None,
     count: Count = lambda _done, _total: None,
 ) -> RunReport:
@@ -84,6 +87,7 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
         timeout_s: for starting the image and all inferences together.
         platform: of an archive: ``zephyr``, or that of the board's row.
         zephyr: how to get at Zephyr, on that platform.
+        port: where a board is that holds the image already; None: it is started here.
 
     Raises:
         InputError: bad arguments, archive, or arrays.
@@ -98,6 +102,7 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
         timeout_s=timeout_s,
         platform=platform,
         zephyr=zephyr,
+        port=port,
     )
     path = Path(target)
     if (path / LOCK_NAME).is_file():
@@ -166,8 +171,9 @@ class _Runner:
         self.say(f"building for {board.name}")
         built = self._build(folder)
         checked = check(folder)
-        self.say(f"running on {board.name}")
-        done = self._execute(board, built.elf, model, batch)
+        port = self.request.port
+        self.say(f"running on {port.spec if port else board.name}")
+        done = self._execute(board, built.elf, model, batch, port)
         outputs = {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
         return RunReport(
             model=model,
@@ -183,7 +189,7 @@ class _Runner:
             else None,
             memory=_memory(model, done, checked),
             check=_with_measured(checked, model, done),
-            instructions=_instructions(board, done),
+            instructions=None if port else _instructions(board, done),
             ticks=done.ticks,
             ticks_hz=done.ticks_hz,
             build_seconds=built.seconds,
@@ -195,9 +201,15 @@ class _Runner:
         with only_one(str(folder.resolve()), timeout_s):
             return build(folder, timeout_s=timeout_s, zephyr=self.request.zephyr)
 
-    def _execute(self, board: Board, elf: Path, model: LockModel, batch: Batch) -> Execution:
+    def _execute(
+        self, board: Board, elf: Path, model: LockModel, batch: Batch, port: PortChoice | None = None
+    ) -> Execution:
         timeout_s = self.request.timeout_s
-        with open_session(board, elf, timeout_s=timeout_s) as session:
+        with (
+            open_session(board, elf, timeout_s=timeout_s)
+            if port is None
+            else port_session(port, board=board, elf=elf, timeout_s=timeout_s)
+        ) as session:
             return execute(session, model, batch, timeout_s=timeout_s, progress=self.count)
 
     def _batch(self, model: LockModel) -> Batch:

@@ -10,7 +10,11 @@ import typer
 
 from mlf_sdk import api
 from mlf_sdk.api.doctor import MachineExamination, examine_archive, examine_machine
+from mlf_sdk.api.serial import check_device
 from mlf_sdk.cli import options as opt
+from mlf_sdk.cli import serial as onport
+from mlf_sdk.cli.cases import test
+from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
@@ -132,6 +136,7 @@ def build(
     zephyr_base: opt.ZephyrBase = None,
     zephyr_module: opt.ZephyrModule = None,
     west: opt.West = None,
+    sign: opt.SignKey = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
@@ -142,17 +147,24 @@ def build(
     with status(as_json=json) as progress:
         progress.say(f"building {folder}")
         setup = opt.zephyr_setup(zephyr_base, zephyr_module, west)
-        built = api.build(folder, timeout_s=timeout, zephyr=setup)
+        built = api.build(folder, timeout_s=timeout, zephyr=setup, sign=sign)
     result = {"elf": str(built.elf), "seconds": round(built.seconds, 3)}
     show(terminal.built_parts(folder, built), result, as_json=json)
 
 
-def check(folder: opt.Folder, json: opt.Json = False, debug: opt.Debug = False) -> None:
+def check(
+    folder: opt.Folder,
+    port: onport.PortName = None,
+    baud: onport.Baud = None,
+    json: opt.Json = False,
+    debug: opt.Debug = False,
+) -> None:
     """Compare a built image with what was planned.
 
     Example: mlf-sdk check app
     """
-    report = api.check(folder)
+    choice = onport.port_choice(port, baud, None)
+    report = api.check(folder) if choice is None else check_device(folder, choice)
     show(check_parts(report), values.check_values(report), as_json=json)
     if not report.ok:
         raise typer.Exit(1)
@@ -198,6 +210,9 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
     zephyr_base: opt.ZephyrBase = None,
     zephyr_module: opt.ZephyrModule = None,
     west: opt.West = None,
+    port: onport.PortName = None,
+    baud: onport.Baud = None,
+    max_baud: onport.MaxBaud = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
@@ -228,6 +243,7 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
             options=chosen,
             platform=opt.platform_name(platform),
             zephyr=opt.zephyr_setup(zephyr_base, zephyr_module, west),
+            port=onport.port_choice(port, baud, max_baud),
             say=progress.say,
             count=progress.count,
         )
@@ -240,5 +256,7 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application, in the order of a person's work."""
-    for command in (inspect, doctor, boards, generate, build, check, run):
+    for command in (inspect, doctor, boards, generate, build, check, run, test, flash):
         app.command()(command)
+    for of_ports in (onport.ports, onport.verify, onport.monitor):
+        app.command()(of_ports)

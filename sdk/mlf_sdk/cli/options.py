@@ -155,6 +155,10 @@ RunTimeout = Annotated[
     typer.Option("--timeout", help="Seconds for starting and all inferences together.", callback=_seconds),
 ]
 BuildTimeout = Annotated[float, typer.Option("--timeout", help="Seconds for the build.", callback=_seconds)]
+FlashTimeout = Annotated[
+    float,
+    typer.Option("--timeout", help="Seconds for flashing and for the board's answer.", callback=_seconds),
+]
 
 
 PlatformName = Annotated[
@@ -171,6 +175,12 @@ ZephyrModule = Annotated[
     list[Path] | None,
     typer.Option(
         "--zephyr-module", metavar="DIR", help="A Zephyr module that a build without west needs; may repeat."
+    ),
+]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign", metavar="KEY", help="Sign a Zephyr image for MCUboot with the key in this file (imgtool)."
     ),
 ]
 West = Annotated[

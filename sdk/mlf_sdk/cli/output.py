@@ -105,8 +105,9 @@ def _error_values(error: MlfError) -> dict[str, Any]:
 class Status:
     """What is being done now, on standard error; silent when that is no terminal or JSON was asked for."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, *, as_json: bool = False) -> None:
         self._progress = progress
+        self._as_json = as_json
         self._task = progress.add_task("", total=None)
         self._what = ""
 
@@ -114,6 +115,11 @@ class Status:
         """Name what is being done now."""
         self._what = printable(what)
         self._progress.update(self._task, description=self._what)
+
+    def tell(self, line: str) -> None:
+        """Print a line that another program wrote, terminal or not; nothing where JSON was asked for."""
+        if not self._as_json:
+            self._progress.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def count(self, done: int, total: int) -> None:
         """Show how much of it is done."""
@@ -127,4 +133,4 @@ def status(*, as_json: bool) -> Iterator[Status]:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     silent = as_json or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=silent) as progress:
-        yield Status(progress)
+        yield Status(progress, as_json=as_json)

@@ -87,10 +87,14 @@ class ZephyrNames(_Row, frozen=True, kw_only=True):
 
 
 class Flasher(_Row, frozen=True, kw_only=True):
-    """How the real board is flashed: the runner (west's name), and the USB ids ``vid:pid`` of its probe."""
+    """How the real board is flashed: the runner (west's name), and the USB ids ``vid:pid`` of its probe.
+
+    ``options``: what runners must know of the board (``board_templates/runners``), e.g. ``pyocd_target``.
+    """
 
     runner: str = ""
     usb_ids: tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{4}:[0-9a-f]{4}\Z")], ...] = ()
+    options: dict[Identifier, Text] = {}
 
 
 class Board(_Row, frozen=True, kw_only=True):

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import Board, baremetal_context
+from mlf_sdk.platforms.store import store_values
 from mlf_sdk.platforms.zephyr import ZephyrTarget, zephyr_files
+from mlf_sdk.project.dynamic import DYNAMIC_FOLDERS
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.render import PlatformFiles, template_text
 
@@ -13,12 +15,13 @@ _BAREMETAL = "crt/baremetal"
 
 
 def platform_files(
-    board: Board, options: ProjectOptions, zephyr: ZephyrTarget | None = None
+    board: Board, options: ProjectOptions, zephyr: ZephyrTarget | None = None, *, store_bytes: int = 0
 ) -> PlatformFiles:
     """The platform's part of a project for ``board``.
 
     Args:
         zephyr: on Zephyr, for which version of it.
+        store_bytes: bytes of all slots for parameters (dynamic executor).
     """
     if zephyr is not None:
         return zephyr_files(board, options, zephyr, cmsis_nn_includes=_cmsis_includes(options))
@@ -29,6 +32,7 @@ def platform_files(
         "src",
         *(("rpc",) if options.app == "rpc" else ()),
         *(("cmsis",) if options.cmsis_nn is not None else ()),
+        *(DYNAMIC_FOLDERS if options.executor == "graph" else ()),
     )
     if board.platform == "host":
         return PlatformFiles(
@@ -39,6 +43,7 @@ def platform_files(
             runtime_sources=("crt/host/platform.c",),
             crt_folders=(*folders, "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
+            values=store_values(board, store_bytes),
         )
     context = baremetal_context(board)
     if board.uart is None:
@@ -63,6 +68,7 @@ def platform_files(
         definitions=(f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}",) if options.app == "rpc" else (),
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
+        values=store_values(board, store_bytes),
     )
 
 

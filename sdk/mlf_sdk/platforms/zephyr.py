@@ -94,6 +94,7 @@ def zephyr_files(
         "z": {
             "series": profile.series,
             "extra_modules": profile.extra_modules,
+            "cpp": profile.cpp,
             "stdinout": profile.stdinout,
             "board": target.board,
             "stack_bytes": board.stack_bytes,
@@ -140,4 +141,8 @@ def map_regions(path: Path) -> tuple[tuple[str, int, int], ...]:
     text = path.read_text(encoding="utf-8", errors="replace")
     head = text.partition("Memory Configuration")[2].partition("Linker script and memory map")[0]
     found = ((name, int(origin, 16), int(size, 16)) for name, origin, size in _REGION.findall(head))
-    return tuple(row for row in found if row[0] not in _NO_MEMORY and row[2])
+    memories: dict[tuple[int, int], str] = {}  # a memory may be named again, by its node of the devicetree
+    for name, origin, size in found:
+        if name not in _NO_MEMORY and size:
+            memories.setdefault((origin, size), name)
+    return tuple((name, *place) for place, name in memories.items())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mlf_sdk.tools.zephyrtree import HARDWARE_MODEL_V2, ZephyrVersion
 
 _EXTRA_MODULES = ZephyrVersion(3, 3, 0)
+_CPP = ZephyrVersion(3, 3, 0)
 _NATIVE_PTY = ZephyrVersion(4, 1, 99)
 
 
@@ -22,12 +23,14 @@ class ZephyrProfile:
         series: major and minor version.
         extra_modules: the CMake variable that takes more modules.
         stdinout: the option that connects the native board's UART to standard input and output.
+        cpp: the option that compiles C++.
         has_qualifiers: boards are called ``<board>/<soc>/<cpu>``.
     """
 
     series: str
     extra_modules: str
     stdinout: str
+    cpp: str
     has_qualifiers: bool
 
 
@@ -39,5 +42,6 @@ def profile_of(version: ZephyrVersion) -> ZephyrProfile:
         stdinout="CONFIG_UART_NATIVE_PTY_0_ON_STDINOUT"
         if version >= _NATIVE_PTY
         else "CONFIG_NATIVE_UART_0_ON_STDINOUT",
+        cpp="CONFIG_CPP" if version >= _CPP else "CONFIG_CPLUSPLUS",
         has_qualifiers=version >= HARDWARE_MODEL_V2,
     )

@@ -232,7 +232,7 @@ def _number_duplicates(tensors: list[Values]) -> None:
     """Two names that legalise alike get their index appended."""
     seen: set[str] = set()
     for index, tensor in enumerate(tensors):
-        if tensor["macro"] in seen:
+        while tensor["macro"] in seen:
             tensor["macro"] += f"_{index}"
             tensor["accessor"] += f"_{index}"
         seen.add(tensor["macro"])

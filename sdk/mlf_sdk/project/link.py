@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.model.names import legal_identifier
+from mlf_sdk.model.names import NameTable
 from mlf_sdk.model.types import Model
 from mlf_sdk.project.context import Linkage
 from mlf_sdk.project.layout import ModelLayout
@@ -23,12 +23,13 @@ def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[L
     """
     shared = share_arena and len(layouts) > 1
     largest = max(layout.arena_reserved_bytes for layout in layouts)
+    names = NameTable(frozenset(s.lower() for one in layouts for s in _external_symbols(one.model)))
     taken: set[str] = set()
     linkages = []
     for index, layout in enumerate(layouts):
         model = layout.model
         renames = {
-            symbol: legal_identifier(f"{model.c_name}_{symbol}", max_length=127)
+            symbol: names.unique(f"{model.c_name}_{symbol}", max_length=127)
             for symbol in _external_symbols(model)
             if symbol in taken or _is_reserved(symbol)
         }

@@ -87,6 +87,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     share_arena: bool
     trace: bool
     cmsis_nn: str | None
+    executor: str = "static"
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,6 +49,7 @@ def make_lock(
             share_arena=options.share_arena,
             trace=options.traces,
             cmsis_nn=str(options.cmsis_nn) if options.cmsis_nn else None,
+            executor=options.executor,
         ),
         models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
         zephyr=zephyr,

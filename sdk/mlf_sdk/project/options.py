@@ -12,6 +12,7 @@ from mlf_sdk.errors import InputError
 
 App = Literal["rpc", "standalone", "library"]
 ParamsPlace = Literal["flash", "ram"]
+Executor = Literal["static", "graph"]
 
 # No contraction to fused multiply-adds: floats are then bit for bit the same on every machine.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
@@ -31,6 +32,8 @@ class ProjectOptions:
         share_arena: several models use one arena; they never run at once.
         trace: the workspace allocator records its high-water mark (default: with ``rpc``).
         cmsis_nn: folder of a CMSIS-NN checkout, for archives that need it.
+        executor: ``static`` calls kernels from constant tables; ``graph`` loads a graph blob and
+            parameters that can be replaced.
     """
 
     app: App = "rpc"
@@ -40,6 +43,7 @@ class ProjectOptions:
     share_arena: bool = False
     trace: bool | None = None
     cmsis_nn: Path | None = None
+    executor: Executor = "static"
 
     def __post_init__(self) -> None:
         for flag in self.kernel_flags:

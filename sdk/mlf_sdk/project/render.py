@@ -10,9 +10,11 @@ from typing import Any
 
 import jinja2
 
+from mlf_sdk.formats.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.types import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
+from mlf_sdk.project.dynamic import dynamic_sources, dynamic_values
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import Lock, encode_lock
 from mlf_sdk.project.options import ProjectOptions
@@ -21,7 +23,16 @@ from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.resources import data_dir
 from mlf_sdk.version import __version__
 
-_MODULE_FILES = frozenset({"CMakeLists.txt", "Kconfig", "module.yml"})
+_MODULE_FILES = frozenset(
+    {
+        "CMakeLists.txt",
+        "Kconfig",
+        "module.yml",
+        "gdb_runner.cmake",
+        "west-commands.yml",
+        "west_commands.py",
+    }
+)
 _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 
@@ -124,6 +135,8 @@ class _Renderer:
         runtime = ["crt/src/mlf.c", "crt/src/mlf_backend.c", *self.platform.runtime_sources]
         if self.options.app == "rpc":
             runtime += ["crt/rpc/mlf_frame.c", "crt/rpc/mlf_rpc.c"]
+        if self.options.executor == "graph":
+            runtime += dynamic_sources(self.options.app, is_host=self.platform.is_host)
         steps = [step for layout in self.layouts for step in layout.steps]
         names = ", ".join(m["c_name"] for m in models)
         cmsis = None
@@ -141,6 +154,7 @@ class _Renderer:
                 "is_host": self.platform.is_host,
             },
             "app": self.options.app,
+            "executor": self.options.executor,
             "models": models,
             "kernel_flags": self.options.kernel_flags,
             "trace": self.options.traces,
@@ -154,19 +168,44 @@ class _Renderer:
             **self.platform.values,
         }
 
+    def _tables(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
+        """A model's header, tables and parameters, for the executor that was chosen."""
+        stem = f"model/{layout.model.c_name}/{layout.model.c_name}"
+        view = {"m": values, "params": self.options.params}
+        if self.options.executor == "graph":
+            return self._dynamic_tables(layout, linkage, values, stem)
+        files = {
+            f"{stem}.h": self._render("common/model.h.j2", view),
+            f"{stem}.c": self._render("common/model.c.j2", view),
+        }
+        if layout.params_bytes:
+            files[f"{stem}_params.S"] = self._render("common/params.S.j2", view)
+            files[f"{stem}_params.bin"] = layout.params_blob()
+        return files
+
+    def _dynamic_tables(
+        self, layout: ModelLayout, linkage: Linkage, values: Values, stem: str
+    ) -> dict[str, bytes]:
+        dynamic, more = dynamic_values(layout, linkage, values)
+        view = {
+            "m": more,
+            "params": self.options.params,
+            "params_header_bytes": PARAMS_HEADER.size,
+            **self.platform.values,
+        }
+        templates = {".h": "dynamic_model.h.j2", ".c": "dynamic_model.c.j2", "_blobs.S": "dynamic_blobs.S.j2"}
+        files = {f"{stem}{end}": self._render(f"common/{name}", view) for end, name in templates.items()}
+        files[f"{stem}_graph.bin"] = dynamic.graph.pack()
+        if layout.params_bytes:
+            files[f"{stem}_params.bin"] = dynamic.params.pack()
+        return files
+
     def _model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
         model = layout.model
         folder = f"model/{model.c_name}"
         view = {"m": values}
-        files = {
-            f"{folder}/{model.c_name}.h": self._render("common/model.h.j2", view),
-            f"{folder}/{model.c_name}.c": self._render("common/model.c.j2", view),
-        }
-        files.update({f"{folder}/{unit.member}": unit.data for unit in model.units})
-        if layout.params_bytes:
-            place = {"params": self.options.params, **view}
-            files[f"{folder}/{model.c_name}_params.S"] = self._render("common/params.S.j2", place)
-            files[f"{folder}/{model.c_name}_params.bin"] = layout.params_blob()
+        files = {f"{folder}/{unit.member}": unit.data for unit in model.units}
+        files.update(self._tables(layout, linkage, values))
         for step in layout.steps:
             if step.abi not in KERNEL_ABIS:
                 path = f"{folder}/{_entry_name(model.c_name, step.index)}"

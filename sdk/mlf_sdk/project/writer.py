@@ -36,8 +36,9 @@ def write_project(files: Mapping[str, bytes], folder: Path) -> tuple[str, ...]:
     for path in files:
         _check_path(path)
     _check_folder(folder)
-    kept = tuple(sorted(p for p in USER_FILES & files.keys() if _differs(folder / p, files[p])))
+    folder = Path(os.path.normpath(folder.absolute()))  # "." has a name and a parent, too
     try:
+        kept = tuple(sorted(p for p in USER_FILES & files.keys() if _differs(folder / p, files[p])))
         folder.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(folder)
         prefix = f"{_stage_prefix(folder)}{os.getpid()}-"

@@ -155,9 +155,7 @@ def _output_parts(report: RunReport) -> Parts:
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.compare is None and report.twin is None:
-        parts.append(
-            line("outputs", "not compared with anything: --expect gives a reference, --twin the host's")
-        )
+        parts.append(line("outputs", "not compared with anything: --expect FILE gives a reference"))
     return parts
 
 
@@ -200,7 +198,7 @@ def check_parts(report: CheckReport) -> Parts:
     parts: Parts = []
     for name in models:
         if len(models) > 1:
-            parts.append(line("model", name))
+            parts += [*([""] if parts else []), line("model", name)]
         parts.append(ProofTable(rows=tuple(row for row in report.rows if row.model == name)))
     kernels = sorted(report.kernels, key=lambda k: -k.size_bytes)
     parts += [

@@ -84,7 +84,7 @@ def _code(model: Model) -> Table:
 
 def board_text(board: Board) -> str:
     """What a board is, in a few words."""
-    if board.platform == "host":
+    if not board.memories:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
     return f"{board.title}, {memories}" + (" (QEMU)" if board.qemu else "")

@@ -17,6 +17,7 @@ class Opcode(IntEnum):
     READ = 6
     STATS = 7
     PREPARE = 8
+    BAUD = 9
 
 
 class Direction(IntEnum):
@@ -71,6 +72,7 @@ class Capability(IntFlag):
     TRACE = 1
     STACK = 2
     TICKS = 4
+    BAUD = 8
 
 
 class Flag(IntFlag):

@@ -31,8 +31,44 @@ class DeviceError(TargetError):
         self.step = step
         try:
             known = Status(status)
-            said = f"{known.name}: {STATUS_TEXT[known]}"
+            said = STATUS_TEXT[known] if step is not None else f"{known.name}: {STATUS_TEXT[known]}"
         except ValueError:
             said = f"status {status}, which this version of the SDK does not know"
         at_step = "" if step is None else f" (step {step})"
-        super().__init__(f"the device refused {opcode.name}: {said}{at_step}", where=where)
+        head = "" if step is not None else f"the device refused {opcode.name}: "
+        super().__init__(f"{head}{said}{at_step}", where=where)
+
+
+class PortError(TargetError):
+    """A port can't be used."""
+
+
+class PortMissingError(PortError):
+    """There is no such port, or no port of this board, or there are several."""
+
+
+class PortBusyError(PortError):
+    """Somebody else uses the port.
+
+    Args:
+        port: as it was given.
+        who: who uses it.
+    """
+
+    def __init__(self, port: str, who: str) -> None:
+        super().__init__(
+            f"the port is in use by {who}",
+            where=port,
+            hint="Wait for it, or end it: two programs on one line would read each other's answers.",
+        )
+
+
+class PortVanishedError(PortError):
+    """The port was there and is gone: unplugged, reset, or closed by the other end."""
+
+    def __init__(self, port: str) -> None:
+        super().__init__(
+            "the port has vanished while it was in use",
+            where=port,
+            hint="Look at cable and power of the board; mlf-sdk ports lists what is there.",
+        )

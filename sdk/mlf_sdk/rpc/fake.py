@@ -16,6 +16,10 @@ from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Message, Opcode, S
 __all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeTensor"]
 
 
+_MOST_STRIKES = 9  # as in mlf_rpc.c
+_FIRST_STRIKES = 6
+
+
 class _Refused(Exception):
     """A request ends with this status, and with what its reply says besides."""
 
@@ -41,6 +45,8 @@ class FakeDevice:
         ticks_hz: int = 1_000_000,
         ticks_per_call: int = 1000,
         sdk_version: str = "",
+        window_bytes: int = 0,
+        baud: Callable[[int, bool], bool] | None = None,
     ) -> None:
         self.models = models
         self.max_payload = max_payload
@@ -48,6 +54,8 @@ class FakeDevice:
         self.ticks_hz = ticks_hz
         self.ticks_per_call = ticks_per_call
         self.sdk_version = sdk_version
+        self.window_bytes = window_bytes
+        self.baud = baud
         self.runs = 0
         self.reset()
 
@@ -58,13 +66,21 @@ class FakeDevice:
         self._session = 0
         self._last: tuple[int, bytes] | None = None
         self._reply = b""
+        self._next_baud: int | None = None
+        self._strikes = 0
         for model in self.models:
             model.forget()
 
     def feed(self, data: bytes) -> bytes:
         """Take received bytes and return what the device sends for them."""
         *chunks, self._pending = (self._pending + data).split(frames.DELIMITER)
-        return b"".join(self._receive(chunk) for chunk in chunks if chunk)
+        sent = b""
+        for chunk in filter(None, chunks):
+            sent += self._receive(chunk)
+            if self._next_baud is not None:
+                baud, self._next_baud = self._next_baud, None
+                self._change_baud(baud)
+        return sent
 
     def _receive(self, chunk: bytes) -> bytes:
         try:
@@ -74,12 +90,17 @@ class FakeDevice:
         if protocol.HEADER.size <= len(payload) <= self.max_payload and not payload[1] & protocol.REPLY:
             return self._handle(payload)
         self._dropped += 1
+        if self._strikes and self.baud is not None:
+            self._strikes += 1
+            if self._strikes > _MOST_STRIKES:
+                self._change_baud(0)
         return b""
 
     # ---- sessions and sequence numbers ----------------------------------------------------------
 
     def _handle(self, payload: bytes) -> bytes:
         request = Message.unpack(payload)
+        self._strikes = min(self._strikes, 1)
         if request.version != protocol.VERSION:
             return _frame(
                 request, Status.VERSION, protocol.VersionReply(protocol.VERSION, protocol.VERSION).pack()
@@ -109,6 +130,8 @@ class FakeDevice:
                 model.forget()
 
     def _carry_out(self, request: Message) -> bytes:
+        if request.opcode == Opcode.BAUD and self.baud is not None:
+            return self._baud(request.body)
         handlers: dict[int, tuple[Callable[[FakeModel, bytes], bytes], int, bool]] = {
             Opcode.MODEL: (self._model, 1, False),
             Opcode.TENSOR: (self._tensor, 3, False),
@@ -143,7 +166,8 @@ class FakeDevice:
             protocol.VERSION,
             self.max_payload,
             len(self.models),
-            Capability.TICKS,
+            Capability.TICKS | (Capability.BAUD if self.baud else 0),
+            self.window_bytes,
             self.boot_nonce,
             self.ticks_hz,
             self._session,
@@ -238,6 +262,20 @@ class FakeDevice:
         model.pattern = protocol.PrepareRequest.unpack(body).pattern
         model.arena[:] = bytes([model.pattern]) * len(model.arena)
         return b""
+
+    def _baud(self, body: bytes) -> bytes:
+        if len(body) != protocol.BaudRequest.LAYOUT.size:
+            raise _Refused(Status.LENGTH)
+        wanted = protocol.BaudRequest.unpack(body).baud
+        if wanted and self.baud is not None and not self.baud(wanted, False):
+            raise _Refused(Status.ARGUMENT)
+        self._next_baud = wanted
+        return b""
+
+    def _change_baud(self, baud: int) -> None:
+        self._strikes = _FIRST_STRIKES if baud else 0
+        if self.baud is not None:
+            self.baud(baud, True)
 
     def _disturb(self, model: FakeModel) -> None:
         for other in self.models:

@@ -13,13 +13,14 @@ from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.deadline import Clock, Deadline
 from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.rpc.protocol import Message, Opcode, Status
-from mlf_sdk.rpc.transport import Transport
+from mlf_sdk.rpc.transport import RatedTransport, Transport
 from mlf_sdk.tools.qemu import FaultReport, parse_fault
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
 _CONSOLE_PIECES = 4096
 _CONSOLE_TAIL = 2000
+_BITS = 10  # of a byte on a serial line
 _MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
 _FAULT_MARK = "mlf-fault:"
 _FAULT_REGISTERS = ("pc", "lr", "sp", "cfsr", "hfsr", "mmfar", "bfar")
@@ -68,6 +69,11 @@ class Timeouts:
     run_s: float = 60.0
     clock: Clock = time.monotonic
 
+    @property
+    def silence_s(self) -> float:
+        """How long a device may be silent in a transfer: the waits of all tries."""
+        return sum(self.first_try_s * self.back_off**i for i in range(self.tries))
+
     def waits(self, opcode: Opcode) -> Iterator[float]:
         """Yield how long to wait for an answer after each transmission of a request."""
         wait = self.first_try_s
@@ -99,7 +105,7 @@ class Link:
         sequence: int,
     ) -> None:
         self._transport = transport
-        self._timeouts = timeouts
+        self.timeouts = timeouts
         self._listener = console
         self._sequence = sequence
         self._console: deque[str] = deque(maxlen=_CONSOLE_PIECES)
@@ -118,7 +124,18 @@ class Link:
 
     def after(self, seconds: float) -> Deadline:
         """Return a deadline on the clock of the timeouts."""
-        return Deadline.after(seconds, self._timeouts.clock)
+        return Deadline.after(seconds, self.timeouts.clock)
+
+    def line_s(self, size_bytes: int) -> float:
+        """Return the seconds that bytes are on the line; 0 when its rate is not known."""
+        if not isinstance(self._transport, RatedTransport):
+            return 0.0
+        return size_bytes * _BITS / self._transport.baud
+
+    def _number(self, opcode: Opcode, body: bytes) -> Message:
+        request = Message(opcode=opcode, sequence=self._sequence, body=body)
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        return request
 
     def call(
         self,
@@ -143,23 +160,46 @@ class Link:
             DeviceFaultError: the device stopped with a fault.
             DeviceResetError, DeviceError: the device answered with an error.
         """
-        request = Message(opcode=opcode, sequence=self._sequence, body=body)
-        self._sequence = (self._sequence + 1) & 0xFFFF
+        request = self._number(opcode, body)
         frame = frames.encode(request.pack())
-        started = self._timeouts.clock()
+        on_line_s = self.line_s(len(frame))
+        started = self.timeouts.clock()
         tries = 0
-        for wait in self._timeouts.waits(opcode):
+        for wait in self.timeouts.waits(opcode):
             if deadline.expired:
                 break
             tries += 1
             self._transport.write(frame, deadline)
-            reply = self._receive(request, deadline.within(wait), accept, where)
+            reply = self._receive(request, deadline.within(wait + on_line_s), accept, where)
             if reply is not None:
-                return self._result(opcode, reply, where)
+                return self.result(opcode, reply, where)
+        raise self.no_answer(opcode, tries, started, where)
+
+    def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
+        """Send a request once and don't wait; returns its sequence number."""
+        request = self._number(opcode, body)
+        self._transport.write(frames.encode(request.pack()), deadline)
+        return request.sequence
+
+    def next_reply(self, deadline: Deadline, where: str) -> Message | None:
+        """Return the next reply to anything; None when the deadline comes first.
+
+        Raises:
+            DeviceFaultError: the device stopped with a fault.
+        """
+        while (payload := self._next_payload(deadline, where)) is not None:
+            try:
+                return Message.unpack(payload)
+            except protocol.MessageError:
+                continue
+        return None
+
+    def no_answer(self, opcode: Opcode, tries: int, started: float, where: str) -> TargetError:
+        """Return what to raise for silence; raises DeviceFaultError instead if a fault was reported."""
         self._deframer.flush()
         self._raise_fault(where)
-        waited_s = self._timeouts.clock() - started
-        raise NoAnswerError(
+        waited_s = self.timeouts.clock() - started
+        return NoAnswerError(
             f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,
             hint=(_MORE_TIME if opcode is Opcode.RUN else "") + self._last_words(),
@@ -168,11 +208,16 @@ class Link:
     def _receive(
         self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool], where: str
     ) -> Message | None:
+        while (payload := self._next_payload(deadline, where)) is not None:
+            reply = _reply_to(request, payload)
+            if reply is not None and accept(reply.body):
+                return reply
+        return None
+
+    def _next_payload(self, deadline: Deadline, where: str) -> bytes | None:
         while True:
-            while self._received:
-                reply = _reply_to(request, self._received.popleft())
-                if reply is not None and accept(reply.body):
-                    return reply
+            if self._received:
+                return self._received.popleft()
             self._raise_fault(where)
             if deadline.expired:
                 return None
@@ -181,7 +226,12 @@ class Link:
             if not data:
                 self._deframer.flush()
 
-    def _result(self, opcode: Opcode, reply: Message, where: str) -> bytes:
+    def result(self, opcode: Opcode, reply: Message, where: str) -> bytes:
+        """Return the body of a reply behind its status.
+
+        Raises:
+            DeviceResetError, DeviceError: the status is not OK.
+        """
         status = int.from_bytes(reply.body[: protocol.STATUS_SIZE], "little", signed=True)
         body = reply.body[protocol.STATUS_SIZE :]
         if status == Status.OK:

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from mlf_sdk.errors import TargetError
 from mlf_sdk.rpc.codes import STATUS_TEXT, Capability, Direction, Flag, Opcode, Status
 
-__all__ = ["STATUS_TEXT", "Capability", "Direction", "Flag", "Opcode", "Status"]
+__all__ = ["STATUS_TEXT", "Capability", "Direction", "Flag", "Opcode", "Status", "is_hello_of"]
 
 VERSION = 1
 REPLY = 0x80
@@ -139,6 +139,14 @@ class PrepareRequest(Body):
     pattern: int
 
 
+@dataclass(frozen=True, slots=True)
+class BaudRequest(Body):
+    """BAUD: bits a second; 0: the rate that the device started with."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
+    baud: int
+
+
 # ---- replies, behind their status -------------------------------------------------------------
 
 
@@ -155,11 +163,12 @@ class VersionReply(Body):
 class HelloReply(Body):
     """HELLO: the device; flags and the SDK version as a name follow."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBIIII")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHHIII")
     version: int
     max_payload: int
     num_models: int
     capabilities: int
+    window_bytes: int
     boot_nonce: int
     ticks_hz: int
     session: int
@@ -221,6 +230,13 @@ class StatsReply(Body):
     stack_bytes: int
     stack_high_water_bytes: int
     dropped_frames: int
+
+
+def is_hello_of(reply: bytes, session: int) -> bool:
+    """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
+    if reply[:1] != bytes([Status.OK]):
+        return True
+    return split(HelloReply, reply[STATUS_SIZE:])[0].session == session
 
 
 def split(layout: type[_B], body: bytes) -> tuple[_B, bytes]:

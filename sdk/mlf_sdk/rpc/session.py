@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from enum import IntEnum
 from types import TracebackType
+from typing import cast
 
 import numpy as np
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.rpc import protocol
 from mlf_sdk.rpc.arrays import Array, Inputs, arrays_of, bytes_of, pick
+from mlf_sdk.rpc.bulk import Pace
 from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.link import Link, Timeouts
-from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Opcode, Status
+from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Opcode, is_hello_of
+from mlf_sdk.rpc.rate import SessionMark, change_baud, restore_baud
 from mlf_sdk.rpc.target import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
-from mlf_sdk.rpc.transport import Transport
+from mlf_sdk.rpc.tensors import read_tensor, write_tensor
+from mlf_sdk.rpc.transport import RatedTransport, Transport
 
 __all__ = ["Session", "Timeouts"]
 
@@ -53,6 +58,10 @@ class Session:
         self.timeouts = timeouts or Timeouts()
         self._link = Link(transport, self.timeouts, console=console, sequence=draw(1 << 16))
         self._draw = draw
+        self._transport = transport
+        self._first_baud = transport.baud if isinstance(transport, RatedTransport) else 0
+        self._mark = SessionMark(session=0, boot_nonce=0)
+        self._pace = Pace(window_bytes=0, payload_bytes=_LEAST_PAYLOAD)
         self._info: DeviceInfo | None = None
 
     def __enter__(self) -> Session:
@@ -66,8 +75,28 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the transport."""
+        """Close the transport; a rate that was raised is taken back first, as far as that is possible."""
+        if isinstance(self._transport, RatedTransport) and self.baud != self._first_baud:
+            restore_baud(self._link, self._transport, self._first_baud, self._link.after(1.0))
+            self._first_baud = self.baud
         self._link.close()
+
+    @property
+    def baud(self) -> int:
+        """Bits a second of the line; 0: it has no rate that we know."""
+        return self._transport.baud if isinstance(self._transport, RatedTransport) else 0
+
+    def raise_baud(self, baud: int, deadline: Deadline | None = None) -> int:
+        """Run the line faster, if the device, the port and the line can; returns the rate in force.
+
+        Raises:
+            NoAnswerError: the device can't be reached any more.
+        """
+        can = Capability.BAUD in self.info.capabilities and isinstance(self._transport, RatedTransport)
+        if can and baud > self.baud and isinstance(self._transport, RatedTransport):
+            until = deadline or self._link.after(self.timeouts.hello_s)
+            change_baud(self._link, self._transport, self._mark, baud, until)
+        return self.baud
 
     @property
     def console_text(self) -> str:
@@ -94,11 +123,13 @@ class Session:
             Opcode.HELLO,
             protocol.HelloRequest(session).pack(),
             until,
-            accept=lambda body: _is_of(body, session),
+            accept=lambda body: is_hello_of(body, session),
         )
         hello, rest = protocol.split(protocol.HelloReply, body)
         if hello.max_payload < _LEAST_PAYLOAD:
             raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
+        self._mark = SessionMark(session=session, boot_nonce=hello.boot_nonce)
+        self._pace = Pace(window_bytes=hello.window_bytes, payload_bytes=hello.max_payload)
         self._info = DeviceInfo(
             protocol_version=hello.version,
             sdk_version=protocol.unpack_name(rest)[1],
@@ -106,6 +137,7 @@ class Session:
             capabilities=Capability(hello.capabilities),
             boot_nonce=hello.boot_nonce,
             ticks_hz=hello.ticks_hz,
+            window_bytes=hello.window_bytes,
             models=tuple(self._describe_model(index, until) for index in range(hello.num_models)),
         )
         return self._info
@@ -174,11 +206,7 @@ class Session:
         tensor = pick(info, info.inputs, index)
         data = bytes_of(array, tensor, info)
         until = deadline or self._link.after(self.timeouts.transfer_s)
-        room = self.info.max_payload - protocol.HEADER.size - protocol.WriteRequest.LAYOUT.size
-        where = f"{info.label}, {tensor.label}"
-        for offset in range(0, max(len(data), 1), room):
-            request = protocol.WriteRequest(info.index, index, offset).pack() + data[offset : offset + room]
-            protocol.WriteReply.unpack(self._link.call(Opcode.WRITE, request, until, where=where))
+        write_tensor(self._link, self._pace, info, tensor, data, until)
 
     def run(self, model: ModelKey, count: int = 1, deadline: Deadline | None = None) -> RunResult:
         """Run a model ``count`` times on its inputs; more than once only if it keeps its inputs."""
@@ -204,18 +232,8 @@ class Session:
     def _read(self, info: ModelInfo, tensor: TensorInfo, deadline: Deadline | None) -> Array:
         dtype = tensor.dtype
         until = deadline or self._link.after(self.timeouts.transfer_s)
-        room = self.info.max_payload - protocol.HEADER.size - protocol.STATUS_SIZE
-        where = f"{info.label}, {tensor.label}"
-        data = bytearray()
-        while True:
-            size = min(room, tensor.size_bytes - len(data))
-            request = protocol.ReadRequest(info.index, tensor.direction, tensor.index, len(data), size)
-            piece = self._link.call(Opcode.READ, request.pack(), until, where=where)
-            if len(piece) != size:
-                raise TargetError(f"the device sent {len(piece)} bytes instead of {size}", where=where)
-            data += piece
-            if len(data) == tensor.size_bytes:
-                return np.frombuffer(data, dtype=dtype).reshape(tensor.shape)
+        data = read_tensor(self._link, self._pace, info, tensor, until)
+        return np.frombuffer(data, dtype=dtype).reshape(tensor.shape)
 
     def infer(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> list[Array]:
         """Write all inputs, run once and return all outputs.
@@ -230,6 +248,13 @@ class Session:
             self.write_input(info, index, array, deadline)
         self.run(info, deadline=deadline)
         return [self.read_output(info, index, deadline) for index in range(len(info.outputs))]
+
+    def extension(
+        self, opcode: IntEnum, body: bytes, *, where: str = "", deadline: Deadline | None = None
+    ) -> bytes:
+        """Send a request of a firmware's extension; return the body of the reply behind its status."""
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        return self._link.call(cast(Opcode, opcode), body, until, where=where)
 
     # ---- measuring ------------------------------------------------------------------------------
 
@@ -265,11 +290,3 @@ class Session:
             stack_high_water_bytes=reply.stack_high_water_bytes if reply.painted & 2 else None,
             dropped_frames=reply.dropped_frames,
         )
-
-
-def _is_of(reply: bytes, session: int) -> bool:
-    """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
-    if reply[:1] != bytes([Status.OK]):
-        return True
-    hello = protocol.split(protocol.HelloReply, reply[protocol.STATUS_SIZE :])[0]
-    return hello.session == session

@@ -117,6 +117,7 @@ class DeviceInfo:
         capabilities: what it can do.
         boot_nonce: differs from boot to boot; 0: the device can't tell boots apart.
         ticks_hz: frequency of its counter in Hz; 0: not known, or no counter.
+        window_bytes: of requests that it takes while it is busy; 0: one request at a time.
         models: by index.
     """
 
@@ -127,6 +128,7 @@ class DeviceInfo:
     boot_nonce: int
     ticks_hz: int
     models: tuple[ModelInfo, ...]
+    window_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

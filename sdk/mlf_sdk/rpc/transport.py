@@ -8,7 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.rpc.deadline import Deadline
@@ -35,6 +35,31 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Give the stream back; closing twice is harmless."""
+
+
+@runtime_checkable
+class RatedTransport(Protocol):
+    """A transport that runs at a rate, which can be changed."""
+
+    @property
+    def baud(self) -> int:
+        """Bits a second; a byte takes ten."""
+
+    def set_baud(self, baud: int) -> None:
+        """Send out what was written, then run at ``baud``.
+
+        Raises:
+            TargetError: the port can't.
+        """
+
+    def read(self, max_bytes: int, deadline: Deadline) -> bytes:
+        """See Transport."""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """See Transport."""
+
+    def close(self) -> None:
+        """See Transport."""
 
 
 def _wait(fd: int, event: int, deadline: Deadline) -> bool:

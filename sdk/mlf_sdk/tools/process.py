@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.tools.follow import Follower
 
 GRACE_S = 1.0  # between the request to end and the kill
 _TAIL_LINES = 30
@@ -90,6 +91,7 @@ class ProcessRunner(Protocol):
         env: Mapping[str, str] | None = None,
         input_data: bytes = b"",
         check: bool = True,
+        watch: Callable[[str], None] | None = None,
     ) -> ProcessResult:
         """Run ``argv``; see :func:`run_process`."""
 
@@ -111,6 +113,7 @@ def run_process(
     env: Mapping[str, str] | None = None,
     input_data: bytes = b"",
     check: bool = True,
+    watch: Callable[[str], None] | None = None,
 ) -> ProcessResult:
     """Run a program to its end and return its output, decoded as UTF-8 with replacement.
 
@@ -121,6 +124,7 @@ def run_process(
         env: the whole environment; None: this process's own.
         input_data: its standard input.
         check: raise when it fails.
+        watch: called with each line of its output soon after it was written.
 
     Raises:
         ProcessError: the program is missing, is late, or (with ``check``) exits with non-zero.
@@ -135,10 +139,13 @@ def run_process(
         stdin.seek(0)
         process = _spawn(argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr)
         late = False
+        follower = Follower((stdout, stderr), watch) if watch is not None else None
         try:
-            late = _wait_exit(process.pid, start + timeout_s) is None
+            late = _wait_exit(process.pid, start + timeout_s, follower) is None
         finally:
             _end_group(process, GRACE_S if late else 0.0)
+        if follower is not None:
+            follower.finish()
         result = ProcessResult(
             argv=tuple(argv),
             returncode=process.returncode,
@@ -329,10 +336,12 @@ def _affinity(cpus: Set[int] | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _wait_exit(pid: int, deadline: float) -> int | None:
+def _wait_exit(pid: int, deadline: float, meanwhile: Callable[[], None] | None = None) -> int | None:
     """Wait until the child has ended, without reaping it (its group id stays taken): its exit code."""
     pause_s = 0.0005
     while True:
+        if meanwhile is not None:
+            meanwhile()
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is not None:
             return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -22,24 +24,31 @@ NATIVE_IMAGE = "zephyr.exe"  # a program of this machine
 _STAMP = "mlf-build.json"  # in the build folder: how it was configured
 _SDK_FOLDERS = ("", ".local", ".local/opt", "bin")  # below the home folder, where Zephyr looks for its SDK
 
+_LONGEST_LINE = 500  # the command of a link is longer, and says nothing
+_KCONFIG = "Aborting due to Kconfig warnings"
+_WARNING = re.compile(r"^warning: (.+)$", re.MULTILINE)
+
 # What Zephyr's build says, and what helps.
+_SEE_BOARDS = "See the boards of this tree: west boards, or the folders in $ZEPHYR_BASE/boards."
 _HINTS = (
     (
-        "No module named",
+        r"No module named",
         "Install what Zephyr's scripts need: pip install -r $ZEPHYR_BASE/scripts/requirements.txt",
     ),
-    ("No board named", "See the boards of this tree: west boards, or the folders in $ZEPHYR_BASE/boards."),
-    ("Invalid BOARD", "See the boards of this tree: west boards, or the folders in $ZEPHYR_BASE/boards."),
+    (r"No board named|Invalid BOARD|Board qualifiers", _SEE_BOARDS),
     (
-        "core_cm",
-        "Zephyr's module hal/cmsis is missing: pass --zephyr-module DIR, or build in a west workspace.",
+        r"(core_cm|cmsis_core)\S*\.h: No such file|HAS_CMSIS_CORE .* has direct dependencies",
+        "Zephyr's CMSIS modules (hal/cmsis, since 4.1 also hal/cmsis_6) are missing: pass --zephyr-module DIR "
+        "for each, or build in a west workspace.",
     ),
-    ("cmsis_core", "Zephyr's modules cmsis and cmsis_6 are missing: pass --zephyr-module DIR for each."),
     (
-        "ZEPHYR_TOOLCHAIN_VARIANT",
+        r"ZEPHYR_TOOLCHAIN_VARIANT",
         "Install the Zephyr SDK, or set ZEPHYR_TOOLCHAIN_VARIANT as Zephyr documents it.",
     ),
-    ("bits/libc-header-start.h", "A 32-bit program needs gcc-multilib; or choose the 64-bit board."),
+    (
+        r"libc-header-start\.h: No such file|skipping incompatible",
+        "A 32-bit program needs gcc-multilib; or choose the 64-bit board, native_sim_64.",
+    ),
 )
 
 
@@ -58,7 +67,7 @@ class ZephyrSetup:
     base: Path | None = None
     modules: tuple[Path, ...] = ()
     use_west: bool | None = None
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     home: Path = field(default_factory=Path.home)
 
     def tree(self) -> ZephyrTree:
@@ -216,9 +225,13 @@ def _is_configured(build: Path, stamp: bytes) -> bool:
 
 
 def _explain(argv: list[str], folder: Path, result: ProcessResult) -> MlfError:
-    error = build_error(argv, folder, result)
     output = result.stdout + result.stderr
-    hints = [hint for words, hint in _HINTS if words in output]
+    shown = "\n".join(line for line in output.splitlines() if len(line) <= _LONGEST_LINE)
+    error = build_error(argv, folder, dataclasses.replace(result, stdout=shown, stderr=""))
+    hints = [hint for words, hint in _HINTS if re.search(words, shown)]
     if hints:
         error.hint = hints[0]
+    if _KCONFIG in output and (warnings := _WARNING.findall(output)):
+        hints.append("Correct prj.conf, or move it away and generate the project again for this version.")
+        return ToolError(f"Zephyr refuses the options: {warnings[0]}", where=str(folder), hint=hints[0])
     return error

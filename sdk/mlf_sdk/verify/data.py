@@ -117,6 +117,7 @@ def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, w
             outputs[tensor.name] = array
     labels = arrays.get(LABEL_KEY)
     if labels is not None:
+        _check_numbers(labels, f"{where}: {LABEL_KEY}")
         labels = labels.reshape(-1)
         _same_count(len(labels), count, f"{where}: {LABEL_KEY}")
     if not outputs and labels is None:
@@ -137,6 +138,7 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
     Raises:
         InputError: shape or values do not fit.
     """
+    _check_numbers(array, where)
     shape = tuple(tensor.shape)
     if array.shape == shape:
         batch = array.reshape(1, *shape)
@@ -150,8 +152,9 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
         )
     wanted = DType.parse(tensor.dtype).numpy
     if batch.dtype != wanted:
-        converted = batch.astype(wanted)
-        kept = np.array_equal(converted.astype(batch.dtype), batch, equal_nan=batch.dtype.kind == "f")
+        with np.errstate(all="ignore"):  # what does not fit is found below
+            converted = batch.astype(wanted)
+            kept = np.array_equal(converted.astype(batch.dtype), batch, equal_nan=batch.dtype.kind == "f")
         if wanted.kind in "iub" and not kept:
             raise InputError(
                 f"values of type {batch.dtype} do not fit '{tensor.name}', which is {tensor.dtype}",
@@ -160,6 +163,11 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
             )
         batch = converted
     return np.ascontiguousarray(batch)
+
+
+def _check_numbers(array: Array, where: str) -> None:
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"values of type {array.dtype} are no real numbers", where=where)
 
 
 def accuracy(outputs: Sequence[Array], labels: Array) -> float:

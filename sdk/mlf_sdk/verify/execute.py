@@ -12,6 +12,8 @@ import numpy.typing as npt
 from mlf_sdk.errors import TargetError
 from mlf_sdk.project.lock import LockModel
 from mlf_sdk.rpc.deadline import Deadline
+from mlf_sdk.rpc.errors import DeviceError
+from mlf_sdk.rpc.link import DeviceFaultError
 from mlf_sdk.rpc.measure import measure
 from mlf_sdk.rpc.session import Session
 from mlf_sdk.rpc.target import ModelInfo, Stats
@@ -59,8 +61,21 @@ def execute(
     """Run all inferences of ``batch`` on the target's copy of ``model``.
 
     Raises:
-        TargetError: the target holds another model, did not answer in time, or faulted.
+        TargetError: the target holds another model, did not answer in time, or faulted; where a step is to
+            blame, it is named.
     """
+    try:
+        return _execute(session, model, batch, timeout_s=timeout_s, progress=progress)
+    except (DeviceError, DeviceFaultError) as error:
+        step = error.step if isinstance(error, DeviceError) else error.fault.step
+        if step is not None and 0 <= step < len(model.steps):
+            error.what += f"\n  step {step} is {model.steps[step].name}"
+        raise
+
+
+def _execute(
+    session: Session, model: LockModel, batch: Batch, *, timeout_s: float, progress: Progress | None
+) -> Execution:
     deadline = Deadline.after(timeout_s)
     session.hello(deadline.within(min(timeout_s, 30.0)))
     info = find_model(session, model)

@@ -74,6 +74,10 @@ def read_image(path: Path) -> Image:
     Raises:
         InputError: it is missing or no ELF file.
     """
+    if not path.is_file():
+        raise InputError(
+            "the project is not built", where=str(path), hint="Build it first: mlf-sdk build DIR"
+        )
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)

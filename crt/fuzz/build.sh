@@ -1,0 +1,20 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the fuzz targets: build.sh FOLDER
+set -eu
+crt=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+out=$1
+mkdir -p "$out"
+flags="-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Wconversion -Wshadow -Werror -g -O2 -fno-omit-frame-pointer
+  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1"
+for folder in include graph params rpc tests; do flags="$flags -I$crt/$folder"; done
+common="$crt/tests/tiny_model.c $crt/src/mlf.c $crt/src/mlf_backend.c $crt/graph/mlf_blob.c $crt/graph/mlf_graph.c"
+store="$crt/params/mlf_params.c $crt/params/mlf_store.c $crt/params/mlf_store_ram.c $crt/params/mlf_dynamic.c"
+rpc="$crt/params/mlf_params_rpc.c $crt/rpc/mlf_frame.c $crt/rpc/mlf_rpc.c"
+for target in graph params rpc; do
+  sources=$common
+  [ $target = graph ] || sources="$sources $store"
+  [ $target != rpc ] || sources="$sources $rpc"
+  # shellcheck disable=SC2086
+  "${CLANG:-clang}" $flags "$crt/fuzz/fuzz_$target.c" $sources -o "$out/fuzz_$target"
+done

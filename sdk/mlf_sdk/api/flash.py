@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bring a built image onto a board, and have the board itself say that it runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.api.project import PathLike, project_board
+from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.platforms.boards import Board
+from mlf_sdk.platforms.runners import find_runner
+from mlf_sdk.platforms.zephyr_flash import ZephyrFlash, flash_zephyr, zephyr_runner
+from mlf_sdk.project.lock import Lock, read_lock
+from mlf_sdk.rpc.deadline import Deadline
+from mlf_sdk.rpc.errors import PortMissingError, PortVanishedError
+from mlf_sdk.rpc.ports import find_port
+from mlf_sdk.rpc.portsession import port_session
+from mlf_sdk.rpc.target import DeviceInfo
+from mlf_sdk.tools.process import ProcessRunner, run_process
+from mlf_sdk.tools.runners.errors import FlashNotProvenError
+from mlf_sdk.tools.runners.execute import FlashJob, FlashRun, run_runner
+from mlf_sdk.tools.runners.row import RunnerRow
+from mlf_sdk.tools.west import ZephyrSetup, built_image
+
+_LEAST_HELLO_S = 5.0
+_REOPEN_S = 0.2
+_HELLO_S = 30.0  # for a board to restart, whose port may vanish and come back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashReport:
+    """What was flashed, and what the board says.
+
+    Attributes:
+        console: where the board was asked; None: nowhere.
+        device: what the board answered; None: it was not asked.
+        unproven: why it was not asked; empty when it was.
+    """
+
+    folder: Path
+    board: Board
+    runner: RunnerRow
+    run: FlashRun
+    lock: Lock
+    console: str | None
+    device: DeviceInfo | None
+    unproven: str
+
+    @property
+    def proven(self) -> bool:
+        """Whether the board itself showed the new image's models."""
+        return self.device is not None
+
+
+def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
+    folder: PathLike,
+    *,
+    runner: str | None = None,
+    runner_file: PathLike | None = None,
+    port: str | None = None,
+    console: str | None = None,
+    extra: tuple[str, ...] = (),
+    sign: PathLike | None = None,
+    zephyr: ZephyrSetup | None = None,
+    timeout_s: float = 120.0,
+    watch: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
+    process_runner: ProcessRunner = run_process,
+) -> FlashReport:
+    """Flash the image of a built project, and ask the board for the models that it runs.
+
+    Args:
+        folder: of the project.
+        runner: name of the runner (of a Zephyr project: west's); default: the one of the user's row,
+            else the board's own.
+        runner_file: TOML file with a runner's row.
+        port: what the runner works on: a serial port, a debug server, or the folder of a volume.
+        console: serial port on which the board answers; default: ``port``, unless that is something else.
+        extra: more arguments for the runner.
+        sign: key to sign a Zephyr project with, before it is flashed.
+        zephyr: how to get at Zephyr, for a project on it.
+        timeout_s: for flashing and the board's answer together.
+        watch: called with each line of a Zephyr runner's output as it comes.
+
+    Raises:
+        InputError: no project, not built, or no runner for the board.
+        ToolError: the runner is missing, failed, or was late.
+        TargetError: no probe; or the board does not answer with the new image's models.
+    """
+    path = Path(folder)
+    deadline = Deadline.after(timeout_s)
+    lock = read_lock(path)
+    board = project_board(path, lock)
+    on_zephyr = lock.zephyr is not None
+    _check_options(on_zephyr=on_zephyr, runner_file=runner_file, sign=sign)
+    zephyr_name = lock.zephyr.board if lock.zephyr else ""
+    row = (
+        zephyr_runner(path, board, zephyr_name, runner)
+        if on_zephyr
+        else find_runner(runner, board, Path(runner_file) if runner_file else None)
+    )
+    elf = _image(path, lock)
+    asked_at = console or (port if row.kind == "program" and row.port != "gdb" else None)
+    unproven = _why_not(lock)
+    if unproven == "" and asked_at is None:
+        asked_at, unproven = _found_console(board, row)
+    say(f"flashing with {row.name}")
+    job = FlashJob(
+        elf=elf,
+        board=board.name,
+        options=board.flasher.options,
+        port=port or "",
+        extra=extra,
+        timeout_s=max(1.0, deadline.remaining()),
+    )
+    if on_zephyr:
+        zephyr_job = ZephyrFlash(
+            folder=path,
+            name=zephyr_name,
+            runner=row.name,
+            explicit=runner is not None,
+            extra=extra,
+            sign=Path(sign) if sign else None,
+            timeout_s=job.timeout_s,
+        )
+        setup = zephyr or ZephyrSetup()
+        run = flash_zephyr(zephyr_job, setup, watch=watch, process_runner=process_runner)
+    else:
+        run = run_runner(row, job, runner=process_runner)
+    device = None
+    if not unproven and asked_at is not None:
+        say(f"asking the board on {asked_at}")
+        device = _ask(asked_at, board, lock, row, deadline)
+    return FlashReport(
+        folder=path,
+        board=board,
+        runner=row,
+        run=run,
+        lock=lock,
+        console=asked_at,
+        device=device,
+        unproven=unproven,
+    )
+
+
+def _check_options(*, on_zephyr: bool, runner_file: PathLike | None, sign: PathLike | None) -> None:
+    if on_zephyr and runner_file is not None:
+        raise InputError(
+            "Zephyr has runners of its own", where="--runner-file", hint="Choose one: --runner NAME."
+        )
+    if sign is not None and not on_zephyr:
+        raise InputError("only the images of Zephyr projects are signed", where="--sign")
+
+
+def _image(folder: Path, lock: Lock) -> Path:
+    if lock.zephyr is not None:
+        return built_image(folder)
+    if lock.platform == "host":
+        raise InputError(
+            "it is a program of this machine: nothing has to be flashed",
+            where=str(folder),
+            hint=f"Run it: mlf-sdk run {folder}",
+        )
+    elf = folder / "build" / "app.elf"
+    if not elf.is_file():
+        raise InputError(
+            "the project is not built", where=str(folder), hint=f"Build it: mlf-sdk build {folder}"
+        )
+    return elf
+
+
+def _why_not(lock: Lock) -> str:
+    return f"its application ({lock.options.app}) answers no requests" if lock.options.app != "rpc" else ""
+
+
+def _found_console(board: Board, row: RunnerRow) -> tuple[str | None, str]:
+    """The board's serial port by its USB ids, or why there is none."""
+    option = "--console" if row.port == "gdb" or row.kind == "copy" else "--port"
+    if not board.flasher.usb_ids:
+        return None, f"nothing says on which serial port it answers ({option})"
+    try:
+        return find_port(board).device, ""
+    except PortMissingError as error:
+        return None, f"{error.what} ({option})"
+
+
+def _ask(console: str, board: Board, lock: Lock, row: RunnerRow, deadline: Deadline) -> DeviceInfo:
+    """What the board answers, which must be all of the project's models and no others."""
+    left_s = min(max(deadline.remaining(), _LEAST_HELLO_S), _HELLO_S)
+    claim = f"{row.name} claims success, but "
+    try:
+        device = _hello(console, board, Deadline.after(left_s))
+    except TargetError as error:
+        raise FlashNotProvenError(
+            f"{claim}the board does not answer: {error.what}",
+            where=error.where or console,
+            hint="Reset the board and try again; is this its serial port?\n" + error.hint,
+        ) from error
+    wanted = {m.name: m.archive_sha256 for m in lock.models}
+    held = {m.name: m.archive_sha256 for m in device.models}
+    if sorted(held.values()) != sorted(wanted.values()):
+        raise FlashNotProvenError(
+            f"{claim}the board runs something else: it holds {_listed(held)}; "
+            f"the project has {_listed(wanted)}",
+            where=console,
+            hint="Was the project built after it was generated? Is this the board that was flashed? "
+            "Does the board have to be reset?",
+        )
+    return device
+
+
+def _hello(console: str, board: Board, deadline: Deadline) -> DeviceInfo:
+    """What the board answers; its port may go and come back while it restarts."""
+    while True:
+        try:
+            with port_session(console, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
+                return session.hello(deadline)
+        except (PortMissingError, PortVanishedError):
+            if deadline.within(_REOPEN_S).at == deadline.at:
+                raise
+            time.sleep(_REOPEN_S)
+
+
+def _listed(models: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({sha[:12]})" for name, sha in models.items()) or "no model"

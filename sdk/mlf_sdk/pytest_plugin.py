@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pytest plugin: models on boards in tests.
+
+    def test_digit(mlf_model):
+        model = mlf_model("digits.tar")
+        assert model.infer(IMAGE)[0].argmax() == 3
+
+``pytest --mlf-board mps2-an386 --mlf-board host`` runs it on both. Nothing of the SDK is imported before a
+test asks for a board. A board that died is not tried again: its other tests are skipped with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from mlf_sdk.api.deploy import Deployed, Prepared
+    from mlf_sdk.rpc.session import Session
+
+_DEFAULT_BOARD = "mps2-an386"
+_POOL: pytest.StashKey[_Pool] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the group ``mlf``."""
+    group = parser.getgroup("mlf", "models on boards (mlf-sdk)")
+    group.addoption(
+        "--mlf-board",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"Board to run tests with models on; may be repeated (default: {_DEFAULT_BOARD}).",
+    )
+    group.addoption(
+        "--mlf-port",
+        action="append",
+        default=[],
+        metavar="[BOARD=]PORT",
+        help="Where the board answers that holds the model already; without it the board is emulated.",
+    )
+    group.addoption(
+        "--mlf-archive",
+        metavar="FILE",
+        help="Archive of mlf_session and mlf_model() where no marker names one.",
+    )
+    group.addoption(
+        "--mlf-timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="For a board to start, and for each inference (default: 120).",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers", "mlf(archive, module=None): the archive of mlf_session and mlf_model()"
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the boards, where they were chosen."""
+    boards = config.getoption("--mlf-board")
+    return f"mlf boards: {', '.join(boards)}" if boards else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that needs a board on every board."""
+    if "mlf_board" not in metafunc.fixturenames:
+        return
+    own = [m for m in metafunc.definition.iter_markers("parametrize") if "mlf_board" in _names(m.args[0])]
+    if not own:
+        boards = list(dict.fromkeys(metafunc.config.getoption("--mlf-board"))) or [_DEFAULT_BOARD]
+        metafunc.parametrize("mlf_board", boards, indirect=True, scope="session")
+
+
+def _names(argnames: str | list[str] | tuple[str, ...]) -> list[str]:
+    return [n.strip() for n in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what the board printed into the report, and remember a board that died."""
+    report = yield
+    pool = item.stash.get(_POOL, None)
+    if pool is None:
+        return report
+    if call.excinfo is not None:
+        pool.note_failure(call.excinfo.value, item.nodeid)
+    text = pool.take_console()
+    if text:
+        report.sections.append((f"Captured console {call.when} ({pool.board})", text))
+    return report
+
+
+@pytest.fixture(scope="session")
+def mlf_board(request: pytest.FixtureRequest) -> str:
+    """Name of the board that the test runs on."""
+    return str(getattr(request, "param", _DEFAULT_BOARD))
+
+
+@pytest.fixture(scope="session")
+def _mlf_pool(mlf_board: str, request: pytest.FixtureRequest) -> Iterator[_Pool]:
+    port = _port_of(mlf_board, request.config.getoption("--mlf-port"))
+    with ExitStack() as stack:
+        yield _Pool(mlf_board, port, float(request.config.getoption("--mlf-timeout")), stack)
+
+
+@pytest.fixture
+def mlf_model(_mlf_pool: _Pool, request: pytest.FixtureRequest) -> Callable[..., BoardModel]:
+    """A factory: ``mlf_model("digits.tar")`` gives the model on the board, with ``infer(inputs)``.
+
+    A path is looked for beside the test, then in the current folder. Without one, the marker ``mlf`` or the
+    option ``--mlf-archive`` names it. The board is started once for all tests.
+    """
+    request.node.stash[_POOL] = _mlf_pool
+
+    def deploy(archive: str | Path | None = None, *, module: str | None = None) -> BoardModel:
+        path, chosen = _archive_of(request, archive, module)
+        return _mlf_pool.model(path, chosen)
+
+    return deploy
+
+
+@pytest.fixture
+def mlf_session(mlf_model: Callable[..., BoardModel]) -> Session:
+    """An open session with the board that holds the model of the marker ``mlf`` or of ``--mlf-archive``."""
+    return mlf_model().session
+
+
+class BoardModel:
+    """A model on the board of a test.
+
+    Attributes:
+        session: the open session.
+        model: what was promised about the model: inputs, outputs, memory.
+        board: name of the board.
+    """
+
+    def __init__(self, pool: _Pool, key: _Key, deployed: Deployed) -> None:
+        self._pool = pool
+        self._key = key
+        self._deployed = deployed
+        self.session = deployed.session
+        self.model = deployed.model
+        self.board = pool.board
+
+    def infer(self, inputs: Any) -> list[Any]:  # noqa: ANN401 (arrays, without importing numpy here)
+        """Run one inference, or a batch along one extra leading axis, and return every output.
+
+        Args:
+            inputs: an array for each input, in order, or by name; one array where there is one input.
+        """
+        self._pool.check(self._key)
+        try:
+            return self._deployed.infer(inputs, timeout_s=self._pool.timeout_s)
+        except Exception as error:
+            self._pool.note_death(self._key, error)
+            raise
+
+
+_Key = tuple[Path | str, str | None]
+
+
+class _Pool:
+    """What runs on one board: started when first asked for, never again after it died."""
+
+    def __init__(self, board: str, port: str | None, timeout_s: float, stack: ExitStack) -> None:
+        self.board = board
+        self.port = port
+        self.timeout_s = timeout_s
+        self._stack = stack
+        self._models: dict[_Key, BoardModel] = {}
+        self._dead: dict[_Key, str] = {}
+        self._last: _Key | None = None
+        self._console: list[str] = []
+
+    def model(self, archive: Path, module: str | None) -> BoardModel:
+        """The model of an archive, deployed at the first call."""
+        key = (archive, module)
+        self._last = key
+        self.check(key)
+        if key not in self._models:
+            try:
+                self._models[key] = self._deploy(key, archive, module)
+            except Exception as error:
+                self.note_death(key, error)
+                raise
+        return self._models[key]
+
+    def check(self, key: _Key) -> None:
+        """Skip the test when what it needs has died."""
+        reason = self._dead.get(self._place(key))
+        if reason is not None:
+            pytest.skip(f"the board {self.board} died: {reason}")
+
+    def note_death(self, key: _Key, error: BaseException) -> None:
+        """Remember why the board is not to be tried again; an answer that says no is no death."""
+        from mlf_sdk.errors import TargetError, ToolError  # noqa: PLC0415
+        from mlf_sdk.rpc.errors import DeviceError  # noqa: PLC0415
+
+        if isinstance(error, TargetError | ToolError) and not isinstance(error, DeviceError):
+            self._dead.setdefault(self._place(key), error.what.splitlines()[0])
+
+    def note_failure(self, error: BaseException, nodeid: str) -> None:
+        """Remember the death of a board that a test met in its session."""
+        if self._last is not None:
+            place = self._place(self._last)
+            known = place in self._dead
+            self.note_death(self._last, error)
+            if place in self._dead and not known:
+                self._dead[place] += f" (in {nodeid})"
+
+    def take_console(self) -> str:
+        """What the board printed since the last call."""
+        text = "".join(self._console)
+        self._console.clear()
+        return text
+
+    def _place(self, key: _Key) -> _Key:
+        """What dies together: a board on a port; an emulated one is started for each archive."""
+        return key if self.port is None else (self.port, None)
+
+    def _deploy(self, key: _Key, archive: Path, module: str | None) -> BoardModel:
+        from mlf_sdk.api.deploy import deployed, prepare  # noqa: PLC0415
+
+        prepared: Prepared = prepare(archive, board=self.board, module=module)
+        found = self._stack.enter_context(
+            deployed(prepared, port=self.port, timeout_s=self.timeout_s, console=self._console.append)
+        )
+        return BoardModel(self, key, found)
+
+
+def _port_of(board: str, given: list[str]) -> str | None:
+    """The port of a board: ``BOARD=PORT``, or ``PORT`` for every board."""
+    named = [text.split("=", 1)[1] for text in given if text.startswith(f"{board}=")]
+    plain = [text for text in given if "=" not in text]
+    return next(iter([*named, *plain]), None)
+
+
+def _archive_of(
+    request: pytest.FixtureRequest, archive: str | Path | None, module: str | None
+) -> tuple[Path, str | None]:
+    if archive is None:
+        marker = request.node.get_closest_marker("mlf")
+        if marker is not None and (marker.args or "archive" in marker.kwargs):
+            archive = marker.args[0] if marker.args else marker.kwargs["archive"]
+            module = module or marker.kwargs.get("module")
+        else:
+            archive = request.config.getoption("--mlf-archive")
+    if archive is None:
+        pytest.fail(
+            "no archive: mlf_model(FILE), @pytest.mark.mlf(FILE) or --mlf-archive FILE", pytrace=False
+        )
+    beside = request.path.parent / archive
+    return (beside if beside.exists() else Path(archive)).resolve(), module

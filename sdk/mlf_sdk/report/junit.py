@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JUnit XML, as CI servers read it: one test case for each case, the console of the target behind them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from mlf_sdk.api.cases import Case, CasesReport
+from mlf_sdk.errors import InputError
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
+_TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
+
+
+def junit_xml(report: CasesReport) -> bytes:
+    """The report as one test suite; characters that XML can't hold are written as escapes."""
+    suite = ET.Element(
+        "testsuite",
+        name=_legal(f"mlf-sdk {report.model.name}"),
+        tests=str(len(report.cases)),
+        failures=str(report.count("failed")),
+        errors=str(report.count("error")),
+        skipped=str(report.count("skipped")),
+        time=f"{report.seconds:.3f}",
+    )
+    properties = ET.SubElement(suite, "properties")
+    for name, value in _facts(report):
+        ET.SubElement(properties, "property", name=name, value=_legal(value))
+    classname = _legal(f"{report.model.name}.{report.board.name}")
+    for case in report.cases:
+        _add_case(suite, case, classname)
+    ET.SubElement(suite, "system-out").text = _legal(report.console)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    text: str = ET.tostring(root, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def write_junit(path: Path, report: CasesReport) -> None:
+    """Write the report to a file, whole or not at all.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_bytes(junit_xml(report))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"can't write the report: {error.strerror}", where=str(path)) from error
+
+
+def _facts(report: CasesReport) -> list[tuple[str, str]]:
+    facts = [
+        ("board", report.board.name),
+        ("port", report.port or ""),
+        ("archive", report.model.archive),
+        ("archive_sha256", report.model.archive_sha256),
+        ("accuracy", "" if report.accuracy is None else f"{report.accuracy:.6f}"),
+        ("min_accuracy", "" if report.min_accuracy is None else f"{report.min_accuracy:g}"),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
+    element = ET.SubElement(
+        suite, "testcase", classname=classname, name=_legal(case.name), time=f"{case.seconds:.3f}"
+    )
+    tag = _TAGS.get(case.outcome)
+    if tag is not None:
+        first = case.why.splitlines()[0] if case.why else ""
+        ET.SubElement(element, tag, message=_legal(first)).text = _legal(case.why)
+
+
+def _legal(text: str) -> str:
+    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with a board on a port: found, locked, opened, at a rate that both ends can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.platforms.boards import Board
+from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
+from mlf_sdk.rpc.ports import resolve_port
+from mlf_sdk.rpc.serialport import DEFAULT_BAUD, open_port
+from mlf_sdk.rpc.session import Session
+from mlf_sdk.rpc.targets import function_at
+
+Console = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortChoice:
+    """Which port, and how fast.
+
+    Attributes:
+        spec: a path, a URL, ``auto`` or ``usb:VID:PID`` (see ``ports.resolve_port``).
+        baud: rate that the device starts with; None: that of the board's row, else 115200.
+        max_baud: the rate to raise it to when both ends can; None: it stays.
+    """
+
+    spec: str
+    baud: int | None = None
+    max_baud: int | None = None
+
+    def start_baud(self, board: Board | None) -> int:
+        """Return the rate to open the port with."""
+        if self.baud is not None:
+            return self.baud
+        return board.uart.baud if board is not None and board.uart is not None else DEFAULT_BAUD
+
+
+@contextmanager
+def port_session(
+    port: PortChoice | str,
+    *,
+    board: Board | None = None,
+    timeout_s: float,
+    elf: Path | None = None,
+    console: Console | None = None,
+) -> Iterator[Session]:
+    """A session with the board on a port, before its hello (after it, with ``max_baud``).
+
+    Args:
+        port: which.
+        board: for ``auto``, and for the rate.
+        timeout_s: for a run.
+        elf: the image on the board: names the function in which it faulted.
+        console: called with each piece of text that the board prints.
+
+    Raises:
+        InputError: the port can't be told from what was given.
+        PortError: it is missing, busy, or can't be opened.
+    """
+    choice = PortChoice(spec=port) if isinstance(port, str) else port
+    device = resolve_port(choice.spec, board)
+    transport = open_port(device, baud=choice.start_baud(board))
+    timeouts = Timeouts(run_s=timeout_s, hello_s=min(timeout_s, Timeouts().hello_s))
+    with Session(transport, timeouts=timeouts, console=console) as session:
+        try:
+            if choice.max_baud is not None:
+                session.hello()
+                session.raise_baud(choice.max_baud)
+            yield session
+        except DeviceFaultError as error:
+            found = function_at(elf, error.fault.registers.get("pc", 0)) if elf is not None else ""
+            error.what += f"\n  pc is in {found}" if found else ""
+            raise

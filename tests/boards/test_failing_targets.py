@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets that fault or end: what the session says, at once and not at the end of its time."""
+
+from __future__ import annotations
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from mlf_sdk.errors import TargetError, ToolError
+from mlf_sdk.platforms.boards import find_board
+from mlf_sdk.rpc.deadline import Deadline
+from mlf_sdk.rpc.errors import NoAnswerError
+from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
+from mlf_sdk.rpc.session import Session
+from mlf_sdk.rpc.targets import function_at, open_session
+from mlf_sdk.tools.process import run_process
+
+FAULT = (
+    b"\0mlf-fault: usagefault pc=00001582 lr=0000008f sp=20001e68 r0=00000001 r1=00000000 r2=00000000 "
+    b"r3=00000000 r12=00000000 xpsr=61000000 cfsr=00010000 hfsr=00000000 mmfar=00000000 bfar=00000000 "
+    b"step=7 model=digits\n\0"
+)
+
+
+class Pieces:
+    """A transport that never answers and hands over its bytes in pieces; its clock moves when it has none."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        self.now = 0.0
+
+    def read(self, _max_bytes: int, deadline: Deadline) -> bytes:
+        if self.pieces:
+            return self.pieces.pop(0)
+        self.now = max(self.now, deadline.at)
+        return b""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Requests go nowhere."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def say_hello(data: bytes, size: int) -> tuple[TargetError, float]:
+    """What a hello raises with such a device, and after how many seconds."""
+    transport = Pieces(data, size)
+    with Session(transport, timeouts=Timeouts(clock=lambda: transport.now)) as session:
+        with pytest.raises(TargetError) as caught:
+            session.hello()
+        return caught.value, transport.now
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 4096])
+@pytest.mark.parametrize("before", [b"", b"boot: ok\n", b"\0\0noise \xff\xfe\0", b"mlf-fault is a word\n"])
+def test_a_fault_ends_the_wait(size: int, before: bytes) -> None:
+    error, seconds = say_hello(before + FAULT, size)
+    assert isinstance(error, DeviceFaultError)
+    assert seconds == 0.0
+    assert error.fault.kind == "usagefault"
+    assert (error.fault.step, error.fault.model) == (7, "digits")
+    assert error.fault.registers["pc"] == 0x1582
+    for text in (
+        "usagefault",
+        "in step 7",
+        "pc=0x00001582",
+        "lr=0x0000008f",
+        "cfsr=0x00010000",
+        "model digits",
+    ):
+        assert text in str(error)
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_half_a_fault_is_shown_as_last_words(cut: int) -> None:
+    """A device that dies while it reports: the wait goes on, and what came is shown."""
+    error, seconds = say_hello(FAULT[: len(FAULT) - 1 - cut], 16)
+    assert isinstance(error, NoAnswerError)
+    assert seconds >= 20.0
+    assert "mlf-fault: usagefault" in error.hint
+
+
+def test_a_fault_before_any_step() -> None:
+    error, _ = say_hello(FAULT.replace(b"step=7 model=digits", b"step=-1 model=-"), 64)
+    assert "step" not in error.what
+    assert error.where == ""
+
+
+def test_silence() -> None:
+    error, seconds = say_hello(b"", 1)
+    assert isinstance(error, NoAnswerError)
+    assert 20.0 <= seconds < 25.0
+    assert "HELLO" in error.what
+    assert "It printed nothing." in error.hint
+
+
+# ---- programs of the host ----
+
+
+def program(folder: Path, body: str) -> Path:
+    path = folder / "app.elf"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("exit 3", "the program ended with exit code 3"),
+        ("kill -SEGV $$", "the program ended with signal 11"),
+        ("echo boom >&2; exit 1", "boom"),
+        (
+            "echo 'SUMMARY: AddressSanitizer: heap-buffer-overflow x.c:1' >&2; exit 99",
+            "heap-buffer-overflow x.c:1",
+        ),
+        ("echo 'x.c:7:3: runtime error: shift exponent 99' >&2; exit 99", "x.c:7:3: runtime error"),
+    ],
+)
+def test_a_program_that_ends(body: str, says: str, tmp_path: Path) -> None:
+    started = time.monotonic()
+    with (
+        pytest.raises(TargetError) as caught,
+        open_session(find_board("host"), program(tmp_path, body), timeout_s=60) as session,
+    ):
+        session.hello()
+    assert time.monotonic() - started < 10
+    assert says in str(caught.value)
+    assert caught.value.exit_code == 4
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ToolError, match=r"app\.elf"),
+        open_session(find_board("host"), tmp_path / "app.elf", timeout_s=5),
+    ):
+        pass
+
+
+# ---- the function at an address ----
+
+
+@pytest.mark.toolchain
+@pytest.mark.usefixtures("needs_arm")
+def test_function_at(tmp_path: Path) -> None:
+    source = tmp_path / "two.c"
+    source.write_text("int first(int x) { return x * 3 + 1; }\nint second(int x) { return first(x) - 5; }\n")
+    elf = tmp_path / "two.elf"
+    argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O1", "-nostdlib", "-Wl,-Ttext=0x1000"]
+    argv += ["-Wl,--entry=second", str(source), "-o", str(elf)]
+    run_process(argv, timeout_s=30)
+    assert function_at(elf, 0x1000) == "first+0x0"
+    assert function_at(elf, 0x1002) == "first+0x2"
+    listed = run_process(["arm-none-eabi-nm", str(elf)], timeout_s=30).stdout
+    second = next(int(line.split()[0], 16) & ~1 for line in listed.splitlines() if line.endswith(" second"))
+    assert function_at(elf, second + 2) == "second+0x2"
+    assert function_at(elf, 0x20000000) == ""
+    assert function_at(source, 0x1000) == ""
+    assert function_at(tmp_path / "none.elf", 0x1000) == ""

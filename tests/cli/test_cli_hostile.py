@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``generate`` on every hostile archive: exit code 2, one error, nothing written, soon, in little memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from cli_helpers import Caller
+
+from archives import tar_bytes
+from hostile import GOOD, HOSTILE, SAYS
+
+MAX_SECONDS = 5.0
+MAX_BYTES = 128 << 20
+MAX_RESIDENT_KIB = 320 << 10  # of a whole process, the interpreter and numpy included
+SAMPLE = [
+    name
+    for name in HOSTILE
+    if any(word in name for word in ("bomb", "million", "deep", "ratio", "2^", "overflow"))
+]
+
+
+def test_the_good_archive_is_generated(call: Caller, tmp_path: Path) -> None:
+    """Whatever the others are refused for, it is not this way of calling."""
+    path = tmp_path / "good.tar"
+    path.write_bytes(tar_bytes(GOOD))
+    called = call("generate", path, "-o", tmp_path / "app", "--board", "mps2-an386")
+    assert (called.code, called.err) == (0, "")
+    assert (tmp_path / "app/mlf-project.json").is_file()
+    assert len(HOSTILE) >= 60
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, monkeypatch) -> None:
+    for folder in ("cwd", "out", "in"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    archive = tmp_path / "in" / "evil.tar"
+    archive.write_bytes(HOSTILE[name])
+    tracemalloc.start()
+    started = time.monotonic()
+    try:
+        called = call("generate", archive, "-o", tmp_path / "out/app", "--board", "mps2-an386")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    seconds = time.monotonic() - started
+    assert called.code == 2
+    assert called.out == ""
+    block = called.block()
+    assert block["where"] == str(archive)
+    assert block["do"]
+    assert SAYS[name] in called.err.replace("\n  ", "\n")
+    assert len(called.err) < 8000
+    assert "".join(called.err.split("\n")).isprintable()
+    assert seconds < MAX_SECONDS
+    assert peak_bytes < MAX_BYTES
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
+        "cwd",
+        "out",
+        "in",
+        "in/evil.tar",
+    }
+
+
+@pytest.mark.parametrize("name", SAMPLE[:: max(1, len(SAMPLE) // 6)])
+def test_memory_of_the_whole_process(name: str, tmp_path: Path) -> None:
+    archive = tmp_path / "evil.tar"
+    archive.write_bytes(HOSTILE[name])
+    program = (
+        "import json, resource, sys\n"
+        "from mlf_sdk.cli.main import main\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n"
+        "code = main(sys.argv[1:])\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "print(json.dumps({'code': code, 'kib': used}))\n"
+    )
+    argv = [sys.executable, "-c", program, "generate", str(archive), "-o", "app", "--board", "host"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["code"] == 2
+    assert said["kib"] < MAX_RESIDENT_KIB
+    assert [path.name for path in tmp_path.iterdir()] == ["evil.tar"]

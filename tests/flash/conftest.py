@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of flashing share: a cache of their own, projects, and calls of the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from archives import Spec, build, write  # noqa: E402
+from mlf_sdk import api  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def _built(folder: Path, spec: Spec) -> Path:
+    archive = write(build(spec), folder / f"{spec.name}.tar")
+    api.generate(archive, folder / "app", board="mps2-an386")
+    api.build(folder / "app")
+    return folder / "app"
+
+
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built project of the model tiny."""
+    return _built(tmp_path_factory.mktemp("tiny"), Spec())
+
+
+@pytest.fixture(scope="session")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built project of another model."""
+    return _built(tmp_path_factory.mktemp("other"), Spec(name="other", dtype="int8"))

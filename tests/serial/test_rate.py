@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rate of the line: raised when both ends and the line can, else as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from rpc_models import SUM, X, Y, fake_device, numbers
+from serial_helpers import TwoRates
+
+from mlf_sdk.rpc.codes import Capability
+from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError
+from mlf_sdk.rpc.fake import FakeClock
+from mlf_sdk.rpc.session import Session, Timeouts
+from mlf_sdk.rpc.transport import LoopbackTransport
+
+FAST = 1_000_000
+
+
+def over(line: LoopbackTransport, clock: FakeClock, first: int = 65530) -> Session:
+    return Session(line, timeouts=Timeouts(clock=clock), draw=numbers(first))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def line(clock: FakeClock) -> TwoRates:
+    return TwoRates(clock.sleep)
+
+
+@pytest.fixture
+def session(line: TwoRates, clock: FakeClock) -> Session:
+    made = over(line, clock)
+    made.hello()
+    return made
+
+
+def works(session: Session) -> bool:
+    return bool(np.array_equal(session.infer(0, [X, Y])[0], SUM))
+
+
+def test_both_ends_change_and_nothing_is_lost(session: Session, line: TwoRates) -> None:
+    assert Capability.BAUD in session.info.capabilities
+    session.write_input(0, 0, X)
+    assert session.raise_baud(FAST) == FAST == line.device_baud == session.baud
+    session.write_input(0, 1, Y)
+    session.run(0)
+    assert np.array_equal(session.read_output(0, 0), SUM)
+    assert session.raise_baud(9600) == FAST  # only upward
+    session.close()
+    assert (line.device_baud, line.baud) == (115_200, 115_200)
+
+
+def test_a_rate_that_the_device_refuses(session: Session, line: TwoRates, clock: FakeClock) -> None:
+    assert session.raise_baud(4_000_000) == 115_200 == line.device_baud
+    assert works(session) and clock.now == 0
+
+
+def test_a_line_that_does_not_carry_the_rate(session: Session, line: TwoRates, clock: FakeClock) -> None:
+    line.best = 500_000
+    session.write_input(0, 0, X)
+    assert session.raise_baud(FAST) == 115_200 == line.device_baud
+    assert clock.now < 8
+    session.write_input(0, 1, Y)
+    session.run(0)
+    assert line.device.runs == 1
+
+
+def test_the_reply_to_the_change_is_lost(session: Session, line: TwoRates, clock: FakeClock) -> None:
+    line.lose_next_reply = True
+    assert session.raise_baud(FAST) == 115_200 == line.device_baud
+    assert works(session)
+
+
+def test_the_next_host_finds_a_device_that_was_left_fast(
+    session: Session, line: TwoRates, clock: FakeClock
+) -> None:
+    session.raise_baud(FAST)
+    line.set_baud(115_200)  # the first host is gone without a word
+    second = over(line, clock, 700)
+    second.hello()
+    assert line.device_baud == 115_200
+    assert works(second) and clock.now < 15
+
+
+def test_a_reset_during_the_change_is_noticed(session: Session, line: TwoRates) -> None:
+    line.best = 500_000
+    line.device.boot_nonce = 99
+    with pytest.raises(DeviceResetError):
+        session.raise_baud(FAST)
+
+
+def test_a_device_that_falls_silent(session: Session, line: TwoRates, clock: FakeClock) -> None:
+    line.best = 0
+    with pytest.raises(NoAnswerError):
+        session.raise_baud(FAST)
+    assert clock.now <= session.timeouts.hello_s + 1
+
+
+def test_ends_that_cannot(clock: FakeClock) -> None:
+    fixed = Session(LoopbackTransport(fake_device().feed, idle=clock.sleep), draw=numbers())
+    fixed.hello()
+    assert fixed.raise_baud(FAST) == 0
+    line = TwoRates(clock.sleep)
+    line.device.baud = None
+    old = over(line, clock)
+    old.hello()
+    assert old.raise_baud(FAST) == 115_200 and works(old)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With a Zephyr tree: archives to verified runs, a fault, and a library in an application of its own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from archives import Spec, build, reference, write
+from mlf_sdk import api
+from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
+from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.tools.qemu import parse_fault, start_qemu
+from mlf_sdk.tools.west import ZephyrSetup, build_environment
+from mlf_sdk.tools.zephyrtree import ZephyrTree
+
+pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow]
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+BOARDS = ("qemu_cortex_m3", "mps2_an385", "mps2/an521/cpu0", "native_sim_64")
+FAULT_MAIN = """
+#include <mlf/mlf_platform.h>
+
+void mlf_fault_context(mlf_fault_context_t *out_context)
+{
+	out_context->model = "tiny";
+	out_context->step = 7;
+}
+
+int main(void)
+{
+	mlf_uart_init();
+	*(volatile int *)0xF0000000 = 1;
+	return 0;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    missing = [n for n in ("cmake", "ninja", "dtc", "qemu-system-arm") if shutil.which(n) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+
+
+def assert_proven(report: api.RunReport) -> None:
+    """Outputs equal, the arena's mark as predicted, the stack inside its bounds."""
+    assert report.ok
+    assert report.memory.arena_high_water_bytes == report.memory.arena_bytes
+    if report.board.zephyr.native:
+        assert report.memory.stack_high_water_bytes is None
+        return
+    assert report.memory.stack_bytes == report.board.stack_bytes
+    assert 0 < (report.memory.stack_high_water_bytes or 0) < report.board.stack_bytes
+    assert {region.name for region in report.check.regions} >= {"FLASH"}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_digits(board: str, real_setup: ZephyrSetup):
+    report = api.run(
+        DIGITS / "digits-graph-tvm0.11.1.tar",
+        board=board,
+        inputs=DIGITS / "test.npz",
+        expect=DIGITS / "test.npz",
+        rtol=1e-4,
+        platform="zephyr",
+        zephyr=real_setup,
+    )
+    assert_proven(report)
+    assert report.accuracy is not None
+    assert report.accuracy > 0.96
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("archive", "module", "board"),
+    [
+        ("conv1d-graph-tvm0.11.1.tar", None, "mps2_an385"),
+        ("conv1d-graph-tvm0.11.1.tar", None, "native_sim_64"),
+        ("multi_lstm_conv1d-aotc-tvm0.11.1.tar", "lstm", "qemu_cortex_m3"),
+        ("resnet8_int8-aotc-tvm0.11.1.tar", None, "mps2_an521"),
+    ],
+)
+def test_an_archive_gives_what_the_host_gives(
+    archive: str, module: str | None, board: str, shared_mlf: Path, real_setup: ZephyrSetup
+):
+    """The kernels of conv1d and lstm call expf, logf and tanhf."""
+    report = api.run(
+        shared_mlf / archive, module=module, board=board, twin=True, platform="zephyr", zephyr=real_setup
+    )
+    assert report.twin is not None
+    assert_proven(report)
+
+
+@pytest.fixture
+def tiny_project(tmp_path: Path, real_setup: ZephyrSetup) -> Callable[..., Path]:
+    def make(board: str, app: str) -> Path:
+        archive = write(build(Spec()), tmp_path / "tiny.tar")
+        options = ProjectOptions(app=app)  # type: ignore[arg-type]
+        api.generate(
+            archive, tmp_path / "made", board=board, options=options, platform="zephyr", zephyr=real_setup
+        )
+        return tmp_path / "made"
+
+    return make
+
+
+def test_a_fault_names_model_and_step(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
+    folder = tiny_project("mps2_an385", "rpc")
+    (folder / "src/main.c").write_text(FAULT_MAIN)
+    built = api.build(folder, zephyr=real_setup)
+    with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
+        fault = parse_fault(machine.read_until(b"model=tiny\n"))
+    assert fault is not None
+    assert (fault.model, fault.step) == ("tiny", 7)
+    assert fault.kind in ("busfault", "hardfault", "memfault")
+    assert fault.registers["pc"]
+
+
+def test_the_standalone_application(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
+    folder = tiny_project("mps2_an385", "standalone")
+    built = api.build(folder, zephyr=real_setup)
+    with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
+        said = machine.read_until(b"mlf: done 0")
+    assert b"mlf: output 0 " in said
+
+
+def test_a_library_in_an_application_of_its_own(
+    tiny_project: Callable[..., Path], real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path
+):
+    library = tiny_project("any", "library")
+    app = Path(shutil.copytree(Path(__file__).parent / "app", tmp_path / "own"))
+    board = zephyr_board("mps2_an385")
+    target = zephyr_target(board, real_tree)
+    environment = build_environment(real_tree, real_setup, is_native=False)
+    modules = ";".join(real_setup.module_paths())
+    argv = ["cmake", "-GNinja", "-S", app, "-B", app / "build", f"-DMODEL_DIR={library}"]
+    argv += [f"-DBOARD={target.board}", f"-DUSER_CACHE_DIR={tmp_path}"]
+    argv += [f"-DMODULES_VARIABLE={target.profile.extra_modules}"]
+    argv += [f"-DZEPHYR_MODULES={modules}"] if modules else []
+    for command in (argv, ["cmake", "--build", app / "build"]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert not re.search(r"\.[chS]:\d+:.*warning:", done.stdout), done.stdout
+    x = np.arange(8, dtype=np.float32).reshape(1, 8) - 3
+    y = np.trunc(reference(Spec(), x).ravel() * np.float32(1000)).astype(int)
+    with start_qemu(board, app / "build/zephyr/zephyr.elf", timeout_s=30) as machine:
+        said = machine.read_until(b"own app: done").decode()
+    numbers = [int(word) for word in said.partition("own app:")[2].split("\n")[0].split()]
+    assert np.abs(np.array(numbers) - y).max() <= 1

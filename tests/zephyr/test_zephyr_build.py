@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a project is built: cmake and west are stand-ins on PATH that record how they were called."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zephyr_trees import MakeTree, put
+
+from mlf_sdk import api
+from mlf_sdk.errors import InputError, MlfError, ToolError
+from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.tools.west import ZephyrSetup, build_environment
+
+STUB = """#!{python}
+import json, os, pathlib, sys
+here = pathlib.Path({folder!r})
+names = ("ZEPHYR_BASE", "ZEPHYR_TOOLCHAIN_VARIANT", "GNUARMEMB_TOOLCHAIN_PATH", "CCACHE_DISABLE", "ZEPHYR_MODULES")
+call = {{"argv": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]], "cwd": os.getcwd(),
+        "env": {{n: os.environ[n] for n in names if n in os.environ}}}}
+with (here / "calls").open("a") as file:
+    file.write(json.dumps(call) + "\\n")
+says = here / "says"
+if says.is_file():
+    sys.exit(says.read_text())
+argv = sys.argv
+build = pathlib.Path(argv[argv.index("-B" if "-B" in argv else "-d" if "-d" in argv else "--build") + 1])
+(build / "zephyr").mkdir(parents=True, exist_ok=True)
+(build / "build.ninja").touch()
+(build / "zephyr/zephyr.elf").touch()
+"""
+
+
+class Bench:
+    """A project, and a PATH with stand-ins."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = tmp_path / "bench"
+        self.bin = self.folder / "bin"
+        self.bin.mkdir(parents=True)
+        monkeypatch.setenv("PATH", str(self.bin))
+        for name in ("cmake", "arm-none-eabi-gcc"):
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        path = self.bin / name
+        path.write_text(STUB.format(python=sys.executable, folder=str(self.folder)))
+        path.chmod(0o755)
+
+    def say(self, text: str) -> None:
+        (self.folder / "says").write_text(text)
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        path = self.folder / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def setup_of(base: Path, **changes: Any) -> ZephyrSetup:
+    environ = {"PATH": os.environ["PATH"], **changes.pop("environ", {})}
+    return ZephyrSetup(base=base, environ=environ, home=base / "home", **changes)
+
+
+def make_app(tiny: Path, folder: Path, base: Path, board: str = "mps2_an385", app: str = "rpc") -> Path:
+    options = ProjectOptions(app=app)  # type: ignore[arg-type]
+    api.generate(tiny, folder, board=board, platform="zephyr", options=options, zephyr=setup_of(base))
+    return folder.resolve()
+
+
+def test_plain_cmake(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    module = tmp_path / "cmsis"
+    module.mkdir()
+    setup = setup_of(base, modules=(module,), environ={"ZEPHYR_MODULES": "/m/one;/m/two"})
+    built = api.build(app, zephyr=setup)
+    assert built.elf == app / "build/zephyr/zephyr.elf"
+    configure, make = bench.calls
+    assert configure["argv"] == [
+        "cmake", "-GNinja", "-S", str(app), "-B", f"{app}/build", "-DBOARD=mps2/an385",
+        f"-DUSER_CACHE_DIR={app}/build/cache", f"-DZEPHYR_MODULES={module};/m/one;/m/two",
+    ]  # fmt: skip
+    assert configure["env"] == {
+        "ZEPHYR_BASE": str(base),
+        "ZEPHYR_TOOLCHAIN_VARIANT": "gnuarmemb",
+        "GNUARMEMB_TOOLCHAIN_PATH": str(bench.folder),
+        "CCACHE_DISABLE": "1",
+    }
+    assert make["argv"] == ["cmake", "--build", f"{app}/build"]
+
+
+def test_without_modules_the_project_is_the_only_one(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    base = make_tree("3.2.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    api.build(app, zephyr=setup_of(base))
+    assert f"-DZEPHYR_MODULES={app}" in bench.calls[0]["argv"]
+    assert "-DBOARD=mps2_an385" in bench.calls[0]["argv"]
+
+
+def test_it_is_configured_once_and_again_when_the_tree_changes(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    old, new = make_tree("3.2.0"), make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", new)
+    for base in (new, new, old):
+        api.build(app, zephyr=setup_of(base))
+    configured = [call["argv"] for call in bench.calls if "-GNinja" in call["argv"]]
+    assert len(bench.calls) == 5
+    assert ["-DBOARD=mps2/an385" in argv for argv in configured] == [True, False]
+
+
+@pytest.mark.parametrize("place", ["project", "tree"])
+def test_west_in_a_workspace(place: str, bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    top = tmp_path / "work" if place == "project" else base
+    put(top / ".west/config")
+    app = make_app(tiny, (tmp_path / "work" / "app"), base)
+    bench.add("west")
+    module = tmp_path / "more"
+    module.mkdir()
+    api.build(app, zephyr=setup_of(base, modules=(module,)))
+    configure, make = bench.calls
+    assert configure["argv"] == [
+        "west", "build", "--cmake-only", "-d", f"{app}/build", "-b", "mps2/an385", str(app), "--",
+        f"-DUSER_CACHE_DIR={app}/build/cache", f"-DEXTRA_ZEPHYR_MODULES={module}",
+    ]  # fmt: skip
+    assert make["argv"] == ["west", "build", "-d", f"{app}/build"]
+    assert configure["cwd"] == str(top)
+
+
+def test_no_west_when_it_is_not_wanted_or_not_there(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    base = make_tree("4.1.0")
+    put(tmp_path / ".west/config")
+    app = make_app(tiny, tmp_path / "app", base)
+    api.build(app, zephyr=setup_of(base))
+    bench.add("west")
+    api.build(app, zephyr=setup_of(base, use_west=False))
+    assert {call["argv"][0] for call in bench.calls} == {"cmake"}
+
+
+def test_west_is_wanted_and_there_is_no_workspace(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    base = make_tree("4.1.0")
+    bench.add("west")
+    app = make_app(tiny, tmp_path / "app", base)
+    with pytest.raises(InputError, match="west workspace") as caught:
+        api.build(app, zephyr=setup_of(base, use_west=True))
+    assert caught.value.where == "--west"
+
+
+def test_west_is_wanted_and_not_installed(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    put(tmp_path / ".west/config")
+    app = make_app(tiny, tmp_path / "app", base)
+    with pytest.raises(ToolError, match="'west' is not installed"):
+        api.build(app, zephyr=setup_of(base, use_west=True))
+
+
+def test_a_module_that_is_not_there(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    with pytest.raises(InputError, match="no such folder"):
+        api.build(app, zephyr=setup_of(base, modules=(tmp_path / "none",)))
+
+
+def test_a_library_is_not_built(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "lib", base, board="any", app="library")
+    with pytest.raises(InputError, match="nothing to build"):
+        api.build(app, zephyr=setup_of(base))
+    assert bench.calls == []
+
+
+@pytest.mark.parametrize(
+    ("says", "what", "hint"),
+    [
+        ("ModuleNotFoundError: No module named 'elftools'", "failed with exit code", "requirements.txt"),
+        ("No board named 'x' found.", "failed with exit code", "west boards"),
+        ("fatal error: core_cm3.h: No such file or directory", "core_cm3.h", "--zephyr-module"),
+        ("CMake Error: ZEPHYR_TOOLCHAIN_VARIANT not set", "failed", "Zephyr SDK"),
+        (
+            "warning: attempt to assign to FOO\n\nerror: Aborting due to Kconfig warnings",
+            "refuses the options: attempt to assign to FOO",
+            "prj.conf",
+        ),
+        ("region `RAM' overflowed by 1234 bytes", "does not fit: RAM overflows by 1,234", "more memory"),
+        ("error: x.c: wrong\n" + "x" * 9000, "x.c: wrong", "kept"),
+    ],
+)
+def test_what_a_failed_build_says(
+    says: str, what: str, hint: str, bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    bench.say(says)
+    with pytest.raises(MlfError) as caught:
+        api.build(app, zephyr=setup_of(base))
+    assert what in caught.value.what
+    assert hint in caught.value.hint
+    assert len(caught.value.what) < 3000
+
+
+@pytest.mark.parametrize(
+    ("environ", "native", "sdk", "expected"),
+    [
+        ({}, False, False, {"ZEPHYR_TOOLCHAIN_VARIANT": "gnuarmemb", "GNUARMEMB_TOOLCHAIN_PATH": "/opt/arm"}),
+        ({}, True, False, {"ZEPHYR_TOOLCHAIN_VARIANT": "host"}),
+        ({}, False, True, {}),
+        ({"ZEPHYR_TOOLCHAIN_VARIANT": "llvm"}, False, False, {"ZEPHYR_TOOLCHAIN_VARIANT": "llvm"}),
+        ({"ZEPHYR_SDK_INSTALL_DIR": "/sdk"}, False, False, {"ZEPHYR_SDK_INSTALL_DIR": "/sdk"}),
+    ],
+)
+def test_toolchains(
+    environ: dict[str, str],
+    native: bool,
+    sdk: bool,
+    expected: dict[str, str],
+    make_tree: MakeTree,
+    tmp_path: Path,
+):
+    home = tmp_path / "home"
+    (home / ("zephyr-sdk-0.17.0" if sdk else "other")).mkdir(parents=True)
+    setup = ZephyrSetup(base=make_tree("4.1.0"), environ=environ, home=home)
+    found = build_environment(
+        setup.tree(), setup, is_native=native, which=lambda _: "/opt/arm/bin/arm-none-eabi-gcc"
+    )
+    names = ("ZEPHYR_TOOLCHAIN_VARIANT", "GNUARMEMB_TOOLCHAIN_PATH", "ZEPHYR_SDK_INSTALL_DIR")
+    assert {name: found[name] for name in names if name in found} == expected
