@@ -8,13 +8,14 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test lint bench clean tools help
+.PHONY: demo test lint bench fuzz clean tools help
 
 help:
 	@echo "make demo    set everything up, then run the digits example on an emulated Cortex-M4"
 	@echo "make test    set everything up, then run all tests"
 	@echo "make lint    style and types of the Python code, format of the C code"
 	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
+	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make clean   remove what these commands made"
 
 demo: $(STAMP) tools
@@ -35,6 +36,14 @@ lint: $(STAMP)
 
 bench: $(STAMP) tools
 	$(PY) tests/bench/bench.py --output build/bench.json
+
+RUNS ?= 10000000
+FUZZERS ?= graph params rpc
+fuzz:
+	sh crt/fuzz/build.sh build/fuzz
+	set -e; for target in $(FUZZERS); do mkdir -p build/fuzz/$$target; \
+	  build/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=1024 -print_final_stats=1 \
+	    -artifact_prefix=build/fuzz/finding-$$target- build/fuzz/$$target crt/fuzz/corpus/$$target; done
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:

@@ -25,9 +25,7 @@ def tiny_graph(**changes: int) -> bytes:
     """The graph of crt/tests/tiny_model.c, from Python."""
 
     def tensor(offset: int, size: int, in_params: bool = False) -> BlobTensor:
-        return BlobTensor(
-            dtype=DType(code=UINT, bits=8), shape=(size,), offset=offset, in_params=in_params
-        )
+        return BlobTensor(dtype=DType(code=UINT, bits=8), shape=(size,), offset=offset, in_params=in_params)
 
     return GraphBlob(
         name="tiny",
@@ -102,7 +100,9 @@ def rpc_seeds() -> Iterable[bytes]:
     push += request(0x44, b"\0" + struct.pack("<I", 96) + blob[96:]) + request(0x45, b"\0")
     yield b"\x00" + infer
     yield b"\x00" + request(8, b"\0\x55") + infer + request(7, b"\0")
-    yield b"\x00" + request(2, b"\0") + request(3, b"\0\0\0") + request(3, b"\0\1\0") + request(9, b"\0\0\0\0")
+    yield (
+        b"\x00" + request(2, b"\0") + request(3, b"\0\0\0") + request(3, b"\0\1\0") + request(9, b"\0\0\0\0")
+    )
     yield b"\x00" + push + infer + request(0x40, b"\0")
     yield b"\x00" + request(0x41, b"\0" + struct.pack("<IH", 0, 200)) + request(0x42, b"\0\0\0\0\0\x60\0", 4)
     yield b"\x00" + request(1, b"\1\2\3\4") + request(5, b"\0\1\0\0\0", 4) + request(0x50, b"\0", 8)

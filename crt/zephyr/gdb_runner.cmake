@@ -3,7 +3,8 @@
 # A runner for "west flash" that loads the image through any GDB server: QEMU's, OpenOCD's, pyOCD's, a probe's
 # own. For boards that have no runner in Zephyr, and as a pattern for a runner of your own.
 #
-# In CMakeLists.txt, before find_package(Zephyr ...):
+# In an application that mlf-sdk generated, put these lines into a file runner.cmake; in one of your own, into
+# CMakeLists.txt before find_package(Zephyr ...), with the path of this file:
 #
 #   set(MLF_GDB_SERVER localhost:3333)
 #   include(crt/zephyr/gdb_runner.cmake)

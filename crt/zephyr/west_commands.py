@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``west mlf``: the command line of mlf-sdk, with what the west workspace knows already."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -38,11 +39,11 @@ class Mlf(WestCommand):
             help=self.help,
             description=self.description,
             usage="west mlf COMMAND ...  (west mlf COMMAND --help: its options)",
-            formatter_class=_raw(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             add_help=False,
             prefix_chars="\0",  # every option is mlf-sdk's
         )
-        parser.add_argument("words", nargs="*", metavar="COMMAND ...")
+        parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND ...")
         return parser
 
     def do_run(self, args, unknown):
@@ -60,12 +61,6 @@ class Mlf(WestCommand):
         """The board of the workspace: ``west config build.board``."""
         config = getattr(self, "config", None)
         return config.get("build.board") if config is not None else None
-
-
-def _raw():
-    from argparse import RawDescriptionHelpFormatter
-
-    return RawDescriptionHelpFormatter
 
 
 def _completed(words, board):

@@ -20,6 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from mlf_sdk.api.deploy import Deployed, Prepared
+    from mlf_sdk.rpc.portsession import PortChoice
     from mlf_sdk.rpc.session import Session
 
 _DEFAULT_BOARD = "mps2-an386"
@@ -94,7 +95,7 @@ def pytest_runtest_makereport(
     if pool is None:
         return report
     if call.excinfo is not None:
-        pool.note_failure(call.excinfo.value, item.nodeid)
+        pool.note_failure(call.excinfo.value)
     text = pool.take_console()
     if text:
         report.sections.append((f"Captured console {call.when} ({pool.board})", text))
@@ -122,6 +123,7 @@ def mlf_model(_mlf_pool: _Pool, request: pytest.FixtureRequest) -> Callable[...,
     option ``--mlf-archive`` names it. The board is started once for all tests.
     """
     request.node.stash[_POOL] = _mlf_pool
+    _mlf_pool.begin(request.node.nodeid)
 
     def deploy(archive: str | Path | None = None, *, module: str | None = None) -> BoardModel:
         path, chosen = _archive_of(request, archive, module)
@@ -159,6 +161,7 @@ class BoardModel:
         Args:
             inputs: an array for each input, in order, or by name; one array where there is one input.
         """
+        __tracebackhide__ = True
         self._pool.check(self._key)
         try:
             return self._deployed.infer(inputs, timeout_s=self._pool.timeout_s)
@@ -181,7 +184,14 @@ class _Pool:
         self._models: dict[_Key, BoardModel] = {}
         self._dead: dict[_Key, str] = {}
         self._last: _Key | None = None
+        self._where: tuple[str | None, PortChoice | None] | None = None
+        self.test = ""
         self._console: list[str] = []
+
+    def begin(self, test: str) -> None:
+        """A test begins to use the board."""
+        self.test = test
+        self._last = None
 
     def model(self, archive: Path, module: str | None) -> BoardModel:
         """The model of an archive, deployed at the first call."""
@@ -208,16 +218,13 @@ class _Pool:
         from mlf_sdk.rpc.errors import DeviceError  # noqa: PLC0415
 
         if isinstance(error, TargetError | ToolError) and not isinstance(error, DeviceError):
-            self._dead.setdefault(self._place(key), error.what.splitlines()[0])
+            reason = f"{error.what.splitlines()[0]} (in {self.test})"
+            self._dead.setdefault(self._place(key), reason)
 
-    def note_failure(self, error: BaseException, nodeid: str) -> None:
-        """Remember the death of a board that a test met in its session."""
+    def note_failure(self, error: BaseException) -> None:
+        """Remember the death of a board that the test met in its session."""
         if self._last is not None:
-            place = self._place(self._last)
-            known = place in self._dead
             self.note_death(self._last, error)
-            if place in self._dead and not known:
-                self._dead[place] += f" (in {nodeid})"
 
     def take_console(self) -> str:
         """What the board printed since the last call."""
@@ -225,16 +232,28 @@ class _Pool:
         self._console.clear()
         return text
 
+    def _located(self) -> tuple[str | None, PortChoice | None]:
+        """The board's name and port; a place of labgrid is held until the last test."""
+        from mlf_sdk.api.places import located  # noqa: PLC0415
+        from mlf_sdk.rpc.portsession import PortChoice  # noqa: PLC0415
+
+        if self._where is None:
+            port = None if self.port is None else PortChoice(spec=self.port)
+            self._where = self._stack.enter_context(located(self.board, port))
+        return self._where
+
     def _place(self, key: _Key) -> _Key:
         """What dies together: a board on a port; an emulated one is started for each archive."""
-        return key if self.port is None else (self.port, None)
+        shared = self.port is not None or self.board.startswith("labgrid:")
+        return (self.port or self.board, None) if shared else key
 
     def _deploy(self, key: _Key, archive: Path, module: str | None) -> BoardModel:
         from mlf_sdk.api.deploy import deployed, prepare  # noqa: PLC0415
 
-        prepared: Prepared = prepare(archive, board=self.board, module=module)
+        board, port = self._located()
+        prepared: Prepared = prepare(archive, board=board, module=module)
         found = self._stack.enter_context(
-            deployed(prepared, port=self.port, timeout_s=self.timeout_s, console=self._console.append)
+            deployed(prepared, port=port, timeout_s=self.timeout_s, console=self._console.append)
         )
         return BoardModel(self, key, found)
 

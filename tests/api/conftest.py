@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the graphs that tests of the model draw up available here."""
+"""Makes the graphs and the runs of images that other tests use available here."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
+for name in ("model", "project"):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / name))

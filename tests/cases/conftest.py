@@ -31,4 +31,6 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = files[name].decode()
     at = text.index("(void)dev_id;\n", text.index("tvmgen_tiny_fused_smooth(")) + len("(void)dev_id;\n")
     spin = "  static int runs = 0;\n  if (++runs == 3) {\n    for (;;) {\n    }\n  }\n"
-    return write({**files, name: (text[:at] + spin + text[at:]).encode()}, tmp_path_factory.mktemp("spin") / "spin.tar")
+    return write(
+        {**files, name: (text[:at] + spin + text[at:]).encode()}, tmp_path_factory.mktemp("spin") / "spin.tar"
+    )

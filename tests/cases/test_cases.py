@@ -20,7 +20,14 @@ COUNT = 5
 pytestmark = pytest.mark.toolchain
 
 
-def npz(path: Path, *, wrong: tuple[int, ...] = (), label_wrong: tuple[int, ...] = (), outputs: bool = True, labels: bool = False) -> Path:
+def npz(
+    path: Path,
+    *,
+    wrong: tuple[int, ...] = (),
+    label_wrong: tuple[int, ...] = (),
+    outputs: bool = True,
+    labels: bool = False,
+) -> Path:
     """Inputs and right answers; ``wrong``: of these the expected output is changed."""
     x = np.random.default_rng(3).standard_normal((COUNT, 1, 8)).astype(np.float32)
     y = np.stack([reference(Spec(), one) for one in x])
@@ -41,7 +48,9 @@ def outcomes(report: CasesReport) -> list[str]:
 
 def test_every_case_passes(tiny: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    report = run_cases(tiny, npz(tmp_path / "c.npz"), board="host", count=lambda done, total: seen.append((done, total)))
+    report = run_cases(
+        tiny, npz(tmp_path / "c.npz"), board="host", count=lambda done, total: seen.append((done, total))
+    )
     assert report.ok
     assert outcomes(report) == ["passed"] * COUNT
     assert [case.name for case in report.cases] == [f"case {i}" for i in range(COUNT)]
@@ -108,13 +117,18 @@ def call(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, s
 
 def test_the_command(tiny: Path, tmp_path: Path, capsys) -> None:
     cases, junit = npz(tmp_path / "c.npz", labels=True), tmp_path / "r.xml"
-    code, out, err = call(capsys, "test", tiny, "--cases", cases, "--board", "host", "--min-accuracy", "1", "--junit", junit)
+    code, out, err = call(
+        capsys, "test", tiny, "--cases", cases, "--board", "host", "--min-accuracy", "1", "--junit", junit
+    )
     assert (code, err) == (0, "")
     assert "6 cases" in out
     assert out.rstrip().endswith("PASS")
     suite = ET.parse(junit).getroot()[0]
     assert suite.attrib["tests"] == "6"
-    assert [c.attrib["name"] for c in suite.iter("testcase")] == [*(f"case {i}" for i in range(COUNT)), "accuracy"]
+    assert [c.attrib["name"] for c in suite.iter("testcase")] == [
+        *(f"case {i}" for i in range(COUNT)),
+        "accuracy",
+    ]
     assert {c.attrib["classname"] for c in suite.iter("testcase")} == {"tiny.host"}
 
 
@@ -131,7 +145,11 @@ def test_the_command_when_a_case_fails(tiny: Path, tmp_path: Path, capsys) -> No
     assert "differs" in failed[0].attrib["message"]
     code, out, _ = call(capsys, "test", tiny, "--cases", cases, "--board", "host", "--json")
     value = json.loads(out)
-    assert (code, value["ok"], value["counts"]) == (1, False, {"passed": 4, "failed": 1, "error": 0, "skipped": 0})
+    assert (code, value["ok"], value["counts"]) == (
+        1,
+        False,
+        {"passed": 4, "failed": 1, "error": 0, "skipped": 0},
+    )
     assert value["cases"][4]["comparison"]["mismatches"] == 1
     assert call(capsys, "test", tiny, "--cases", cases, "--board", "host", "--atol", "1")[0] == 0
 

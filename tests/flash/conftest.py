@@ -11,8 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from archives import Spec, build, write  # noqa: E402
-from mlf_sdk import api  # noqa: E402
+from archives import Spec, build, write
+from mlf_sdk import api
 
 
 @pytest.fixture(scope="session", autouse=True)

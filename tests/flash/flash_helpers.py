@@ -28,14 +28,14 @@ class Machine:
 
 @contextmanager
 def halted_machine(
-    folder: Path, *, machine: str = "mps2-an386", image: Path | None = None
+    folder: Path, *, machine: str = "mps2-an386", image: Path | None = None, halted: bool = True
 ) -> Iterator[Machine]:
     """QEMU with a debug server on a socket and its UART on a pty; ``image``: what it was flashed with before."""
     gdb = folder / "gdb.sock"
     said = folder / "qemu.out"
     argv = ["qemu-system-arm", "-machine", machine, "-nodefaults", "-no-reboot", "-display", "none"]
     argv += ["-monitor", "none", "-nic", "none", "-chardev", "pty,id=console", "-serial", "chardev:console"]
-    argv += ["-S", "-gdb", f"unix:path={gdb},server=on,wait=off"]
+    argv += [*(["-S"] if halted else []), "-gdb", f"unix:path={gdb},server=on,wait=off"]
     if image is not None:
         argv += ["-kernel", str(image)]
     with said.open("wb") as out:

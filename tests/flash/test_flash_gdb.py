@@ -144,9 +144,11 @@ def test_a_probe_that_goes_away_in_the_middle(app: Path, tmp_path: Path) -> None
 
         for most in (200, 3000, 9000):
             start = time.monotonic()
-            with tcp_server(lambda client, most=most: forward(client, most)) as port:
-                with pytest.raises((RunnerFailedError, NoProbeError)) as caught:
-                    flash(app, runner="gdb", port=port, console=machine.console, timeout_s=30)
+            with (
+                tcp_server(lambda client, most=most: forward(client, most)) as port,
+                pytest.raises((RunnerFailedError, NoProbeError)) as caught,
+            ):
+                flash(app, runner="gdb", port=port, console=machine.console, timeout_s=30)
             assert time.monotonic() - start < 30
             assert "claims success" not in caught.value.what
             if most > 200:

@@ -90,13 +90,46 @@ def called(record: Path) -> list[str]:
         (
             "jlink",
             "",
-            "-NoGui 1 -ExitOnError 1 -AutoConnect 1 -Device nRF51822_xxAA -If SWD -Speed 4000 -x y -CommandFile script".split(),
+            [
+                "-NoGui",
+                "1",
+                "-ExitOnError",
+                "1",
+                "-AutoConnect",
+                "1",
+                "-Device",
+                "nRF51822_xxAA",
+                "-If",
+                "SWD",
+                "-Speed",
+                "4000",
+                "-x",
+                "y",
+                "-CommandFile",
+                "script",
+            ],
         ),
-        ("stm32cubeprogrammer", "", "-c port=SWD mode=UR -x y -w image.hex -v -rst".split()),
+        (
+            "stm32cubeprogrammer",
+            "",
+            ["-c", "port=SWD", "mode=UR", "-x", "y", "-w", "image.hex", "-v", "-rst"],
+        ),
         (
             "esptool",
             "/dev/ttyUSB0",
-            "--port /dev/ttyUSB0 --baud 460800 --chip esp32 -x y write_flash 0x8000000 image.bin".split(),
+            [
+                "--port",
+                "/dev/ttyUSB0",
+                "--baud",
+                "460800",
+                "--chip",
+                "esp32",
+                "-x",
+                "y",
+                "write_flash",
+                "0x8000000",
+                "image.bin",
+            ],
         ),
     ],
 )
@@ -154,7 +187,7 @@ def test_a_tool_that_does_not_say_that_it_succeeded(name: str, elf: Path, tools:
 
 def test_a_tool_that_hangs(elf: Path, tools: Path) -> None:
     stub(tools, "pyocd", seconds=60)
-    with pytest.raises(RunnerFailedError, match="did not end within 0.5 s"):
+    with pytest.raises(RunnerFailedError, match=r"did not end within 0\.5 s"):
         run_runner(ROWS["pyocd"], job(elf, timeout_s=0.5))
 
 
@@ -372,7 +405,7 @@ def test_which_volume(tmp_path: Path) -> None:
     assert find_volume("INFO_UF2.TXT", given=str(one), mounts=both) == one
     with pytest.raises(NoProbeError, match="no mounted volume"):
         find_volume("INFO_UF2.TXT", board_id="THIRD", mounts=both)
-    with pytest.raises(NoProbeError, match="holds no INFO_UF2.TXT"):
+    with pytest.raises(NoProbeError, match=r"holds no INFO_UF2\.TXT"):
         find_volume("INFO_UF2.TXT", given=str(tmp_path), mounts=both)
     with pytest.raises(NoProbeError, match="label NONE"):
         find_volume("INFO_UF2.TXT", label="NONE", mounts=both)
@@ -389,6 +422,6 @@ def test_a_volume_that_cannot_be_written(elf: Path, tools: Path, tmp_path: Path)
 def test_a_family_that_is_none(family: str | None, elf: Path, tools: Path, tmp_path: Path) -> None:
     place = volume(tmp_path / "RPI-RP2")
     options = {} if family is None else {"uf2_family": family}
-    with pytest.raises(NoRunnerError, match="uf2_family|UF2 family"):
+    with pytest.raises(NoRunnerError, match=r"uf2_family|UF2 family"):
         run_runner(ROWS["uf2"], job(elf, options=options), mounts=mounts(tmp_path, place))
     assert not (place / "image.uf2").exists()

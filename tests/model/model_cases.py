@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs drawn up node by node, with kernels that compute, as archives.
 
-    net = Net()
-    x = net.input("x")
-    y = net.call("scale", [x], "2.0f * in0[i]")
-    files = net.files(y)
+net = Net()
+x = net.input("x")
+y = net.call("scale", [x], "2.0f * in0[i]")
+files = net.files(y)
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from mlf_sdk.formats.params import NamedTensor, write_params
 from mlf_sdk.model.build import load_model
 from mlf_sdk.model.types import Model
 
-PREAMBLE = '#include "tvm/runtime/c_runtime_api.h"\n#include "tvm/runtime/c_backend_api.h"\n#include <math.h>\n'
+PREAMBLE = (
+    '#include "tvm/runtime/c_runtime_api.h"\n#include "tvm/runtime/c_backend_api.h"\n#include <math.h>\n'
+)
 SIGNATURE = (
     "(void* args, int32_t* arg_type_ids, int32_t num_args, void* out_ret_value, "
     "int32_t* out_ret_tcode, void* resource_handle)"
@@ -86,7 +88,11 @@ class Net:
         return f"tvmgen_{stem}_{function}"
 
     def kernel(
-        self, symbol: str, inputs: Sequence[Ref], shapes: Sequence[tuple[int, ...]], expressions: Sequence[str]
+        self,
+        symbol: str,
+        inputs: Sequence[Ref],
+        shapes: Sequence[tuple[int, ...]],
+        expressions: Sequence[str],
     ) -> str:
         """A packed kernel as TVM writes them: unpack, then one loop an output."""
         names = [f"in{i}" for i in range(len(inputs))] + [f"out{i}" for i in range(len(shapes))]

@@ -526,9 +526,9 @@ def test_a_search_without_end_is_given_up() -> None:
         [(7,)],  # never used: no way is consistent
         inputs=("x",),
     )
-    started = time.monotonic()
+    started = time.process_time()
     assert "too many ways" in case.fault()
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 20
 
 
 def test_too_many_sizes_alike_are_refused() -> None:

@@ -200,7 +200,9 @@ def usmp_files() -> dict[str, bytes]:
         ("#include <tvmgen_tiny.h>\n", f"#include <tvmgen_tiny.h>\n{USMP}"),
     )
     files = replaced(
-        files, LIB1, ("__tvm_main__(void* x, void* output)", "__tvm_main__(void* x, void* output, void* c, void* w)")
+        files,
+        LIB1,
+        ("__tvm_main__(void* x, void* output)", "__tvm_main__(void* x, void* output, void* c, void* w)"),
     )
     return {**files, **typed_relay()}
 
@@ -254,7 +256,11 @@ def test_operator_is_chosen_by_name(tmp_path: Path) -> None:
     files = two_operators()
     assert load(files, tmp_path, "half").steps[0].symbol == "half"
     assert load(files, tmp_path, "scale").steps[0].symbol == "scale"
-    for module, what in ((None, "several functions"), ("tiny", "several functions"), ("third", "no function called 'third'")):
+    for module, what in (
+        (None, "several functions"),
+        ("tiny", "several functions"),
+        ("third", "no function called 'third'"),
+    ):
         with pytest.raises(InputError, match=what) as caught:
             load(files, tmp_path, module)
         assert caught.value.hint == "Choose one with --module: scale, half"

@@ -11,13 +11,84 @@ from hypothesis import strategies as st
 
 from mlf_sdk.model.names import MAX_LENGTH, NameTable, legal_identifier
 
-C_AND_CXX_KEYWORDS = """
-auto break case char const continue default do double else enum extern float for goto if inline int long
-register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-asm bool catch class delete explicit export false friend mutable namespace new operator private protected
-public template this throw true try typename using virtual wchar_t and or not xor bitand bitor compl and_eq
-or_eq xor_eq not_eq alignas alignof constexpr noexcept nullptr main
-""".split()
+C_AND_CXX_KEYWORDS = [
+    "auto",
+    "break",
+    "case",
+    "char",
+    "const",
+    "continue",
+    "default",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "extern",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "register",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "typedef",
+    "union",
+    "unsigned",
+    "void",
+    "volatile",
+    "while",
+    "asm",
+    "bool",
+    "catch",
+    "class",
+    "delete",
+    "explicit",
+    "export",
+    "false",
+    "friend",
+    "mutable",
+    "namespace",
+    "new",
+    "operator",
+    "private",
+    "protected",
+    "public",
+    "template",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typename",
+    "using",
+    "virtual",
+    "wchar_t",
+    "and",
+    "or",
+    "not",
+    "xor",
+    "bitand",
+    "bitor",
+    "compl",
+    "and_eq",
+    "or_eq",
+    "xor_eq",
+    "not_eq",
+    "alignas",
+    "alignof",
+    "constexpr",
+    "noexcept",
+    "nullptr",
+    "main",
+]
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -119,7 +190,9 @@ def test_table_bounds_numbered_names() -> None:
     assert names[-1] == "a" * 17 + "_12"
 
 
-@given(st.lists(st.text(alphabet="aAbB_.:é1", max_size=6), max_size=30), st.integers(min_value=12, max_value=63))
+@given(
+    st.lists(st.text(alphabet="aAbB_.:é1", max_size=6), max_size=30), st.integers(min_value=12, max_value=63)
+)
 def test_table_is_unique_and_deterministic(names: list[str], max_length: int) -> None:
     first, second = NameTable(), NameTable()
     found = [first.unique(name, max_length=max_length) for name in names]

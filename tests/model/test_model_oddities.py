@@ -30,7 +30,9 @@ def texts(files: dict[str, bytes], tmp_path: Path) -> list[str]:
 def plain(spec: Spec | None = None) -> dict[str, bytes]:
     """An archive in which nothing is odd."""
     files = build(spec or Spec())
-    files = edit_json(files, "metadata.json", lambda top: top["modules"]["tiny"].pop("export_datetime") and None)
+    files = edit_json(
+        files, "metadata.json", lambda top: top["modules"]["tiny"].pop("export_datetime") and None
+    )
     return without(files, REGISTRY) if (spec or Spec()).kind == "graph" else files
 
 
@@ -50,16 +52,28 @@ def test_every_finding_is_whole(tmp_path: Path) -> None:
 
 
 def test_local_time_marked_as_utc(tmp_path: Path) -> None:
-    files = edit_json(plain(), "metadata.json", lambda top: top["modules"]["tiny"].update(export_datetime="2021-02-03 04:05:06Z"))
+    files = edit_json(
+        plain(),
+        "metadata.json",
+        lambda top: top["modules"]["tiny"].update(export_datetime="2021-02-03 04:05:06Z"),
+    )
     assert [(o.where, o.what) for o in findings(files, tmp_path)] == [
         ("metadata.json: export_datetime", "local time, though it is marked as UTC")
     ]
-    files = edit_json(plain(), "metadata.json", lambda top: top["modules"]["tiny"].update(export_datetime="2021-02-03 04:05:06"))
+    files = edit_json(
+        plain(),
+        "metadata.json",
+        lambda top: top["modules"]["tiny"].update(export_datetime="2021-02-03 04:05:06"),
+    )
     assert findings(files, tmp_path) == []
 
 
 def test_code_that_is_left_out(tmp_path: Path) -> None:
-    files = {**plain(), REGISTRY: build()[REGISTRY], "codegen/host/src/tiny_lib2.c": b"int unused(void) { return 0; }\n"}
+    files = {
+        **plain(),
+        REGISTRY: build()[REGISTRY],
+        "codegen/host/src/tiny_lib2.c": b"int unused(void) { return 0; }\n",
+    }
     (oddity,) = findings(files, tmp_path)
     assert oddity.where == REGISTRY
     assert "registry" in oddity.what
@@ -110,7 +124,9 @@ def test_many_garbage_macros_are_not_all_listed(tmp_path: Path) -> None:
     files = plain(Spec(kind="aot-c"))
     header = "codegen/host/include/tvmgen_tiny.h"
     more = "".join(f"#define TVMGEN_TINY_Y{i}_SIZE 5\n" for i in range(9)).encode()
-    files[header] = files[header].replace(b"struct tvmgen_tiny_inputs", more + b"struct tvmgen_tiny_inputs", 1)
+    files[header] = files[header].replace(
+        b"struct tvmgen_tiny_inputs", more + b"struct tvmgen_tiny_inputs", 1
+    )
     (oddity,) = [o for o in findings(files, tmp_path) if o.where == "the interface header"]
     assert oddity.what.endswith("...")
     assert oddity.what.count("_SIZE") == 3

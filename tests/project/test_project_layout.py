@@ -30,7 +30,9 @@ def constants_net() -> tuple[Net, object]:
     total = net.input("x", (1,))
     for size in (1, 3, 4, 5, 8):
         value = np.arange(1, size + 1, dtype=np.float32)
-        total = net.call(f"add{size}", [total, net.constant(f"w{size}", value)], f"in0[0] + in1[{size - 1}]", shape=(1,))
+        total = net.call(
+            f"add{size}", [total, net.constant(f"w{size}", value)], f"in0[0] + in1[{size - 1}]", shape=(1,)
+        )
     return net, total
 
 
@@ -138,7 +140,8 @@ def unit(*symbols: str, linked: bool = True) -> CodeUnit:
 def layouts(tmp_path: Path, *units: tuple[CodeUnit, ...]) -> list[ModelLayout]:
     model = tiny(tmp_path)
     return [
-        lay_out(dataclasses.replace(model, c_name=f"m{index}", units=mine)) for index, mine in enumerate(units)
+        lay_out(dataclasses.replace(model, c_name=f"m{index}", units=mine))
+        for index, mine in enumerate(units)
     ]
 
 
@@ -159,7 +162,10 @@ def test_later_models_are_renamed(tmp_path: Path) -> None:
 
 def test_new_name_that_is_taken_too(tmp_path: Path) -> None:
     both = layouts(tmp_path, (unit("g", "m1_g"),), (unit("g"),))
-    names = [[linkage.symbol(s) for s in symbols] for linkage, symbols in zip(link_models(both, share_arena=False), [["g", "m1_g"], ["g"]], strict=True)]
+    names = [
+        [linkage.symbol(s) for s in symbols]
+        for linkage, symbols in zip(link_models(both, share_arena=False), [["g", "m1_g"], ["g"]], strict=True)
+    ]
     assert len({*names[0], *names[1]}) == 3
 
 
@@ -168,7 +174,9 @@ def test_code_that_is_not_linked_does_not_collide(tmp_path: Path) -> None:
     assert [linkage.renames for linkage in link_models(both, share_arena=False)] == [{}, {}]
 
 
-@pytest.mark.parametrize("symbol", ["main", "memcpy", "mlf_run", "TVMBackendAllocWorkspace", "TVMAPISetLastError"])
+@pytest.mark.parametrize(
+    "symbol", ["main", "memcpy", "mlf_run", "TVMBackendAllocWorkspace", "TVMAPISetLastError"]
+)
 def test_names_of_the_runtime_are_taken(tmp_path: Path, symbol: str) -> None:
     (linkage,) = link_models(layouts(tmp_path, (unit(symbol, "f"),)), share_arena=False)
     assert linkage.renames == {symbol: f"m0_{symbol}"}
@@ -183,7 +191,10 @@ def test_shared_arena_has_the_largest_size_and_one_owner(tmp_path: Path) -> None
     assert {link.arena_reserved_bytes for link in linkages} == {large.arena_reserved_bytes}
     apart = link_models([small, large], share_arena=False)
     assert [link.owns_arena for link in apart] == [True, True]
-    assert [link.arena_reserved_bytes for link in apart] == [small.arena_reserved_bytes, large.arena_reserved_bytes]
+    assert [link.arena_reserved_bytes for link in apart] == [
+        small.arena_reserved_bytes,
+        large.arena_reserved_bytes,
+    ]
 
 
 # ---- samples ----
@@ -193,7 +204,9 @@ def tensor(dtype: str, *shape: int) -> Tensor:
     return Tensor(id=0, name="x", c_name="x", dtype=DType.parse(dtype), shape=shape, kind=TensorKind.INPUT)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64", "bool"]
+)
 def test_pattern(dtype: str) -> None:
     value = pattern_array(tensor(dtype, 4, 25))
     assert value.shape == (4, 25)
@@ -211,7 +224,9 @@ def test_pattern_is_the_same_everywhere() -> None:
         pytest.approx(12345 / (1 << 31) - 1.0),
         pytest.approx((2654435761 + 12345) / (1 << 31) - 1.0),
     ]
-    assert pattern_bytes(tensor("int8", 3)) == bytes((n * 2654435761 + 12345) % (1 << 32) >> 24 for n in range(3))
+    assert pattern_bytes(tensor("int8", 3)) == bytes(
+        (n * 2654435761 + 12345) % (1 << 32) >> 24 for n in range(3)
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int4", "bfloat16", "int8x4", "uint1"])

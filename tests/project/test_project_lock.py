@@ -81,11 +81,17 @@ def test_promises(plan: ProjectPlan) -> None:
     assert (graph.params_bytes, aot.params_bytes) == (64, 0)
     assert (graph.constants_in_code, aot.constants_in_code) == (False, True)
     assert [(t.name, t.dtype, t.shape, t.size_bytes) for t in graph.inputs] == [("x", "float32", (1, 8), 32)]
-    assert [(t.name, t.dtype, t.shape, t.size_bytes) for t in graph.outputs] == [("output", "float32", (2, 4), 32)]
-    assert [s.symbol for s in graph.steps] == [f"tvmgen_tiny_fused_{n}" for n in ("multiply", "smooth", "add_relu")]
+    assert [(t.name, t.dtype, t.shape, t.size_bytes) for t in graph.outputs] == [
+        ("output", "float32", (2, 4), 32)
+    ]
+    assert [s.symbol for s in graph.steps] == [
+        f"tvmgen_tiny_fused_{n}" for n in ("multiply", "smooth", "add_relu")
+    ]
     assert [s.workspace_bytes for s in graph.steps] == [0, 40, 0]
     assert len(graph.buffers) == len(layouts[0].plan.buffers)
-    assert [b.name for b in graph.buffers if b.kind == "workspace"] == ["workspace 0 of tvmgen_tiny_fused_smooth"]
+    assert [b.name for b in graph.buffers if b.kind == "workspace"] == [
+        "workspace 0 of tvmgen_tiny_fused_smooth"
+    ]
     assert graph.summary.workspace_bytes == 104
     # the second archive has the same kernels: they are listed as they are called in the image
     assert aot.steps[0].symbol == "tvmgen_tiny_run"
@@ -98,14 +104,18 @@ def test_promises(plan: ProjectPlan) -> None:
 
 
 def test_no_project(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no generated project here \(mlf-project.json is missing\)") as caught:
+    with pytest.raises(
+        InputError, match=r"no generated project here \(mlf-project.json is missing\)"
+    ) as caught:
         read_lock(tmp_path)
     assert caught.value.where == str(tmp_path)
     assert "mlf-sdk generate" in caught.value.hint
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"null", b"[]", b"3", b'"lock"', b"{}", b"\xff\xfe", b"{}{}", b"[" * 100_000], ids=repr
+    "data",
+    [b"", b"{", b"null", b"[]", b"3", b'"lock"', b"{}", b"\xff\xfe", b"{}{}", b"[" * 100_000],
+    ids=repr,
 )
 def test_no_lock_at_all(tmp_path: Path, data: bytes) -> None:
     assert "can't be read" in damaged(tmp_path, data)
@@ -169,7 +179,16 @@ def test_lock_that_is_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "flag",
-    ["-O2", "-ffp-contract=off", "-DNAME=1", "-Wl,-z,relro", "-march=armv7e-m+fp", "-I/opt/x", "-x", "-DA=a:b@c%d"],
+    [
+        "-O2",
+        "-ffp-contract=off",
+        "-DNAME=1",
+        "-Wl,-z,relro",
+        "-march=armv7e-m+fp",
+        "-I/opt/x",
+        "-x",
+        "-DA=a:b@c%d",
+    ],
 )
 def test_flags_that_are_passed_on(flag: str) -> None:
     assert ProjectOptions(kernel_flags=(flag,)).kernel_flags == (flag,)

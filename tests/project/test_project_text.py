@@ -20,10 +20,21 @@ from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.writer import write_project
 from mlf_sdk.tools.process import run_process
 
-STRICT = (
-    "-std=c99 -trigraphs -fsyntax-only -Wall -Wextra -Wcomment -Wtrigraphs -Wconversion -Wcast-qual -Wundef "
-    "-Wshadow -Wmissing-prototypes -Werror"
-).split()
+STRICT = [
+    "-std=c99",
+    "-trigraphs",
+    "-fsyntax-only",
+    "-Wall",
+    "-Wextra",
+    "-Wcomment",
+    "-Wtrigraphs",
+    "-Wconversion",
+    "-Wcast-qual",
+    "-Wundef",
+    "-Wshadow",
+    "-Wmissing-prototypes",
+    "-Werror",
+]
 
 TENSOR_NAMES = [
     "*/",
@@ -89,9 +100,7 @@ def decoded(literal: str) -> bytes:
     assert literal[0] == literal[-1] == '"'
     body = literal[1:-1]
     assert re.fullmatch(r'(?:[^"\\?\n]|\\[0-7]{3})*', body), literal
-    return re.sub(
-        rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), body.encode("ascii")
-    )
+    return re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), body.encode("ascii"))
 
 
 @given(st.text(st.characters(codec="utf-8")))
@@ -186,7 +195,9 @@ def test_hostile_module_names_compile(tmp_path: Path, needs_cc: str) -> None:
         assert f".name = {c_string(model.name)}," in source
     for path in ("CMakeLists.txt", "CMakePresets.json", "src/main.c"):
         text = (folder / path).read_text()
-        assert not [n for n in MODULE_NAMES if n in text and not n.isidentifier() and n not in ("1", "${HOME}")]
+        assert not [
+            n for n in MODULE_NAMES if n in text and not n.isidentifier() and n not in ("1", "${HOME}")
+        ]
     assert "${HOME}" not in (folder / "CMakeLists.txt").read_text()
 
 

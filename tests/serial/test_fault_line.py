@@ -109,7 +109,7 @@ def test_a_delay_holds_up_all_that_is_behind() -> None:
 def test_a_thousand_inferences_over_a_bad_line(small_server: Path) -> None:
     """Flips, drops, doublings and delays of a byte in a thousand each: the C server is the device."""
     faults = Faults(flip=1e-3, drop=1e-3, double=1e-3, delay=1e-3, delay_s=0.001, seed=5)
-    timeouts = Timeouts(first_try_s=0.01, back_off=1.2, tries=40, hello_retry_s=0.05)
+    timeouts = Timeouts(first_try_s=0.005, back_off=1.2, tries=60, hello_retry_s=0.05)
     with bad_line(small_server, faults, timeouts) as (session, line):
         for number in range(1000):
             y = np.array([number & 0x7F, 2, 3, number >> 7, 5], np.uint8)
@@ -180,7 +180,7 @@ def test_a_reset_at_every_byte_of_a_run(to_device: bool) -> None:
         assert case.clock.now <= case.session.timeouts.run_s
         if case.done:
             assert case.session.hello().boot_nonce == 0xB0070002
-        np.testing.assert_array_equal(case.session.infer(0, [X, Y])[0], SUM)
+            np.testing.assert_array_equal(case.session.infer(0, [X, Y])[0], SUM)
     assert outcomes == {"right", "DeviceResetError"}
 
 

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import serial
+import serial.rfc2217
 from rpc_models import SUM, X, Y, fake_device
 from serial_helpers import PtyDevice
 
@@ -192,6 +196,44 @@ def test_a_port_over_tcp(tcp_device: str) -> None:
     open_port(tcp_device).close()
 
 
+@pytest.fixture
+def rfc2217_device() -> Iterator[str]:
+    """The fake device behind a server of RFC 2217, for one host."""
+    device = fake_device()
+    stop = threading.Event()
+
+    def serve(server: socket.socket, port: serial.SerialBase) -> None:
+        connection = server.accept()[0]
+        with connection, suppress(ConnectionError):
+            connection.settimeout(0.02)
+            manager = serial.rfc2217.PortManager(port, SimpleNamespace(write=connection.sendall))
+            while not stop.is_set():
+                with suppress(TimeoutError):
+                    data = connection.recv(4096)
+                    if not data:
+                        return
+                    sent = device.feed(b"".join(manager.filter(data)))
+                    connection.sendall(b"".join(manager.escape(sent)))
+
+    with socket.create_server(("127.0.0.1", 0)) as server, serial.serial_for_url("loop://") as port:
+        thread = threading.Thread(target=serve, args=(server, port), daemon=True)
+        thread.start()
+        yield f"rfc2217://127.0.0.1:{server.getsockname()[1]}"
+        stop.set()
+        thread.join(5)
+
+
+def test_a_port_over_rfc2217(rfc2217_device: str) -> None:
+    with port_session(PortChoice(spec=rfc2217_device, baud=57600), timeout_s=20) as session:
+        session.hello()
+        assert session.baud == 57600
+        np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)
+        with pytest.raises(PortBusyError):
+            open_port(rfc2217_device)
+    with pytest.raises(TargetError, match="closed"):
+        session.stats(0)
+
+
 # ---- one process a port ----
 
 
@@ -242,8 +284,6 @@ def test_a_lock_without_a_name_in_it(tmp_path: Path) -> None:
 
 
 def test_a_port_that_another_program_has_locked(pty_device: PtyDevice) -> None:
-    import serial
-
     with (
         serial.Serial(pty_device.path, exclusive=True),
         pytest.raises(PortBusyError, match="another program"),

@@ -16,7 +16,9 @@ EXACT = Tolerance(rtol=0.0, atol=0.0)
 NAN, INF = float("nan"), float("inf")
 
 
-def compared(got: Any, expected: Any, tolerance: Tolerance | None = None, dtype: str = "float32") -> OutputDifference:
+def compared(
+    got: Any, expected: Any, tolerance: Tolerance | None = None, dtype: str = "float32"
+) -> OutputDifference:
     arrays = [np.array(values, dtype)[np.newaxis] for values in (got, expected)]
     result = compare_outputs({"y": arrays[0]}, {"y": arrays[1]}, tolerance or Tolerance())
     assert result.outputs[0].elements == arrays[1].size
@@ -157,7 +159,11 @@ def test_scalars() -> None:
 
 
 def test_several_outputs() -> None:
-    got = {"a": np.array([[1, 2]], np.int8), "b": np.array([[3.0]], np.float32), "c": np.array([[9]], np.int8)}
+    got = {
+        "a": np.array([[1, 2]], np.int8),
+        "b": np.array([[3.0]], np.float32),
+        "c": np.array([[9]], np.int8),
+    }
     expected = {"b": np.array([[1.0]], np.float32), "a": np.array([[1, 4]], np.int8)}
     result = compare_outputs(got, expected, Tolerance())
     assert [o.name for o in result.outputs] == ["b", "a"]

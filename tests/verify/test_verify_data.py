@@ -156,8 +156,16 @@ def test_batches(given: tuple[int, ...], shape: tuple[int, ...], fitted: tuple[i
 
 @pytest.mark.parametrize(
     ("given", "shape"),
-    [((8,), (1, 8)), ((1, 9), (1, 8)), ((8, 1), (1, 8)), ((2, 2, 8), (1, 8)), ((), (8,)), ((5, 8), (2, 8))]
-    + [((1, 1, 1, 8), (1, 8)), ((1, 2), ())],
+    [
+        ((8,), (1, 8)),
+        ((1, 9), (1, 8)),
+        ((8, 1), (1, 8)),
+        ((2, 2, 8), (1, 8)),
+        ((), (8,)),
+        ((5, 8), (2, 8)),
+        ((1, 1, 1, 8), (1, 8)),
+        ((1, 2), ()),
+    ],
 )
 def test_shapes_that_do_not_fit(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="does not fit 'x', which is") as caught:
@@ -215,7 +223,13 @@ def test_floats_too_large_for_the_type_become_infinite() -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [np.array(["a"] * 8), np.array(["1"] * 8), np.full(8, 1 + 2j), np.zeros(8, "datetime64[s]"), np.zeros(8, "V4")],
+    [
+        np.array(["a"] * 8),
+        np.array(["1"] * 8),
+        np.full(8, 1 + 2j),
+        np.zeros(8, "datetime64[s]"),
+        np.zeros(8, "V4"),
+    ],
     ids=lambda values: values.dtype.name,
 )
 def test_what_is_no_real_number(model: LockModel, values: np.ndarray[Any, Any]) -> None:

@@ -11,13 +11,16 @@ from mlf_sdk.model.build import build_model, choose_module
 from mlf_sdk.model.oddities import Oddity, find_oddities
 from mlf_sdk.model.types import Model
 from mlf_sdk.tools.discovery import ToolStatus, find_tools
+from mlf_sdk.tools.west import ZephyrSetup
+from mlf_sdk.tools.zephyrdoctor import ZephyrExamination, examine_zephyr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineExamination:
-    """The tools of this machine."""
+    """The tools of this machine, and what of Zephyr is here (only its users need it)."""
 
     tools: tuple[ToolStatus, ...]
+    zephyr: ZephyrExamination
 
     @property
     def ok(self) -> bool:
@@ -33,9 +36,10 @@ class ArchiveExamination:
     oddities: tuple[Oddity, ...]
 
 
-def examine_machine() -> MachineExamination:
-    """Look for every tool that the SDK runs."""
-    return MachineExamination(tools=find_tools())
+def examine_machine(zephyr: ZephyrSetup | None = None) -> MachineExamination:
+    """Look for every tool that the SDK runs, and for Zephyr."""
+    found = examine_zephyr(zephyr or ZephyrSetup(), here=Path.cwd())
+    return MachineExamination(tools=find_tools(), zephyr=found)
 
 
 def examine_archive(path: Path, module: str | None = None) -> ArchiveExamination:

@@ -20,7 +20,8 @@ from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.params import DeviceParams, ParamsInfo
 from mlf_sdk.rpc.portsession import PortChoice, port_session
 from mlf_sdk.rpc.session import Session
-from mlf_sdk.rpc.store import store_session
+from mlf_sdk.rpc.store import keep_slots
+from mlf_sdk.rpc.targets import open_session
 
 Say = Callable[[str], None]
 Count = Callable[[int, int], None]
@@ -85,20 +86,28 @@ def read_source(path: PathLike) -> ParamsSource:
     """
     file = Path(path)
     try:
-        head = file.open("rb").read(8) if file.is_file() else b""
-        if head != LIST_MAGIC.to_bytes(8, "little"):
-            return _source_of_archive(file)
-        if file.stat().st_size > _MAX_BYTES:
-            raise InputError("the file is too large for parameters", where=str(file))
-        data = file.read_bytes()
+        data = _params_file(file)
     except OSError as error:
         raise InputError(f"can't read the parameters: {error.strerror}", where=str(file)) from error
+    if data is None:
+        return _source_of_archive(file)
     faults = FaultCollector(str(file))
     tensors = parse_params(data, file.name, faults)
     faults.raise_if_any()
-    return ParamsSource(
-        name=file.name, sha256=hashlib.sha256(data).digest(), tensors=tensors, code_id=None
-    )
+    return ParamsSource(name=file.name, sha256=hashlib.sha256(data).digest(), tensors=tensors, code_id=None)
+
+
+def _params_file(path: Path) -> bytes | None:
+    """The content of a ``.params`` file; None: it is something else."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = file.read(8)
+        if head != LIST_MAGIC.to_bytes(8, "little"):
+            return None
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError("the file is too large for parameters", where=str(path))
+        return head + file.read(_MAX_BYTES)
 
 
 def _source_of_archive(file: Path) -> ParamsSource:
@@ -145,9 +154,7 @@ def lay_out_params(source: ParamsSource, graph: GraphBlob) -> ParamsBlob:
     return ParamsBlob(graph_id=graph.graph_id, archive_sha256=source.sha256, data=bytes(data))
 
 
-def _differences(
-    given: dict[str, NamedTensor], wanted: dict[str, BlobTensor]
-) -> Iterator[tuple[str, str]]:
+def _differences(given: dict[str, NamedTensor], wanted: dict[str, BlobTensor]) -> Iterator[tuple[str, str]]:
     for name in sorted(given.keys() | wanted.keys()):
         if name not in wanted:
             yield name, "the model has no such parameter"
@@ -237,5 +244,6 @@ def _session(target: ParamsTarget, say: Say) -> Iterator[Session]:
     say(f"building for {prepared.board.name}")
     elf = build(prepared.folder).elf
     say(f"starting {prepared.board.name}")
-    with store_session(prepared.lock, prepared.board, elf, timeout_s=target.timeout_s) as session:
+    keep_slots(prepared.lock, prepared.board, elf)
+    with open_session(prepared.board, elf, timeout_s=target.timeout_s) as session:
         yield session

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from mlf_sdk.api.cases import OUTCOMES, CasesReport, run_cases
+from mlf_sdk.api.places import located
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show, status
@@ -75,13 +76,13 @@ def test(  # noqa: PLR0913, PLR0917 (a command's options)
     if junit is not None and not junit.absolute().parent.is_dir():
         raise InputError("the folder of the report is not there", where=str(junit))
     choice = onport.port_choice(port, baud, max_baud)
-    with status(as_json=json) as progress:
+    with status(as_json=json) as progress, located(board, choice) as (name, place):
         report = run_cases(
             target,
             cases,
-            board=board,
+            board=name,
             board_file=board_file,
-            port=choice,
+            port=place,
             module=module,
             tolerance=Tolerance(rtol=rtol, atol=atol),
             min_accuracy=min_accuracy,

@@ -10,18 +10,22 @@ import typer
 
 from mlf_sdk import api
 from mlf_sdk.api.doctor import MachineExamination, examine_archive, examine_machine
+from mlf_sdk.api.places import is_place, located
 from mlf_sdk.api.serial import check_device
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.cases import test
 from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.output import show, status
+from mlf_sdk.cli.params import params as params_commands
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.project.layout import lay_out
 from mlf_sdk.report import terminal, values
 from mlf_sdk.report.doctor import doctor_parts, doctor_values
+from mlf_sdk.report.layout import lines
 from mlf_sdk.report.proof import check_parts, run_parts
+from mlf_sdk.tools.zephyrbuild import signed_images
 from mlf_sdk.verify.data import write_npz
 
 
@@ -44,6 +48,7 @@ def doctor(
         Path | None, typer.Argument(metavar="ARCHIVE", help="Examine this archive, not the machine.")
     ] = None,
     module: opt.Module = None,
+    zephyr_base: opt.ZephyrBase = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
@@ -55,7 +60,11 @@ def doctor(
     """
     with status(as_json=json) as progress:
         progress.say("looking for tools" if archive is None else f"reading {archive.name}")
-        found = examine_machine() if archive is None else examine_archive(archive, module)
+        found = (
+            examine_machine(opt.zephyr_setup(zephyr_base))
+            if archive is None
+            else examine_archive(archive, module)
+        )
     show(doctor_parts(found), doctor_values(found), as_json=json)
     if isinstance(found, MachineExamination) and not found.ok:
         raise typer.Exit(3)
@@ -80,6 +89,7 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
     board_file: opt.BoardFile = None,
     module: opt.Module = None,
     app: opt.AppName = opt.App.RPC,
+    executor: opt.ExecutorName = opt.Executor.STATIC,
     params: opt.ParamsPlace = opt.Params.FLASH,
     cflags: opt.Cflags = None,
     keep_inputs: opt.KeepInputs = False,
@@ -113,6 +123,7 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
         share_arena=share_arena,
         cmsis_nn=cmsis_nn,
         library=library,
+        executor=executor,
     )
     with status(as_json=json) as progress:
         progress.say(f"generating {output}")
@@ -148,8 +159,9 @@ def build(
         progress.say(f"building {folder}")
         setup = opt.zephyr_setup(zephyr_base, zephyr_module, west)
         built = api.build(folder, timeout_s=timeout, zephyr=setup, sign=sign)
-    result = {"elf": str(built.elf), "seconds": round(built.seconds, 3)}
-    show(terminal.built_parts(folder, built), result, as_json=json)
+    signed = [str(path) for path in signed_images(folder / "build")] if sign else []
+    result = {"elf": str(built.elf), "seconds": round(built.seconds, 3), "signed": signed}
+    show([*lines("signed", signed), *terminal.built_parts(folder, built)], result, as_json=json)
 
 
 def check(
@@ -221,17 +233,18 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
     Example: mlf-sdk run digits.tar --inputs test.npz --expect test.npz
     """
     chosen = opt.project_options(params=params, cflags=cflags, keep_inputs=keep_inputs, cmsis_nn=cmsis_nn)
-    opt.check_options_of_project(target, board, board_file, chosen)
+    opt.check_options_of_project(target, None if is_place(board) else board, board_file, chosen)
     if output is not None and not output.parent.is_dir():
         raise InputError(
             "the folder of the output is not there",
             where=str(output),
             hint="Make the folder, or give another.",
         )
-    with status(as_json=json) as progress:
+    choice = onport.port_choice(port, baud, max_baud)
+    with status(as_json=json) as progress, located(board, choice) as (name, place):
         report = api.run(
             target,
-            board=board,
+            board=name,
             board_file=board_file,
             module=module,
             inputs=inputs,
@@ -243,7 +256,7 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
             options=chosen,
             platform=opt.platform_name(platform),
             zephyr=opt.zephyr_setup(zephyr_base, zephyr_module, west),
-            port=onport.port_choice(port, baud, max_baud),
+            port=place,
             say=progress.say,
             count=progress.count,
         )
@@ -260,3 +273,4 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     for of_ports in (onport.ports, onport.verify, onport.monitor):
         app.command()(of_ports)
+    app.add_typer(params_commands)

@@ -34,6 +34,13 @@ class Platform(str, Enum):
     ZEPHYR = "zephyr"
 
 
+class Executor(str, Enum):
+    """What ``--executor`` takes."""
+
+    STATIC = "static"
+    GRAPH = "graph"
+
+
 class Params(str, Enum):
     """What ``--params`` takes."""
 
@@ -104,7 +111,8 @@ RunBoardName = Annotated[
         "--board",
         "-b",
         metavar="NAME",
-        help="See: mlf-sdk boards. For an archive mps2-an386 unless given; a project knows its board.",
+        help="See: mlf-sdk boards; or labgrid:PLACE. For an archive mps2-an386 unless given; a project "
+        "knows its board.",
         autocompletion=complete_board,
     ),
 ]
@@ -120,6 +128,14 @@ BoardFile = Annotated[
 ]
 AppName = Annotated[
     App, typer.Option("--app", help="rpc: serve the model over the UART; standalone: run once on a sample.")
+]
+ExecutorName = Annotated[
+    Executor,
+    typer.Option(
+        "--executor",
+        help="static: kernels are called from constant tables; graph: graph and parameters are loaded on the "
+        "device, and parameters can be replaced (mlf-sdk params).",
+    ),
 ]
 ParamsPlace = Annotated[Params, typer.Option("--params", help="Where parameters lie while the model runs.")]
 Cflags = Annotated[
@@ -210,6 +226,7 @@ def project_options(
     share_arena: bool = False,
     cmsis_nn: Path | None = None,
     library: bool = False,
+    executor: Executor = Executor.STATIC,
 ) -> ProjectOptions:
     """Options of a project from the command line's words.
 
@@ -223,6 +240,7 @@ def project_options(
         keep_inputs=keep_inputs,
         share_arena=share_arena,
         cmsis_nn=cmsis_nn.resolve() if cmsis_nn else None,
+        executor="graph" if executor is Executor.GRAPH else "static",
     )
 
 

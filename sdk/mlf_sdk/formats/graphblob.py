@@ -296,9 +296,7 @@ class _Reader:
         for kernel, num_args, num_slots, zero in rows:
             if zero or kernel >= kernels or num_args > len(args) or num_slots > len(slots):
                 raise self.fault("has a step that breaks a rule")
-            steps.append(
-                BlobStep(kernel=kernel, args=tuple(args[:num_args]), slots=tuple(slots[:num_slots]))
-            )
+            steps.append(BlobStep(kernel=kernel, args=tuple(args[:num_args]), slots=tuple(slots[:num_slots])))
             del args[:num_args], slots[:num_slots]
         if args or slots:
             raise self.fault("has arguments or workspaces that belong to no step")

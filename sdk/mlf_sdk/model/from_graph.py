@@ -80,7 +80,7 @@ class _GraphBuilder:
             outputs.append(self._result(entry_index, node.name, output))
         if node.flatten_data:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
-        bound = operator_workspaces(self.source.module).get(symbol, 0)
+        bound = operator_workspaces(self.source.module).get(symbol)
         self.steps.append(
             kernel_step(
                 self.source.code,

@@ -53,7 +53,7 @@ def wire_operator(source: BuildInput, function: str | None) -> Wiring:
         symbol=function,
         inputs=inputs,
         outputs=outputs,
-        metadata_bytes=0,
+        metadata_bytes=None,
     )
     return Wiring(
         tensors=tuple(table.tensors),

@@ -28,11 +28,12 @@ class KernelFacts:
     reason: str = ""
 
 
-def kernel_facts(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: int) -> KernelFacts:
+def kernel_facts(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: int | None) -> KernelFacts:
     """Facts of the kernel ``symbol`` with ``num_args`` tensor arguments.
 
     Args:
-        metadata_bytes: what the archive says the function needs: a bound where the code can't be read.
+        metadata_bytes: what the archive says the function needs: a bound where the code can't be read;
+            None where it says nothing.
     """
     if symbol in code.functions:
         return _from_source(code, symbol, num_args, metadata_bytes)
@@ -44,12 +45,12 @@ def kernel_facts(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: in
         phases=1,
         spans=(whole,) * num_args,
         workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
-        bound_bytes=0 if known else metadata_bytes,
+        bound_bytes=0 if known else metadata_bytes or 0,
         reason="" if found is None or known else found.reason,
     )
 
 
-def _from_source(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: int) -> KernelFacts:
+def _from_source(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: int | None) -> KernelFacts:
     found = analyse_kernel(code.functions[symbol], allocating=code.allocating, macros=code.header_macros)
     whole = Span(first=0, last=found.phases - 1)
     arguments = [found.argument(index) for index in range(num_args)]
@@ -61,7 +62,7 @@ def _from_source(code: CodeIndex, symbol: str, num_args: int, metadata_bytes: in
             Workspace(slot=slot, size_bytes=w.size_bytes, span=_span(w.first, w.last, whole))
             for slot, w in enumerate(slots)
         ),
-        bound_bytes=0 if found.workspace_known else metadata_bytes,
+        bound_bytes=0 if found.workspace_known else metadata_bytes or 0,
         reason="" if found.workspace_known else found.reason,
     )
 
@@ -80,7 +81,7 @@ def kernel_step(
     symbol: str,
     inputs: tuple[int, ...],
     outputs: tuple[int, ...],
-    metadata_bytes: int,
+    metadata_bytes: int | None,
     abi: StepAbi = StepAbi.PACKED,
 ) -> Step:
     """The step that calls one kernel.
@@ -89,7 +90,7 @@ def kernel_step(
     a bound; where there is no figure either, that is a fault.
     """
     facts = kernel_facts(code, symbol, len(inputs) + len(outputs), metadata_bytes)
-    if facts.reason and not facts.bound_bytes:
+    if facts.reason and metadata_bytes is None:
         faults.add(
             "./metadata.json",
             f"the workspace of '{symbol[:128]}' is told neither by its code ({facts.reason}) nor here",

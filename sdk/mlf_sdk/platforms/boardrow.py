@@ -153,13 +153,18 @@ class Board(_Row, frozen=True, kw_only=True):
 
 
 class MachineMemory(_Row, frozen=True, kw_only=True):
-    """A memory of an emulated machine: where it lies, and where it is seen again."""
+    """A memory of an emulated machine: where it lies, and where it is seen again.
+
+    Attributes:
+        main: it is QEMU's main RAM, which can be kept in a file.
+    """
 
     name: Text
     origin: Word
     size_bytes: Positive
     writable: bool = True
     aliases: tuple[Word, ...] = ()
+    main: bool = False
 
 
 class MachineUart(_Row, frozen=True, kw_only=True):

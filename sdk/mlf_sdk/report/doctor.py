@@ -9,6 +9,7 @@ from mlf_sdk.api.doctor import ArchiveExamination, MachineExamination
 from mlf_sdk.report.layout import Parts, counted, line, lines, table, verdict
 from mlf_sdk.report.terminal import executor_text
 from mlf_sdk.tools.discovery import ToolStatus
+from mlf_sdk.tools.zephyrdoctor import ZephyrExamination, module_name
 
 Examination = ArchiveExamination | MachineExamination
 
@@ -21,7 +22,7 @@ def doctor_parts(found: Examination) -> Parts:
 def doctor_values(found: Examination) -> dict[str, object]:
     """An examination as plain values."""
     if isinstance(found, MachineExamination):
-        return {"ok": found.ok, "tools": list(found.tools)}
+        return {"ok": found.ok, "tools": list(found.tools), "zephyr": _zephyr_values(found.zephyr)}
     return {
         "ok": True,
         "archive": found.model.source,
@@ -40,8 +41,44 @@ def _machine(found: MachineExamination) -> Parts:
         table(("=tool", "=version", "=", "what for"), rows),
         "",
         *lines("to get", [f"{s.tool.name}: {s.hint.removeprefix('Install it: ')}" for s in wanted]),
+        *([""] if wanted else []),
+        *_zephyr(found.zephyr),
         line("verdict", text, verdict(found.ok)),
     ]
+
+
+def _zephyr(found: ZephyrExamination) -> Parts:
+    """What of Zephyr is here; a line where there is nothing."""
+    trees = [f"{t.source}: {t.fault or t.version}, {t.path}" for t in found.trees]
+    toolchains = [" ".join(filter(None, (t.variant, t.version, str(t.path)))) for t in found.toolchains]
+    west = f"workspace {found.topdir}" if found.topdir else "no workspace"
+    modules = ", ".join(map(module_name, found.modules))
+    return [
+        line("Zephyr", found.builds),
+        *lines("trees", trees),
+        *([line("modules", modules)] if modules else []),
+        *lines("toolchains", toolchains),
+        line("west", f"{found.west or 'not installed'}, {west}"),
+        "",
+    ]
+
+
+def _zephyr_values(found: ZephyrExamination) -> dict[str, object]:
+    return {
+        "ok": found.ok,
+        "builds": found.builds,
+        "trees": [
+            {"source": t.source, "path": str(t.path), "version": t.version or None, "fault": t.fault or None}
+            for t in found.trees
+        ],
+        "modules": [str(path) for path in found.modules],
+        "toolchains": [
+            {"variant": t.variant, "path": str(t.path), "version": t.version or None}
+            for t in found.toolchains
+        ],
+        "west": found.west,
+        "workspace": str(found.topdir) if found.topdir else None,
+    }
 
 
 def _mark(status: ToolStatus) -> Text:

@@ -150,7 +150,7 @@ class _Carrier:
     def _wait_s(self) -> float:
         known = self._pace.round_trip_s
         if known is not None:
-            return _LEAST_WAIT_S + 4 * known
+            return min(_LEAST_WAIT_S, self._link.timeouts.first_try_s) + 4 * known
         size = sum(flight.frame_bytes for flight in self._flying.values())
         return self._link.timeouts.first_try_s + self._link.line_s(size + self._pace.payload_bytes)
 

@@ -8,6 +8,7 @@ import math
 import os
 import socket
 import stat
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -101,13 +102,17 @@ def _connect(spec: str, timeout_s: float) -> socket.socket:
 
 
 def _open_network(spec: str, baud: int, timeout_s: float) -> Any:  # noqa: ANN401 (pyserial has no types)
-    _connect(spec, timeout_s).close()  # pyserial waits for a fixed time
     separator = "&" if "?" in spec else "?"
+    url = f"{spec}{separator}timeout={max(1, math.ceil(timeout_s))}"
     try:
-        return serial.serial_for_url(
-            f"{spec}{separator}timeout={max(1, math.ceil(timeout_s))}", baudrate=baud
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # pyserial's own, of its threads
+            return serial.serial_for_url(url, baudrate=baud)
     except (serial.SerialException, OSError, ValueError) as error:
+        if "Could not open port" in str(error):
+            raise PortMissingError(
+                f"no connection: {error}", where=spec, hint="Is its server running?"
+            ) from error
         raise PortError(f"the server of the port refuses: {error}", where=spec) from error
 
 

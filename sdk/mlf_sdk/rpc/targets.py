@@ -18,6 +18,7 @@ from mlf_sdk.platforms.boards import Board
 from mlf_sdk.rpc.errors import DeviceError, NoAnswerError
 from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
 from mlf_sdk.rpc.session import Session
+from mlf_sdk.rpc.store import stored
 from mlf_sdk.rpc.transport import PipeTransport, SocketTransport
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.tools.qemu import start_qemu
@@ -41,8 +42,9 @@ def open_session(
         ToolError: the emulator is missing or failed.
     """
     timeouts = Timeouts(run_s=timeout_s)
+    board, slots = stored(board, elf)
     if board.platform == "host" or board.zephyr.native:
-        with start_process([str(elf)], env=_host_environment(), pipes=True) as process:
+        with start_process([str(elf)], env={**_host_environment(), **slots}, pipes=True) as process:
             transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
             with (
                 Session(transport, timeouts=timeouts, console=console) as session,

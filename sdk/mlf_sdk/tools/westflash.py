@@ -137,8 +137,8 @@ def _judge(job: WestFlash, result: ProcessResult, *, shown: bool) -> MlfError | 
             hint = f"Install it, or put its folder on PATH: the runner {job.runner} starts it."
             return RunnerMissingError(f"'{program}' is not installed", where=where, hint=hint)
         if _NO_RUNNER.search(output):
-            what = "west has no such runner for this board"
-            return NoRunnerError(_with_tail(what, output, shown), where=where, hint="See: west flash --context.")
+            what = _with_tail("west has no such runner for this board", output, shown)
+            return NoRunnerError(what, where=where, hint="See: west flash --context.")
         if unknown := _UNKNOWN_ARGS.search(output):
             hint = f"See its arguments: west flash --context -r {job.runner}"
             return RunnerFailedError(f"it does not know the arguments {unknown[1]}", where=where, hint=hint)

@@ -99,7 +99,10 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
             where=where,
             hint="Give every input the same leading axis.",
         )
-    return Batch(arrays=tuple(found), count=counts.pop() if counts else 1)
+    count = counts.pop() if counts else 1
+    if count == 0:
+        raise InputError("the arrays hold no inference: their leading axis is 0", where=where)
+    return Batch(arrays=tuple(found), count=count)
 
 
 def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, where: str) -> Reference:

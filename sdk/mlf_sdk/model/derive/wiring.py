@@ -210,7 +210,7 @@ class _Wirer:
             symbol=symbol,
             inputs=inputs,
             outputs=outputs,
-            metadata_bytes=operator_workspaces(self.source.module).get(symbol, 0),
+            metadata_bytes=operator_workspaces(self.source.module).get(symbol),
             abi=StepAbi.PACKED if function.is_packed else StepAbi.POINTERS,
         )
         if step.abi is StepAbi.POINTERS and not step.exact:

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A place of a labgrid coordinator as a board: its serial port is the port, its power switch the reset.
+
+Needs the extra ``labgrid``. The place must be acquired; its tag ``mlf-board`` names the board's row. The
+coordinator is the one of ``LG_COORDINATOR``, as for labgrid's own tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.errors import InputError, TargetError, ToolError
+
+PREFIX = "labgrid:"
+BOARD_TAG = "mlf-board"
+_COORDINATOR = "127.0.0.1:20408"
+_SCHEMES = {"raw": "socket", "rfc2217": "rfc2217"}
+_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """An acquired place.
+
+    Attributes:
+        name: its name.
+        board: name of the board's row.
+        port: its serial port, as ``--port`` takes it.
+        baud: the rate that labgrid knows of the port.
+        cycle_power: switches the board off and on; None: the place has no power switch.
+    """
+
+    name: str
+    board: str
+    port: str
+    baud: int
+    cycle_power: Callable[[], None] | None
+
+
+def is_place(board: str | None) -> bool:
+    """Whether ``--board`` names a place."""
+    return board is not None and board.startswith(PREFIX)
+
+
+@contextmanager
+def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator[Place]:
+    """The place that ``labgrid:PLACE`` names, as long as the block lasts.
+
+    Raises:
+        InputError: no name, or the place lacks a tag or a serial port.
+        ToolError: labgrid is not installed.
+        TargetError: no coordinator, no such place, or it is not acquired by this user.
+    """
+    name = board.removeprefix(PREFIX)
+    if not name:
+        raise InputError("no place was named", where="--board", hint="Write it as labgrid:PLACE.")
+    address = (os.environ if environ is None else environ).get("LG_COORDINATOR", _COORDINATOR)
+    client = _client()
+    loop = asyncio.new_event_loop()
+    try:
+        session = _start(client, address, loop)
+        try:
+            place, resources = _find(client, session, name, f"{board} at {address}")
+            yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
+        finally:
+            loop.run_until_complete(_end(session))
+    finally:
+        loop.close()
+
+
+def _client() -> Any:  # noqa: ANN401 (labgrid has no types)
+    try:
+        from labgrid.remote import client  # noqa: PLC0415 (an optional extra)
+    except ImportError as error:
+        raise ToolError(
+            f"labgrid is not installed: {error}",
+            where="--board",
+            hint="Install it: pip install 'mlf-sdk[labgrid]'",
+        ) from error
+    return client
+
+
+def _start(client: Any, address: str, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
+    proxied = client.proxymanager.get_grpc_address(address, default_port=20408)
+    try:
+        return loop.run_until_complete(_connect(client, proxied, loop))
+    except (OSError, client.Error, asyncio.TimeoutError) as error:
+        raise TargetError(
+            "no labgrid coordinator answers" + (f": {error}" if str(error) else ""),
+            where=address,
+            hint="Is it running? Its address is what LG_COORDINATOR says.",
+        ) from error
+
+
+async def _connect(client: Any, address: str, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
+    session = client.ClientSession(address, loop, env=None)
+    try:
+        await asyncio.wait_for(session.start(), _WAIT_S)
+    except BaseException:
+        await _end(session)
+        raise
+    return session
+
+
+async def _end(session: Any) -> None:  # noqa: ANN401
+    with suppress(asyncio.CancelledError, OSError):
+        await session.stop()
+    await session.close()
+
+
+def _find(client: Any, session: Any, name: str, where: str) -> tuple[Any, Any]:  # noqa: ANN401
+    try:
+        place = session.get_acquired_place(name)
+        return place, session.get_target_resources(place)
+    except client.Error as error:
+        raise TargetError(
+            str(error),
+            where=where,
+            hint=f"See: labgrid-client places; take it: labgrid-client -p {name} acquire",
+        ) from error
+
+
+def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[str, Any]]) -> Place:
+    where = f"{PREFIX}{name}"
+    board = tags.get(BOARD_TAG, "")
+    if not board:
+        raise InputError(
+            f"the place does not say which board it is (tag {BOARD_TAG})",
+            where=where,
+            hint=f"Say it: labgrid-client -p {name} set-tags {BOARD_TAG}=NAME (see: mlf-sdk boards).",
+        )
+    serial = resources.get("NetworkSerialPort")
+    if serial is None:
+        raise InputError(
+            f"the place has no network serial port; it has {', '.join(resources) or 'nothing'}",
+            where=where,
+            hint="Export its serial port, and add it: labgrid-client add-match.",
+        )
+    scheme = _SCHEMES.get(str(serial.get("protocol", "rfc2217")))
+    if scheme is None:
+        raise InputError(f"the protocol '{serial['protocol']}' of its port is not known", where=where)
+    power = resources.get("NetworkPowerPort")
+    return Place(
+        name=name,
+        board=board,
+        port=f"{scheme}://{_host_and_port(serial)}",
+        baud=int(serial.get("speed", 115200)),
+        cycle_power=None if power is None else lambda: _cycle(where, power),
+    )
+
+
+def _host_and_port(serial: Mapping[str, Any]) -> str:
+    """Where the port is reached from here: through labgrid's SSH proxy, where the place needs one."""
+    from labgrid.resource import NetworkSerialPort  # noqa: PLC0415
+    from labgrid.util.proxy import proxymanager  # noqa: PLC0415
+
+    target = _target()
+    known = {k: v for k, v in serial.items() if k in ("host", "port", "speed", "protocol")}
+    resource = NetworkSerialPort(target, name=None, **known)
+    resource.extra = serial.get("extra", {})
+    host, port = proxymanager.get_host_and_port(resource)
+    return f"{host}:{port}"
+
+
+def _target() -> Any:  # noqa: ANN401
+    from labgrid import Target  # noqa: PLC0415
+
+    return Target("mlf-sdk")
+
+
+def _cycle(where: str, power: Mapping[str, Any]) -> None:
+    from labgrid.driver import NetworkPowerDriver  # noqa: PLC0415
+    from labgrid.resource import NetworkPowerPort  # noqa: PLC0415
+
+    target = _target()
+    NetworkPowerPort(target, name=None, **{k: power[k] for k in ("model", "host", "index")})
+    driver = NetworkPowerDriver(target, name=None, delay=0.5)
+    try:
+        target.activate(driver)
+        driver.cycle()
+    except Exception as error:
+        raise TargetError(f"its power can't be switched: {error}", where=where) from error

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mlf_sdk import api
+from mlf_sdk.project.options import ProjectOptions
+
+DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
+
+
+def build_project(archive: Path, folder: Path, board: str, **options: object) -> Path:
+    needed = ["cmake", "ninja"] + (["gcc"] if board == "host" else ["arm-none-eabi-gcc", "qemu-system-arm"])
+    for tool in needed:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    api.generate(archive, folder, board=board, options=ProjectOptions(executor="graph", **options))  # type: ignore[arg-type]
+    api.build(folder)
+    return folder

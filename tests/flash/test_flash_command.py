@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``flash``: verdicts, exit codes, JSON; runners that claim more than the board shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from flash_helpers import halted_machine, stub
+
+from archives import Spec, build, write
+from mlf_sdk import api
+from mlf_sdk.cli.main import main
+from mlf_sdk.project.lock import read_lock
+from mlf_sdk.project.options import ProjectOptions
+
+pytestmark = pytest.mark.qemu
+
+
+def call(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main([str(a) for a in argv])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def liar(folder: Path, *, code: int = 0) -> Path:
+    """The row of a runner that does nothing and says that all is well."""
+    stub(folder / "bin", "liar", prints="all is well", code=code)
+    path = folder / "liar.toml"
+    path.write_text(
+        'name = "liar"\ntitle = "Liar"\nprogram = ["liar"]\nargs = ["{hex}"]\nsuccess = ["all is well"]\n'
+    )
+    return path
+
+
+@pytest.fixture
+def stubs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="gdb-multiarch is not installed")
+def test_flashed_and_proven(app: Path, tmp_path: Path, capsys) -> None:
+    with halted_machine(tmp_path) as machine:
+        argv = ("flash", app, "--runner", "gdb", "--port", machine.gdb, "--console", machine.console)
+        code, out, err = call(capsys, *argv)
+        assert (code, err) == (0, "")
+        assert out.rstrip().endswith("PASS")
+        code, out, err = call(capsys, *argv, "--json")
+    value = json.loads(out)
+    assert (code, value["proven"], value["runner"], value["board"]) == (0, True, "gdb", "mps2-an386")
+    assert [m["archive_sha256"] for m in value["models"]] == [read_lock(app).models[0].archive_sha256]
+
+
+def test_a_runner_that_lies(app: Path, other: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    """The board still runs what it ran before: a failure, whatever the runner said."""
+    row = liar(tmp_path)
+    with halted_machine(tmp_path, image=other / "build" / "app.elf") as machine:
+        argv = ("flash", app, "--runner-file", row, "--port", machine.console, "--timeout", "2")
+        code, out, err = call(capsys, *argv)
+        assert (code, out) == (4, "")
+        assert err.startswith("error: liar claims success, but the board does not answer")
+    (tmp_path / "running").mkdir()
+    with halted_machine(tmp_path / "running", image=other / "build" / "app.elf", halted=False) as machine:
+        code, out, err = call(capsys, "flash", app, "--runner-file", row, "--port", machine.console)
+        assert (code, out) == (4, "")
+        assert "the board runs something else: it holds other" in err
+        code, out, err = call(capsys, "flash", other, "--runner-file", row, "--port", machine.console)
+        assert (code, err) == (0, "")
+
+
+def test_nobody_was_asked(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    """It says so; a verdict is only given by the board."""
+    code, out, err = call(capsys, "flash", app, "--runner-file", liar(tmp_path))
+    assert (code, err) == (0, "")
+    assert "the board was not asked: nothing says on which serial port it answers" in out
+    assert "PASS" not in out
+    value = json.loads(call(capsys, "flash", app, "--runner-file", liar(tmp_path), "--json")[1])
+    assert (value["proven"], value["models"]) == (False, None)
+
+
+def test_arguments_of_the_user(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    assert call(capsys, "flash", app, "--runner-file", liar(tmp_path), "--", "--erase", "-v")[0] == 0
+    assert (tmp_path / "bin" / "liar.argv").read_text().split("\n")[1:] == ["--erase", "-v"]
+
+
+def test_a_runner_that_fails(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    code, out, err = call(capsys, "flash", app, "--runner-file", liar(tmp_path, code=9))
+    assert (code, out) == (3, "")
+    assert "liar failed with exit code 9" in err
+
+
+def test_no_runner(app: Path, capsys) -> None:
+    code, _, err = call(capsys, "flash", app)
+    assert code == 2
+    assert "the board is emulated: nothing has to be flashed" in err
+    assert "mlf-sdk run" in err
+    code, _, err = call(capsys, "flash", app, "--runner", "jtag")
+    assert code == 2
+    assert "no runner 'jtag'" in err
+    code, _, err = call(capsys, "flash", app, "--runner", "jlink", "--", "-Device", "X")
+    assert code == 3
+    assert "'JLinkExe' or 'JLink' is not installed" in err
+
+
+def test_projects_that_can_not_be_flashed(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    archive = write(build(Spec()), tmp_path / "tiny.tar")
+    api.generate(archive, tmp_path / "host", board="host")
+    code, _, err = call(capsys, "flash", tmp_path / "host", "--runner", "gdb", "--port", "x")
+    assert code == 2
+    assert "a program of this machine" in err
+    api.generate(archive, tmp_path / "new", board="mps2-an386")
+    code, _, err = call(capsys, "flash", tmp_path / "new", "--runner", "gdb", "--port", "x")
+    assert code == 2
+    assert "not built" in err
+    assert call(capsys, "flash", tmp_path, "--runner", "gdb")[0] == 2
+    api.generate(archive, tmp_path / "plain", board="mps2-an386", options=ProjectOptions(app="standalone"))
+    shutil.copytree(app / "build", tmp_path / "plain" / "build")
+    code, out, _ = call(
+        capsys, "flash", tmp_path / "plain", "--runner-file", liar(tmp_path), "--port", "/dev/none"
+    )
+    assert code == 0
+    assert "its application (standalone) answers no requests" in out

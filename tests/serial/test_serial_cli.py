@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for boards on ports; an emulated board behind a pty is run like the emulated board."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import Caller
+from rpc_models import fake_models
+from serial_helpers import PtyDevice, SocketBridge
+
+from mlf_sdk import api
+from mlf_sdk.api import serial as serial_api
+from mlf_sdk.platforms.boards import find_board
+from mlf_sdk.rpc import ports as ports_module
+from mlf_sdk.rpc.faultline import Faults, FaultTransport
+from mlf_sdk.rpc.portlock import lock_port
+from mlf_sdk.rpc.ports import Port
+from mlf_sdk.rpc.portsession import PortChoice, port_session
+from mlf_sdk.rpc.serialport import open_port
+from mlf_sdk.rpc.session import Session, Timeouts
+from mlf_sdk.tools.qemu import QemuOptions, qemu_argv, start_qemu
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "digits"
+ARCHIVE = EXAMPLES / "digits-graph-tvm0.11.1.tar"
+BOARD = "mps2-an386"
+NEEDS_QEMU = pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="QEMU is not installed")
+
+
+# ---- ports ----
+
+
+@pytest.fixture
+def two_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [
+        Port(device="/dev/ttyACM0", usb_id="0d28:0204", serial_number="99A", description="probe"),
+        Port(device="/dev/ttyUSB3", usb_id="", serial_number="", description=""),
+    ]
+    monkeypatch.setattr(serial_api, "list_serial_ports", lambda: found)
+    monkeypatch.setattr(ports_module, "list_serial_ports", lambda: found)
+
+
+@pytest.mark.usefixtures("two_ports")
+def test_ports_are_listed_with_the_boards_they_may_be(call: Caller) -> None:
+    done = call("ports", "--json")
+    assert done.code == 0
+    first, second = done.value["ports"]
+    assert first["port"] == "/dev/ttyACM0" and "microbit" in first["boards"]
+    assert second == {
+        "port": "/dev/ttyUSB3", "usb_id": None, "serial_number": None, "description": None, "boards": [],
+    }  # fmt: skip
+    shown = call("ports").out
+    assert re.search(r"/dev/ttyACM0 +0d28:0204 +99A +microbit +probe", shown)
+    only = call("ports", "--board", "microbit", "--json").value["ports"]
+    assert [p["port"] for p in only] == ["/dev/ttyACM0"]
+    assert "no serial port has a USB id of mps2-an386" in call("ports", "--board", "mps2-an386").out
+
+
+# ---- monitor and errors ----
+
+
+def test_monitor_shows_text_and_no_messages(pty_device: PtyDevice, call: Caller) -> None:
+    said = threading.Timer(0.2, pty_device.say, [b"booting\n\x00\x05\x01\x81\x02\x02\x00\x1b[2Jready"])
+    said.start()
+    done = call("monitor", "--port", pty_device.path, "--timeout", "0.8")
+    said.join()
+    assert (done.code, done.out) == (0, "booting\n\\x1b[2Jready")
+    assert call("monitor", "--port", pty_device.path, "--timeout", "0.1", "--json").value["text"] == ""
+
+
+def test_monitor_ends_with_ctrl_c(pty_device: PtyDevice) -> None:
+    argv = [sys.executable, "-m", "mlf_sdk.cli.main", "monitor", "--port", pty_device.path]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env) as process:
+        assert process.stdout is not None
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            pty_device.say(b"tick\n")
+            if select.select([process.stdout], [], [], 0.2)[0]:
+                break
+        assert process.stdout.readline() == b"tick\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+
+
+def test_errors_of_ports_name_the_port(pty_device: PtyDevice, call: Caller, tmp_path: Path) -> None:
+    missing = call("monitor", "--port", "/dev/ttyACM99")
+    assert missing.code == 4 and missing.block()["where"] == "/dev/ttyACM99"
+    with lock_port(pty_device.path, command="minicom of mine"):
+        busy = call("verify", ARCHIVE, "--port", pty_device.path)
+    assert busy.code == 4
+    assert f"in use by process {os.getpid()} (minicom of mine)" in busy.block()["what"]
+    alone = call("run", ARCHIVE, "--baud", "9600")
+    assert alone.code == 2 and "--port" in alone.err
+    assert call("verify", ARCHIVE).code == 2
+
+
+def test_two_processes_on_one_port(pty_device: PtyDevice, call: Caller) -> None:
+    argv = [sys.executable, "-m", "mlf_sdk.cli.main", "monitor", "--port", pty_device.path]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env) as process:
+        assert process.stdout is not None
+        until = time.monotonic() + 20
+        while not select.select([process.stdout], [], [], 0.2)[0] and time.monotonic() < until:
+            pty_device.say(b"tick\n")
+        second = call("monitor", "--port", pty_device.path, "--timeout", "1")
+        process.kill()
+    assert second.code == 4
+    assert f"in use by process {process.pid} (" in second.block()["what"]
+    assert f"monitor --port {pty_device.path}" in second.block()["what"]
+
+
+# ---- verify ----
+
+
+def test_verify_a_device_that_holds_something_else(pty_device: PtyDevice, call: Caller) -> None:
+    done = call("verify", ARCHIVE, "--port", pty_device.path, "--json")
+    assert done.code == 1 and done.value["ok"] is False
+    assert [m["found"] for m in done.value["models"]] == [False]
+    assert done.value["device"][0]["name"] == "twins"
+    shown = call("verify", ARCHIVE, "--port", pty_device.path)
+    assert shown.code == 1 and "FAIL" in shown.out and "twins" in shown.out
+
+
+def test_verify_compares_the_sdk_of_a_project(call: Caller, tmp_path: Path) -> None:
+    assert call("generate", ARCHIVE, "-o", tmp_path / "app", "--board", BOARD).code == 0
+    sha = json.loads((tmp_path / "app" / "mlf-project.json").read_text())["models"][0]["archive_sha256"]
+    models = fake_models()
+    models[0].archive_sha256 = bytes.fromhex(sha)
+    with PtyDevice() as device:
+        device.device.models[:] = models[:3]
+        archive = call("verify", ARCHIVE, "--port", device.path, "--json")
+        assert (archive.code, archive.value["ok"]) == (0, True)
+        project = call("verify", tmp_path / "app", "--port", device.path, "--json")
+        assert (project.code, project.value["sdk_version"]) == (1, "1.2.3")
+
+
+def test_verify_a_device_that_is_silent(call: Caller) -> None:
+    with PtyDevice(lambda data: b"") as silent:
+        started = time.monotonic()
+        done = call("verify", ARCHIVE, "--port", silent.path, "--timeout", "1")
+        assert done.code == 4 and "did not answer HELLO" in done.err
+        assert time.monotonic() - started < 5
+
+
+# ---- an emulated board behind a pty ----
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits") / "app"
+    api.generate(ARCHIVE, folder, board=BOARD)
+    api.build(folder)
+    return folder
+
+
+@pytest.fixture
+def qemu_port(project: Path) -> Iterator[str]:
+    """A pty that QEMU itself opens (``-chardev pty``)."""
+    elf = project / "build" / "app.elf"
+    argv = qemu_argv(find_board(BOARD), elf, console_fd=0, options=QemuOptions())
+    argv = ["pty,id=console" if a.startswith("socket,id=console") else a for a in argv]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if found := re.search(r"char device redirected to (\S+)", line):
+                break
+        assert found is not None
+        yield found[1]
+        process.kill()
+
+
+@NEEDS_QEMU
+@pytest.mark.qemu
+def test_run_over_a_pty_of_the_emulator(project: Path, qemu_port: str, call: Caller, tmp_path: Path) -> None:
+    few = {name: array[:40] for name, array in np.load(EXAMPLES / "test.npz").items()}
+    np.savez(tmp_path / "few.npz", **few)
+    tests = ("--inputs", tmp_path / "few.npz", "--expect", tmp_path / "few.npz", "--json")
+    over_port = call("run", project, "--port", qemu_port, *tests)
+    assert over_port.code == 0, over_port.err
+    emulated = call("run", project, *tests)
+    for key in ("ok", "inferences", "accuracy", "compare", "memory", "outputs"):
+        assert over_port.value[key] == emulated.value[key], key
+    verified = call("verify", project, "--port", qemu_port, "--json")
+    assert (verified.code, verified.value["ok"]) == (0, True)
+    assert call("verify", ARCHIVE, "--port", qemu_port).code == 0
+    checked = call("check", project, "--port", qemu_port, "--json")
+    assert checked.code == 0, checked.err
+    arena = next(row for row in checked.value["rows"] if row["item"] == "arena")
+    assert arena["measured"] == arena["planned"]
+    with lock_port(qemu_port, command="the first"):
+        second = call("run", project, "--port", qemu_port, *tests)
+    assert second.code == 4 and "(the first)" in second.err
+
+
+@NEEDS_QEMU
+@pytest.mark.qemu
+def test_the_image_of_another_archive_is_refused(project: Path, qemu_port: str, call: Caller) -> None:
+    other = EXAMPLES / "digits-graph-tvm0.8.0.tar"
+    done = call("run", other, "--board", BOARD, "--port", qemu_port)
+    assert done.code == 4 and "does not hold the model" in done.block()["what"]
+    assert call("verify", other, "--port", qemu_port).code == 1
+
+
+@NEEDS_QEMU
+@pytest.mark.qemu
+def test_inferences_on_the_emulator_over_a_bad_line(project: Path) -> None:
+    samples = np.load(EXAMPLES / "test.npz")
+    board = find_board(BOARD)
+    with start_qemu(board, project / "build" / "app.elf", timeout_s=120) as machine:
+        bridge = SocketBridge(machine.socket)
+        try:
+            clean = PortChoice(spec=bridge.path)
+            with port_session(clean, board=board, timeout_s=30) as session:
+                tensor = session.hello().models[0].inputs[0]
+                inputs = samples[tensor.name][:30].reshape((30, *tensor.shape))
+                expected = [session.infer(0, [sample])[0] for sample in inputs]
+            line = FaultTransport(open_port(bridge.path), Faults(flip=1e-3, drop=1e-3, double=1e-3, seed=3))
+            timeouts = Timeouts(first_try_s=0.1, back_off=1.3, tries=25, hello_retry_s=0.2)
+            with Session(line, timeouts=timeouts) as session:
+                session.hello()
+                for sample, wanted in zip(inputs, expected, strict=True):
+                    np.testing.assert_array_equal(session.infer(0, [sample])[0], wanted)
+                assert session.stats(0).dropped_frames > 0
+        finally:
+            bridge.close()
