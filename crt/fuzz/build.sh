@@ -6,7 +6,8 @@ crt=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 out=$1
 mkdir -p "$out"
 flags="-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Wconversion -Wshadow -Werror -g -O2 -fno-omit-frame-pointer
-  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1"
+  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1
+  -DMLF_RPC_MAX_PAYLOAD=256"
 for folder in include graph params rpc tests; do flags="$flags -I$crt/$folder"; done
 common="$crt/tests/tiny_model.c $crt/src/mlf.c $crt/src/mlf_backend.c $crt/graph/mlf_blob.c $crt/graph/mlf_graph.c"
 store="$crt/params/mlf_params.c $crt/params/mlf_store.c $crt/params/mlf_store_ram.c $crt/params/mlf_dynamic.c"

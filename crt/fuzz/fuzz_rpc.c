@@ -132,18 +132,32 @@ static void send_requests(mlf_rpc_t *rpc, const uint8_t *data, size_t size) {
   }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static mlf_rpc_t rpc;
+/* The model as it is after a boot with blank slots: booted once, then copied. */
+static void reset(void) {
+  static mlf_dynamic_t first_dynamic;
+  static mlf_model_t first_model;
+  static uint64_t first_tables[TINY_WORDS];
+  memset(slots, 0xFF, sizeof slots);
+  memset(state, 0xA5, sizeof state);
   if (dynamic_config.graph_blob_bytes == 0) {
     dynamic_config.graph_blob_bytes = tiny_graph(graph);
     tiny_params(image_params, &graph[56], 1);
+    require(mlf_dynamic_boot(&dynamic, &dynamic_config) == MLF_BLOB_OK);
+    memcpy(&first_dynamic, &dynamic, sizeof dynamic);
+    memcpy(&first_model, &model, sizeof model);
+    memcpy(first_tables, tables, sizeof tables);
   }
+  memcpy(&dynamic, &first_dynamic, sizeof dynamic);
+  memcpy(&model, &first_model, sizeof model);
+  memcpy(tables, first_tables, sizeof tables);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static mlf_rpc_t rpc;
   if (size < 1) {
     return 0;
   }
-  memset(slots, 0xFF, sizeof slots);
-  memset(state, 0xA5, sizeof state);
-  require(mlf_dynamic_boot(&dynamic, &dynamic_config) == MLF_BLOB_OK);
+  reset();
   require(mlf_rpc_init(&rpc, &rpc_config) == MLF_OK);
   if ((data[0] & 1u) != 0) {
     mlf_rpc_feed(&rpc, &data[1], size - 1u);

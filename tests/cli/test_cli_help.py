@@ -18,6 +18,16 @@ from mlf_sdk.version import __version__
 
 GROUP = typer.main.get_command(app)
 ALL = tuple(GROUP.commands)
+# those of a group with its name before theirs: "params push"
+LEAVES = {
+    " ".join((name, *more)): leaf
+    for name, command in GROUP.commands.items()
+    for more, leaf in (
+        [((sub,), leaf) for sub, leaf in command.commands.items()]
+        if hasattr(command, "commands")
+        else [((), command)]
+    )
+}
 
 
 def test_all_commands_are_listed_in_the_order_of_work(call: Caller) -> None:
@@ -37,28 +47,28 @@ def test_without_a_command_the_help_is_shown_and_nothing_done(call: Caller) -> N
     assert shown.out == call("--help").out
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize("command", LEAVES)
 def test_help_of_a_command(command: str, call: Caller) -> None:
-    shown = call(command, "--help")
+    shown = call(*command.split(), "--help")
     assert (shown.code, shown.err) == (0, "")
     text = " ".join(shown.out.split())
     examples = re.findall(
         rf"Example: (mlf-sdk {command}(?: [^\s:]+)*?)(?= Example:| Arguments:| Options:)", text
     )
     assert examples, shown.out
-    for parameter in GROUP.commands[command].params:
+    for parameter in LEAVES[command].params:
         assert parameter.help, parameter.name
         assert " ".join(parameter.help.split())[:40].rstrip() in text
         for name in parameter.opts:
             assert name.startswith("-") is False or name in text
-    known = {name for p in GROUP.commands[command].params for name in p.opts} | {"-o", "-b"}
+    known = {name for p in LEAVES[command].params for name in p.opts} | {"-o", "-b"}
     for example in examples:
         assert {word for word in example.split() if word.startswith("-")} <= known
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize("command", LEAVES)
 def test_every_command_takes_json_and_debug(command: str, call: Caller) -> None:
-    text = call(command, "--help").out
+    text = call(*command.split(), "--help").out
     assert re.search(r"^  --json ", text, re.MULTILINE)
     assert re.search(r"^  --debug ", text, re.MULTILINE)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,9 @@ from dynamic_helpers import DIGITS
 
 from mlf_sdk import api
 from mlf_sdk.formats.params import NamedTensor, write_params
+
+for folder in ("serial", "rpc"):  # a pty in front of QEMU
+    sys.path.append(str(Path(__file__).parents[1] / folder))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dynamic_helpers import DIGITS, build_project
+from serial_helpers import SocketBridge
 
 from mlf_sdk import api
 from mlf_sdk.api.params import (
@@ -30,11 +32,15 @@ from mlf_sdk.project.dynamic import dynamic_model
 from mlf_sdk.project.layout import lay_out
 from mlf_sdk.project.lock import read_lock
 from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.rpc.errors import NoAnswerError
+from mlf_sdk.rpc.faultline import Faults, FaultTransport
 from mlf_sdk.rpc.params import DeviceParams, ParamsError, ParamsOpcode
-from mlf_sdk.rpc.session import Session
-from mlf_sdk.rpc.store import keep_slots
+from mlf_sdk.rpc.session import Session, Timeouts
+from mlf_sdk.rpc.store import keep_slots, stored
 from mlf_sdk.rpc.targets import open_session
-from mlf_sdk.tools.process import run_process
+from mlf_sdk.rpc.transport import PipeTransport
+from mlf_sdk.tools.process import run_process, start_process
+from mlf_sdk.tools.qemu import start_qemu
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
 
@@ -208,6 +214,63 @@ def test_new_parameters_count_at_once_and_in_the_next_session(host: Board, scale
         session.hello()
         np.testing.assert_array_equal(session.infer(0, [X.reshape(shape)])[0], new)
     np.testing.assert_array_equal(host.output(), new)
+
+
+def test_a_bad_line_is_slow_but_never_wrong(host: Board, scaled_params: Path) -> None:
+    """Bytes flip, get lost and double: the parameters arrive whole."""
+    host.forget()
+    blob = new_blob(host, scaled_params)
+    slots, environment = stored(host.board, host.elf)[1], dict(os.environ)
+    with start_process([str(host.elf)], env={**environment, **slots}, pipes=True) as process:
+        line = FaultTransport(
+            PipeTransport(process.stdout_fd, process.stdin_fd, name="host"),
+            Faults(flip=5e-4, drop=3e-4, double=2e-4, seed=5),
+        )
+        timeouts = Timeouts(first_try_s=0.02, back_off=1.3, tries=30)
+        with Session(line, timeouts=timeouts) as session:
+            session.hello()
+            pushed = DeviceParams(session, 0).push(blob)
+            assert pushed.info.header_crc == blob.header_crc
+    with host.booted() as session:
+        info = DeviceParams(session, 0).info()
+        assert (info.slot, info.generation, info.header_crc) == (0, 1, blob.header_crc)
+        assert session.infer(0, [X.reshape(session.info.models[0].inputs[0].shape)])[0].size == 10
+
+
+def test_a_silent_line_is_an_error_in_time_and_harmless(host: Board, scaled_params: Path) -> None:
+    host.forget()
+    old = host.output()
+    blob = new_blob(host, scaled_params)
+    slots, environment = stored(host.board, host.elf)[1], dict(os.environ)
+    with start_process([str(host.elf)], env={**environment, **slots}, pipes=True) as process:
+        line = FaultTransport(PipeTransport(process.stdout_fd, process.stdin_fd, name="host"), Faults())
+        with Session(line, timeouts=Timeouts(first_try_s=0.01, tries=3)) as session:
+            session.hello()
+
+            def unplug(done: int, _total: int) -> None:
+                if done > 8000:
+                    line.set_faults(Faults(drop=1.0))
+
+            with pytest.raises(NoAnswerError):
+                DeviceParams(session, 0).push(blob, unplug)
+    np.testing.assert_array_equal(host.output(), old)
+
+
+@pytest.mark.qemu
+def test_push_over_a_port(emulated: Board, scaled_params: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """QEMU's UART behind a pty is a serial port."""
+    emulated.forget()
+    old = emulated.output()
+    machine_board = stored(emulated.board, emulated.elf)[0]
+    with start_qemu(machine_board, emulated.elf, timeout_s=60) as machine:
+        bridge = SocketBridge(machine.socket)
+        try:
+            command = ["params", "push", str(scaled_params), "--port", bridge.path, "--json"]
+            assert main(command) == 0
+            assert json.loads(capsys.readouterr().out)["place"] == "slot 0"
+        finally:
+            bridge.close()
+    assert np.abs(emulated.output() - old).max() > 0.1
 
 
 def test_what_arrives_damaged_or_in_disorder_is_refused(host: Board, scaled_params: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mlf_sdk.errors import InputError
 from mlf_sdk.formats.csource import scan_source
 from mlf_sdk.formats.workspace import (
-    allocating_functions,
     KernelLiveness,
+    allocating_functions,
     analyse_kernel,
     kernel_liveness,
     stack_peak,

@@ -168,13 +168,12 @@ def test_a_signed_build(real_setup: ZephyrSetup, tmp_path: Path, capsys: pytest.
         file.write("CONFIG_BOOTLOADER_MCUBOOT=y\nCONFIG_BUILD_OUTPUT_HEX=y\n")
     subprocess.run(["imgtool", "keygen", "-k", key, "-t", "ecdsa-p256"], check=True, timeout=60)
     assert main(["build", str(app), "--sign", str(key), "--json"]) == 0
-    signed = [app / "build/zephyr" / name for name in ("zephyr.signed.hex", "zephyr.signed.bin")]
-    assert json.loads(capsys.readouterr().out)["signed"] == [str(path) for path in signed]
-    for path in signed:
-        done = subprocess.run(
-            ["imgtool", "verify", "-k", key, path], capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stdout
+    signed = app / "build/zephyr/zephyr.signed.hex"  # this board's build writes no binary file
+    assert json.loads(capsys.readouterr().out)["signed"] == [str(signed)]
+    done = subprocess.run(
+        ["imgtool", "verify", "-k", key, signed], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_west_mlf_flash(app: Path, tmp_path: Path):

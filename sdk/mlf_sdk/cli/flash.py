@@ -52,7 +52,7 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Flash a built project; the board must then answer with its models.
+    """Flash a built project and prove it by the device.
 
     A Zephyr project is flashed by west, and what stands after -- goes to its runner.
 

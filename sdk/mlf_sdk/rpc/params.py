@@ -14,11 +14,13 @@ from mlf_sdk.formats.graphblob import GraphBlob, read_graph_blob
 from mlf_sdk.formats.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
 from mlf_sdk.rpc import protocol
 from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import DeviceError
+from mlf_sdk.rpc.errors import DeviceError, NoAnswerError
 from mlf_sdk.rpc.protocol import Body, Status
 from mlf_sdk.rpc.session import ModelKey, Session
 
 _LEAST_WRITE_S = 60.0
+_PIECE_S = 4.0  # for a long piece, erasing a sector of flash included
+_LEAST_PIECE = 64
 
 
 class ParamsOpcode(IntEnum):
@@ -121,6 +123,7 @@ class DeviceParams:
         self._model = session.model(model)
         self._index = bytes([self._model.index])
         self._most = session.info.max_payload - protocol.HEADER.size
+        self._piece = self._most  # bytes at once; less on a bad line
 
     @property
     def where(self) -> str:
@@ -187,23 +190,60 @@ class DeviceParams:
         until = Deadline.after(seconds, self._session.timeouts.clock)
         self._call(ParamsOpcode.PARAMS_BEGIN, struct.pack("<I", len(data)), until)
         room = self._most - len(self._index) - 4
-        piece = room // unit * unit if 0 < unit <= room else room
-        for offset in range(0, len(data), piece):
-            body = struct.pack("<I", offset) + data[offset : offset + piece]
-            self._call(ParamsOpcode.PARAMS_WRITE, body, until)
-            if progress is not None:
-                progress(min(offset + piece, len(data)), len(data))
+        offset = 0
+        while offset < len(data):
+            size = min(room, self._piece)
+            piece = data[offset : offset + (size // unit * unit if 0 < unit <= size else size)]
+            if self._write_piece(offset, piece, until):
+                offset += len(piece)
+                if progress is not None:
+                    progress(offset, len(data))
+
+    def _write_piece(self, offset: int, piece: bytes, until: Deadline) -> bool:
+        """Write a piece; False: it was lost, and the next one is to be smaller."""
+        body = struct.pack("<I", offset) + piece
+        try:
+            self._call(ParamsOpcode.PARAMS_WRITE, body, self._try_until(until))
+        except NoAnswerError:
+            self._shrink()
+        else:
+            return True
+        try:  # an empty piece behind it tells whether it got there, and only the reply was lost
+            self._call(ParamsOpcode.PARAMS_WRITE, struct.pack("<I", offset + len(piece)), until)
+        except ParamsError as error:
+            if error.status != BlobStatus.GAP:
+                raise
+            return False
+        return True
 
     def _read(self, opcode: ParamsOpcode, size: int) -> bytes:
-        room = self._most - protocol.STATUS_SIZE
+        until = Deadline.after(self._session.timeouts.transfer_s, self._session.timeouts.clock)
         data = b""
         while len(data) < size:
-            count = min(room, size - len(data))
-            piece = self._call(opcode, struct.pack("<IH", len(data), count))
+            count = min(self._most - protocol.STATUS_SIZE, self._piece, size - len(data))
+            try:
+                piece = self._call(opcode, struct.pack("<IH", len(data), count), self._try_until(until))
+            except NoAnswerError:
+                self._shrink()
+                continue
             if len(piece) != count:
                 raise TargetError(f"the device sent {len(piece)} bytes instead of {count}", where=self.where)
             data += piece
         return data
+
+    def _try_until(self, until: Deadline) -> Deadline:
+        """A short time for a long piece, which a bad line may never let through; else all of it."""
+        return until if self._piece <= _LEAST_PIECE else until.within(_PIECE_S)
+
+    def _shrink(self) -> None:
+        """Take smaller pieces from now on.
+
+        Raises:
+            NoAnswerError: they are as small as they get.
+        """
+        if self._piece <= _LEAST_PIECE:
+            raise NoAnswerError("the device does not answer any more", where=self.where)
+        self._piece = max(_LEAST_PIECE, min(self._piece, self._most) // 4)
 
     def _call(self, opcode: ParamsOpcode, body: bytes = b"", deadline: Deadline | None = None) -> bytes:
         try:

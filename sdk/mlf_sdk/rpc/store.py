@@ -67,8 +67,8 @@ def keep_slots(lock: Lock, board: Board, elf: Path) -> None:
 
 def _kept_memory(board: Board) -> MachineMemory | None:
     """The machine's memory that can be kept in a file, if the board has its slots there."""
-    if board.qemu is None:
+    machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
+    if machine is None:
         return None
-    machine = load_machines()[board.qemu.machine]
     more = {m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name}
     return next((m for m in machine.memories if m.main and m.origin in more), None)

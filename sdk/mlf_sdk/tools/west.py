@@ -38,8 +38,8 @@ _HINTS = (
     (r"No board named|Invalid BOARD|Board qualifiers", _SEE_BOARDS),
     (
         r"(core_cm|cmsis_core)\S*\.h: No such file|HAS_CMSIS_CORE .* has direct dependencies",
-        "Zephyr's CMSIS modules (hal/cmsis, since 4.1 also hal/cmsis_6) are missing: pass --zephyr-module DIR "
-        "for each, or build in a west workspace.",
+        "Zephyr's CMSIS modules (hal/cmsis, since 4.1 also hal/cmsis_6) are missing: pass --zephyr-module "
+        "DIR for each, or build in a west workspace.",
     ),
     (
         r"ZEPHYR_TOOLCHAIN_VARIANT",
