@@ -62,7 +62,7 @@ def arrays_of(deployment: Deployment) -> tuple[Arrays, Arrays]:
         return {"0": value}, {"0": 2 * value}
     if deployment.data == "digits":
         data = np.load(SHARED_MLF / "digits" / "test.npz")
-        return {"image": data["image"][:5]}, {"0": data["0"][:5], "label": data["label"][:5]}
+        return {"image": data["image"][:5]}, {"0": data["logits"][:5], "label": data["label"][:5]}
     data = np.load(SHARED_MLF / f"{deployment.data}.npz")
     if any(key.startswith("A::") for key in data):
         names = [key.removeprefix("A::in::") for key in data if key.startswith("A::in::")]

@@ -17,7 +17,7 @@ from mlf_sdk.report.layout import Parts, line
 
 params = typer.Typer(
     name="params",
-    help="Replace a model's parameters on a target, without its firmware (generate --executor graph).",
+    help="Replace a model's parameters on a target.",
     no_args_is_help=True,
 )
 

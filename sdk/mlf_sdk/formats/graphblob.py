@@ -129,6 +129,34 @@ class _Names:
 
 def _join(graph: GraphBlob, graph_id: bytes, crc: int) -> bytes:
     names = _Names(graph.name)
+    parts, counts = _parts(graph, names)
+    size = HEADER.size + len(parts) + len(names.data)
+    fixed = (graph.arena_bytes, graph.params_bytes, graph.num_kernels, len(graph.tensors), len(graph.steps))
+    kept = _INPUTS_KEPT if graph.inputs_kept else 0
+    header = HEADER.pack(
+        MAGIC,
+        VERSION,
+        HEADER.size,
+        size,
+        crc,
+        *fixed,
+        len(graph.params),
+        *counts,
+        len(names.data),
+        len(graph.inputs),
+        len(graph.outputs),
+        kept,
+        0,
+        0,
+        graph_id,
+        graph.code_id,
+        graph.archive_sha256,
+    )
+    return header + parts + names.data
+
+
+def _parts(graph: GraphBlob, names: _Names) -> tuple[bytes, tuple[int, int, int]]:
+    """The parts but the names; how many extents, arguments and workspaces they have."""
     extents: dict[tuple[int, ...], int] = {}
     flat: list[int] = []
     for tensor in graph.tensors:
@@ -138,42 +166,15 @@ def _join(graph: GraphBlob, graph_id: bytes, crc: int) -> bytes:
     named = [*graph.inputs, *graph.outputs, *graph.params]
     args = [a for step in graph.steps for a in step.args]
     slots = [s for step in graph.steps for s in step.slots]
-    body = b"".join(
-        [
-            *(_EXTENT.pack(extent) for extent in flat),
-            *(_pack_tensor(tensor, extents[tensor.shape]) for tensor in graph.tensors),
-            *(_SLOT.pack(*slot) for slot in slots),
-            *(_STEP.pack(step.kernel, len(step.args), len(step.slots), 0) for step in graph.steps),
-            *(_NAMED.pack(item.tensor, 0, names.add(item.name)) for item in named),
-            *(_ARG.pack(arg) for arg in args),
-        ]
-    )
-    header = HEADER.pack(
-        MAGIC,
-        VERSION,
-        HEADER.size,
-        HEADER.size + len(body) + len(names.data),
-        crc,
-        graph.arena_bytes,
-        graph.params_bytes,
-        graph.num_kernels,
-        len(graph.tensors),
-        len(graph.steps),
-        len(graph.params),
-        len(flat),
-        len(args),
-        len(slots),
-        len(names.data),
-        len(graph.inputs),
-        len(graph.outputs),
-        _INPUTS_KEPT if graph.inputs_kept else 0,
-        0,
-        0,
-        graph_id,
-        graph.code_id,
-        graph.archive_sha256,
-    )
-    return header + body + names.data
+    parts = [
+        *(_EXTENT.pack(extent) for extent in flat),
+        *(_pack_tensor(tensor, extents[tensor.shape]) for tensor in graph.tensors),
+        *(_SLOT.pack(*slot) for slot in slots),
+        *(_STEP.pack(step.kernel, len(step.args), len(step.slots), 0) for step in graph.steps),
+        *(_NAMED.pack(item.tensor, 0, names.add(item.name)) for item in named),
+        *(_ARG.pack(arg) for arg in args),
+    ]
+    return b"".join(parts), (len(flat), len(args), len(slots))
 
 
 def _pack_tensor(tensor: BlobTensor, first_extent: int) -> bytes:
