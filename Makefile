@@ -29,7 +29,6 @@ lint: $(STAMP)
 	$(VENV)/bin/ruff check sdk tests
 	$(VENV)/bin/ruff format --check sdk tests
 	$(VENV)/bin/mypy
-	$(VENV)/bin/ruff --version
 	@if command -v clang-format >/dev/null; then \
 	  clang-format --dry-run --Werror $$(find crt -name '*.[ch]'); \
 	else echo "clang-format is not installed: the format of the C code is not checked"; fi

@@ -787,7 +787,9 @@ def test_a_copy_of_an_untyped_parameter_is_one_more_name_for_its_data():
     assert [(a.first, a.last) for a in found.arguments] == [(0, 0), (1, 1)]
 
 
-@pytest.mark.parametrize("use", ["f(arg0);", "((float*)arg0)[0] = 1.0f;", "void* c = a; ((float*)c)[0] = 1.0f;"])
+@pytest.mark.parametrize(
+    "use", ["f(arg0);", "((float*)arg0)[0] = 1.0f;", "void* c = a; ((float*)c)[0] = 1.0f;"]
+)
 def test_a_later_use_behind_the_copy_is_seen(use):
     found = pointer_kernel(
         COPIES
