@@ -14,7 +14,7 @@ App = Literal["rpc", "standalone", "library"]
 ParamsPlace = Literal["flash", "ram"]
 Executor = Literal["static", "graph"]
 
-# No contraction to fused multiply-adds: floats are then bit for bit the same on every machine.
+# No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
