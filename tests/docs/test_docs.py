@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every page's commands are run in the order in which a reader meets them, and show what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from docs.doc_blocks import Block, Command, blocks, commands, missing_line
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
+TIMEOUT_S = 300.0
+_LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.slow
+@pytest.mark.qemu
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_of_a_page_do_what_it_shows(page: Path, tmp_path: Path, needs_qemu: None) -> None:
+    for block in blocks(page.read_text()):
+        if "skip" in block.directives:
+            continue
+        if reason := _lacking(block.directives.get("needs", "")):
+            pytest.skip(f"{_name(page)}:{block.line} and what follows: {reason}")
+        _do(page, block, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    targets = _LINK.findall(page.read_text())
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def _lacking(needs: str) -> str:
+    """What of ``needs`` is not on this machine; empty when all is."""
+    for need in filter(None, needs.split(",")):
+        if need == "zephyr":
+            if not (os.environ.get("ZEPHYR_BASE") or Path("~/zephyrproject/zephyr").expanduser().exists()):
+                return "no Zephyr tree"
+        elif shutil.which(need) is None:
+            return f"not installed: {need}"
+    return ""
+
+
+def _do(page: Path, block: Block, folder: Path) -> None:
+    if copy := block.directives.get("copy"):
+        source, _, target = copy.partition(":")
+        shutil.copy(ROOT / source, folder / target)
+    elif path := block.directives.get("file"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(block.text)
+    elif block.language == "console":
+        said = commands(block)
+        for number, command in enumerate(said, start=1):
+            _run(page, command, folder, int(block.directives.get("exit", 0)) if number == len(said) else 0)
+    elif block.language == "python":
+        (folder / "block.py").write_text(block.text)
+        _run(page, Command(line=block.line, text="python block.py", expected=()), folder, 0)
+
+
+def _run(page: Path, command: Command, folder: Path, exit_code: int) -> None:
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+    }
+    done = subprocess.run(
+        ["/bin/bash", "-c", command.text],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    place = f"{_name(page)}:{command.line}: $ {command.text}\n{done.stdout}"
+    assert done.returncode == exit_code, place
+    missing = missing_line(command.expected, done.stdout)
+    assert missing is None, f"the page shows what the command does not print: {missing}\n{place}"
