@@ -100,6 +100,27 @@ def test_promises(plan: ProjectPlan) -> None:
     assert plan.lock.options.trace is True
 
 
+def test_dataflow_and_times(plan: ProjectPlan) -> None:
+    graph = plan.lock.models[0]
+    (layout, _) = plan.layouts
+    model = layout.model
+    assert [t.name for t in graph.tensors] == [t.name for t in model.tensors]
+    assert [t.kind for t in graph.tensors] == [t.kind.value for t in model.tensors]
+    assert [t.root for t in graph.tensors] == [model.root(t.id).id for t in model.tensors]
+    assert any(t.root != number for number, t in enumerate(graph.tensors)), "the archive has a __nop"
+    assert [(s.inputs, s.outputs) for s in graph.steps] == [(s.inputs, s.outputs) for s in layout.steps]
+    end = max(b.last for b in graph.buffers)
+    assert [s.first for s in graph.steps[1:]] == [s.first + s.phases for s in graph.steps[:-1]]
+    assert (graph.steps[0].first, graph.steps[-1].first + graph.steps[-1].phases) == (1, end)
+    for found, placed in zip(graph.buffers, layout.plan.buffers, strict=True):
+        assert (found.tensor is None) == (found.kind == "workspace") == (found.step is not None)
+        if found.step is None:
+            assert found.tensor == placed.key
+        else:
+            step = graph.steps[found.step]
+            assert step.first <= found.first <= found.last < step.first + step.phases
+
+
 # ---- damage ----
 
 

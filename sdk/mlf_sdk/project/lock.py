@@ -22,11 +22,30 @@ class LockTensor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     size_bytes: int
 
 
+class LockNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Any tensor of the model: ``root`` is the number of the one whose bytes it shares, else its own.
+
+    ``kind`` is ``input``, ``constant`` or ``intermediate``.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    root: int
+
+
 class LockBuffer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A buffer of the plan: bytes at an offset of the arena, live from time ``first`` to ``last``."""
+    """A buffer of the plan: bytes at an offset of the arena, live from time ``first`` to ``last``.
+
+    ``tensor`` is a number in ``LockModel.tensors``; a workspace has the number of its ``step`` instead.
+    """
 
     kind: str
     name: str
+    tensor: int | None
+    step: int | None
     offset: int
     size_bytes: int
     first: int
@@ -34,10 +53,18 @@ class LockBuffer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A step in execution order: the archive's name and the symbol in the image."""
+    """A step in execution order: the archive's name and the symbol in the image.
+
+    ``inputs`` and ``outputs`` are numbers in ``LockModel.tensors``, in argument order; ``first`` is the
+    time of the first of its ``phases`` (time 0: the inputs are written).
+    """
 
     name: str
     symbol: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    first: int
+    phases: int
     workspace_bytes: int
     exact: bool
 
@@ -70,6 +97,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     io_bytes: int
     params_bytes: int
     constants_in_code: bool
+    tensors: tuple[LockNode, ...]
     steps: tuple[LockStep, ...]
     buffers: tuple[LockBuffer, ...]
     kernel_symbols: tuple[str, ...]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.model.types import KERNEL_ABIS, Model
+from mlf_sdk.model.types import KERNEL_ABIS, Model, Tensor
 from mlf_sdk.project.context import Linkage
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import (
@@ -14,6 +14,7 @@ from mlf_sdk.project.lock import (
     Lock,
     LockBuffer,
     LockModel,
+    LockNode,
     LockOptions,
     LockStep,
     LockSummary,
@@ -78,15 +79,8 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
         io_bytes=layout.io_bytes,
         params_bytes=layout.params_bytes,
         constants_in_code=not model.constants,
-        steps=tuple(
-            LockStep(
-                name=step.name,
-                symbol=linkage.symbol(step.symbol),
-                workspace_bytes=sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes,
-                exact=step.exact,
-            )
-            for step in layout.steps
-        ),
+        tensors=tuple(_lock_node(model, tensor) for tensor in model.tensors),
+        steps=_steps(layout, linkage),
         buffers=_buffers(layout),
         kernel_symbols=_kernel_symbols(layout, linkage),
         summary=LockSummary(
@@ -103,6 +97,37 @@ def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:
     return LockTensor(name=name, dtype=tensor.dtype.name, shape=tensor.shape, size_bytes=tensor.size_bytes)
 
 
+def _lock_node(model: Model, tensor: Tensor) -> LockNode:
+    return LockNode(
+        name=tensor.name,
+        kind=tensor.kind.value,
+        dtype=tensor.dtype.name,
+        shape=tensor.shape,
+        size_bytes=tensor.size_bytes,
+        root=model.root(tensor.id).id,
+    )
+
+
+def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
+    found = []
+    time = 1
+    for step in layout.steps:
+        found.append(
+            LockStep(
+                name=step.name,
+                symbol=linkage.symbol(step.symbol),
+                inputs=step.inputs,
+                outputs=step.outputs,
+                first=time,
+                phases=step.phases,
+                workspace_bytes=sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes,
+                exact=step.exact,
+            )
+        )
+        time += step.phases
+    return tuple(found)
+
+
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
     """Functions to be found in the image: every step's, and for an entry what it calls."""
     symbols = dict.fromkeys(linkage.symbol(step.symbol) for step in layout.steps)
@@ -116,15 +141,20 @@ def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
 def _buffers(layout: ModelLayout) -> tuple[LockBuffer, ...]:
     found = []
     for placed in layout.plan.buffers:
+        tensor: int | None = None
+        step: int | None = None
         if isinstance(placed.key, tuple):
-            step = layout.model.steps[placed.key[0]]
-            name = f"workspace {placed.key[1]} of {step.name}"
+            step = layout.plan.order.index(placed.key[0])
+            name = f"workspace {placed.key[1]} of {layout.model.steps[placed.key[0]].name}"
         else:
-            name = layout.model.tensors[placed.key].name
+            tensor = placed.key
+            name = layout.model.tensors[tensor].name
         found.append(
             LockBuffer(
                 kind=placed.kind,
                 name=name,
+                tensor=tensor,
+                step=step,
                 offset=placed.offset,
                 size_bytes=placed.size_bytes,
                 first=placed.first,
