@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "sdk" / "mlf_sdk"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 350
-TOO_LONG = {"tools/process.py"}  # to be split
 
 # From top to bottom: a layer imports only from those below it, and from itself.
 LAYERS = (
@@ -122,17 +121,7 @@ def test_only_some_print_exit_or_start_programs(path: Path) -> None:
     assert not found
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(
-            path,
-            id=name_of(path),
-            marks=[pytest.mark.xfail(strict=True, reason="too long")] if name_of(path) in TOO_LONG else [],
-        )
-        for path in MODULES
-    ],
-)
+@pytest.mark.parametrize("path", parametrized(MODULES))
 def test_modules_are_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
 

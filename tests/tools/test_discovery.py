@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from mlf_sdk.tools.discovery import TOOLS, Tool, find_tools
-from mlf_sdk.tools.process import PACKAGES, ProcessError, ProcessResult
+from mlf_sdk.tools.process import ProcessError, ProcessResult
+from mlf_sdk.tools.programs import PACKAGES
 
 TOOL = Tool(name="ninja", purpose="building")
 

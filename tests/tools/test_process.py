@@ -16,10 +16,10 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.tools.process import (
     ProcessError,
     ProcessRunner,
-    install_hint,
     run_process,
     start_process,
 )
+from mlf_sdk.tools.programs import install_hint
 
 PYTHON = sys.executable
 # Starts a grandchild that ignores SIGTERM, tells its process id, and sleeps beside it.

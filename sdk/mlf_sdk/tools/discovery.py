@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.tools.process import ProcessRunner, install_hint, run_process
+from mlf_sdk.tools.process import ProcessRunner, run_process
+from mlf_sdk.tools.programs import install_hint
 
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*")
 _TIMEOUT_S = 10.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the lines of files while a program still writes them."""
+"""Reads files while a program still writes them: each new line, or the end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import IO
 
 _PIECE_BYTES = 65_536
 _LONGEST_LINE = 8_192  # a longer one is told in pieces
+_TAIL_LINES = 30
+TAIL_BYTES = 8_192  # what a message shows of an output
 
 
 class Follower:
@@ -48,3 +50,15 @@ class Follower:
 
     def _say(self, line: bytes) -> None:
         self._tell(line.rstrip(b"\r").decode("utf-8", "replace"))
+
+
+def read_end(stream: IO[bytes], limit: int) -> str:
+    """The last ``limit`` bytes of a file that a program may still be writing to."""
+    size = os.fstat(stream.fileno()).st_size
+    data = os.pread(stream.fileno(), min(size, limit), max(0, size - limit))
+    return data.decode("utf-8", "replace")
+
+
+def last_lines(text: str) -> str:
+    """The end of an output, short enough for a message."""
+    return "\n".join(text[-TAIL_BYTES:].splitlines()[-_TAIL_LINES:])

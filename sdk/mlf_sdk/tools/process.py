@@ -9,36 +9,24 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.tools.follow import Follower
+from mlf_sdk.tools.child import affinity, death_watch, signal_group, wait_exit
+from mlf_sdk.tools.follow import TAIL_BYTES, Follower, last_lines, read_end
+from mlf_sdk.tools.programs import install_hint, is_found
 
 GRACE_S = 1.0  # between the request to end and the kill
-_TAIL_LINES = 30
-_TAIL_BYTES = 8192
 _OUTPUT_BYTES = 64 << 20  # of each stream; what exceeds it is cut off at the front
-
-# Program -> Debian or Ubuntu package.
-PACKAGES: Mapping[str, str] = {
-    "arm-none-eabi-gcc": "gcc-arm-none-eabi",
-    "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
-    "arm-none-eabi-objcopy": "binutils-arm-none-eabi",
-    "cc": "gcc",
-    "cmake": "cmake",
-    "ninja": "ninja-build",
-    "qemu-system-arm": "qemu-system-arm",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +84,6 @@ class ProcessRunner(Protocol):
         """Run ``argv``; see :func:`run_process`."""
 
 
-def install_hint(program: str) -> str:
-    """How to get ``program``; what to look at when no package is known."""
-    if program in PACKAGES:
-        return f"Install it: sudo apt-get install {PACKAGES[program]}"
-    if program == "west":
-        return "Install it: pip install west"
-    return "Install it, or put its folder on PATH."
-
-
 def run_process(
     argv: Sequence[str],
     *,
@@ -141,7 +120,7 @@ def run_process(
         late = False
         follower = Follower((stdout, stderr), watch) if watch is not None else None
         try:
-            late = _wait_exit(process.pid, start + timeout_s, follower) is None
+            late = wait_exit(process.pid, start + timeout_s, follower) is None
         finally:
             _end_group(process, GRACE_S if late else 0.0)
         if follower is not None:
@@ -149,8 +128,8 @@ def run_process(
         result = ProcessResult(
             argv=tuple(argv),
             returncode=process.returncode,
-            stdout=_read_end(stdout, _OUTPUT_BYTES),
-            stderr=_read_end(stderr, _OUTPUT_BYTES),
+            stdout=read_end(stdout, _OUTPUT_BYTES),
+            stderr=read_end(stderr, _OUTPUT_BYTES),
             seconds=time.monotonic() - start,
         )
     if late:
@@ -209,12 +188,12 @@ class RunningProcess:
         """Wait for its end; its exit code, None when it still runs after ``timeout_s``."""
         if self._process.returncode is not None:
             return self._process.returncode
-        return _wait_exit(self.pid, time.monotonic() + timeout_s)
+        return wait_exit(self.pid, time.monotonic() + timeout_s)
 
     def stderr_tail(self) -> str:
         """The end of what it wrote to its standard error."""
         if not self._stderr.closed:
-            self._last_words = _last_lines(_read_end(self._stderr, _TAIL_BYTES))
+            self._last_words = last_lines(read_end(self._stderr, TAIL_BYTES))
         return self._last_words
 
     def stop(self, grace_s: float = GRACE_S) -> int:
@@ -258,7 +237,7 @@ def start_process(
     stream = subprocess.PIPE if pipes else subprocess.DEVNULL
     stderr = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
     try:
-        with _affinity(cpus):
+        with affinity(cpus):
             process = _spawn(
                 argv,
                 cwd=cwd,
@@ -288,11 +267,11 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     if not argv or not argv[0]:
         raise InputError("no program was given to run")
-    if not _is_found(argv[0], cwd, env):
+    if not is_found(argv[0], cwd, env):
         raise ProcessError(f"'{argv[0]}' is not installed", argv=argv, hint=install_hint(argv[0]))
     try:
         return subprocess.Popen(
-            [*(_death_watch() if bound else ()), *argv],
+            [*(death_watch() if bound else ()), *argv],
             cwd=cwd,
             env=env,
             stdin=stdin,
@@ -307,67 +286,17 @@ def _spawn(
         raise ProcessError(f"it could not be started: {error.strerror}{place}", argv=argv) from error
 
 
-def _is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
-    if os.sep in program:
-        return os.access(Path(cwd or ".") / program, os.X_OK)
-    path = None if env is None else env.get("PATH", os.defpath)
-    return shutil.which(program, path=path) is not None
-
-
-def _death_watch() -> tuple[str, ...]:
-    """A prefix that makes the system kill the program together with us; empty where there is none."""
-    setpriv = shutil.which("setpriv")
-    if setpriv is None or Path(setpriv).resolve().name != "setpriv":
-        return ()
-    return (setpriv, "--pdeathsig", "KILL", "--")
-
-
-@contextmanager
-def _affinity(cpus: Set[int] | None) -> Iterator[None]:
-    """A program started in the block inherits ``cpus``; this thread has its own back afterwards."""
-    if cpus is None or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
-def _wait_exit(pid: int, deadline: float, meanwhile: Callable[[], None] | None = None) -> int | None:
-    """Wait until the child has ended, without reaping it (its group id stays taken): its exit code."""
-    pause_s = 0.0005
-    while True:
-        if meanwhile is not None:
-            meanwhile()
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended is not None:
-            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            return None
-        time.sleep(min(pause_s, left_s))
-        pause_s = min(pause_s * 1.5, 0.02)
-
-
 def _end_group(process: subprocess.Popen[bytes], grace_s: float) -> None:
     """End and reap a child, and kill all that is left of its group; safe to be interrupted."""
     if process.returncode is not None:
         return
     try:
         if grace_s > 0:
-            _signal_group(process.pid, signal.SIGTERM)
-            _wait_exit(process.pid, time.monotonic() + grace_s)
+            signal_group(process.pid, signal.SIGTERM)
+            wait_exit(process.pid, time.monotonic() + grace_s)
     finally:
-        _signal_group(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def _signal_group(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 def _duplicate(pipe: IO[bytes] | None) -> int:
@@ -384,16 +313,5 @@ def _outcome(code: int) -> str:
     return f"it was ended by signal {-code}"
 
 
-def _read_end(stream: IO[bytes], limit: int) -> str:
-    """The last ``limit`` bytes of a file that a program may still be writing to."""
-    size = os.fstat(stream.fileno()).st_size
-    data = os.pread(stream.fileno(), min(size, limit), max(0, size - limit))
-    return data.decode("utf-8", "replace")
-
-
-def _last_lines(text: str) -> str:
-    return "\n".join(text[-_TAIL_BYTES:].splitlines()[-_TAIL_LINES:])
-
-
 def _join_tails(stdout: str, stderr: str) -> str:
-    return "\n".join(filter(None, (_last_lines(stdout), _last_lines(stderr))))
+    return "\n".join(filter(None, (last_lines(stdout), last_lines(stderr))))

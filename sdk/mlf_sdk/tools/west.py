@@ -16,7 +16,8 @@ import msgspec
 
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.tools.cmake import BuildResult, build_error
-from mlf_sdk.tools.process import ProcessResult, ProcessRunner, install_hint, run_process
+from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.tools.programs import install_hint
 from mlf_sdk.tools.zephyrtree import ZephyrTree, find_tree
 
 Which = Callable[[str], str | None]

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.tools.process import ProcessResult, ProcessRunner, install_hint, run_process
+from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.tools.programs import install_hint
 from mlf_sdk.tools.runners.errors import RunnerMissingError
 from mlf_sdk.tools.west import ZephyrSetup, build_environment, west_topdir
 from mlf_sdk.tools.zephyrtree import ZephyrTree

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that are started: whether one is there, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+# Program -> Debian or Ubuntu package.
+PACKAGES: Mapping[str, str] = {
+    "arm-none-eabi-gcc": "gcc-arm-none-eabi",
+    "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
+    "arm-none-eabi-objcopy": "binutils-arm-none-eabi",
+    "cc": "gcc",
+    "cmake": "cmake",
+    "ninja": "ninja-build",
+    "qemu-system-arm": "qemu-system-arm",
+}
+
+
+def install_hint(program: str) -> str:
+    """How to get ``program``; what to look at when no package is known."""
+    if program in PACKAGES:
+        return f"Install it: sudo apt-get install {PACKAGES[program]}"
+    if program == "west":
+        return "Install it: pip install west"
+    return "Install it, or put its folder on PATH."
+
+
+def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
+    """Whether ``program`` can be started from ``cwd`` with the PATH of ``env`` (None: our own)."""
+    if os.sep in program:
+        return os.access(Path(cwd or ".") / program, os.X_OK)
+    path = None if env is None else env.get("PATH", os.defpath)
+    return shutil.which(program, path=path) is not None
