@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from model_cases import Net
 from archives import Spec, build, write
 from mlf_sdk.api import ProjectPlan, load, plan_project
 from mlf_sdk.errors import InputError
-from mlf_sdk.project.lock import SCHEMA, encode_lock, read_lock
+from mlf_sdk.project.lock import SCHEMA, Lock, choose_model, encode_lock, read_lock
 from mlf_sdk.project.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.project.writer import LOCK_NAME
 
@@ -122,6 +123,30 @@ def test_dataflow_and_times(plan: ProjectPlan) -> None:
 
 
 # ---- damage ----
+
+
+def named(plan: ProjectPlan, *names: tuple[str, str]) -> Lock:
+    model = plan.lock.models[0]
+    models = tuple(msgspec.structs.replace(model, name=name, c_name=c_name) for name, c_name in names)
+    return msgspec.structs.replace(plan.lock, models=models)
+
+
+def test_which_model(plan: ProjectPlan) -> None:
+    lock = named(plan, ("two", "one"), ("my-net", "my_net"), ("one", "one_2"), ("my-net", "my_net_2"))
+    chosen = {
+        wanted: choose_model(lock, wanted, Path("app")).c_name
+        for wanted in (None, "two", "one", "one_2", "my_net", "my_net_2")
+    }
+    assert chosen == {
+        None: "one", "two": "one", "one": "one", "one_2": "one_2", "my_net": "my_net", "my_net_2": "my_net_2"
+    }  # fmt: skip
+    with pytest.raises(InputError, match="the project has 2 models 'my-net'") as caught:
+        choose_model(lock, "my-net", Path("app"))
+    assert caught.value.where == "app"
+    assert caught.value.hint == "Name one by its C name: my_net, my_net_2."
+    with pytest.raises(InputError, match="the project has no model 'net'") as caught:
+        choose_model(lock, "net", Path("app"))
+    assert caught.value.hint == "It has: two, one, my-net, my_net, one_2, my_net_2."
 
 
 def test_no_project(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mlf_sdk.api.project import PathLike, build, load, plan_project, project_boa
 from mlf_sdk.api.results import Array
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import Board
-from mlf_sdk.project.lock import Lock, LockModel, LockTensor, read_lock
+from mlf_sdk.project.lock import Lock, LockModel, LockTensor, choose_model, read_lock
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.rpc.deadline import Deadline
@@ -132,7 +132,7 @@ def prepare(
                 where=str(path),
                 hint=f"Generate it for {board} in another folder, or give the archive itself.",
             )
-        prepared = Prepared(folder=path, lock=lock, board=row, model=_choose(lock, module, path))
+        prepared = Prepared(folder=path, lock=lock, board=row, model=choose_model(lock, module, path))
     else:
         model = load(path, module=module)
         plan = plan_project([model], board=board or DEFAULT_BOARD, board_file=board_file, options=options)
@@ -146,15 +146,6 @@ def prepare(
             hint="Generate it with --app rpc to give it inputs.",
         )
     return prepared
-
-
-def _choose(lock: Lock, module: str | None, folder: Path) -> LockModel:
-    names = [m.name for m in lock.models]
-    if module is not None and module not in names:
-        raise InputError(
-            f"the project has no model '{module}'", where=str(folder), hint=f"It has: {', '.join(names)}."
-        )
-    return lock.models[names.index(module) if module else 0]
 
 
 @contextmanager

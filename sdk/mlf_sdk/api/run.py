@@ -21,7 +21,7 @@ from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.formats.dtype import DType
 from mlf_sdk.model.types import Model, Tensor, TensorKind, UnitKind
 from mlf_sdk.platforms.boards import Board
-from mlf_sdk.project.lock import Lock, LockModel, LockTensor, read_lock
+from mlf_sdk.project.lock import Lock, LockModel, LockTensor, choose_model, read_lock
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.samples import pattern_array
 from mlf_sdk.project.writer import LOCK_NAME
@@ -151,12 +151,7 @@ class _Runner:
                 where=str(folder),
                 hint="Generate it with --app rpc to run it with inputs.",
             )
-        names = [m.name for m in lock.models]
-        if module is not None and module not in names:
-            raise InputError(
-                f"the project has no model '{module}'", where=str(folder), hint=f"It has: {', '.join(names)}."
-            )
-        model = lock.models[names.index(module) if module else 0]
+        model = choose_model(lock, module, folder)
         board = project_board(folder, lock)
         report = self._run(folder, lock, board, model)
         if self.request.twin:

@@ -92,7 +92,8 @@ Module = Annotated[
     typer.Option(
         "--module",
         metavar="NAME",
-        help="Which module of an archive with several; in operator style, which function.",
+        help="Which module of an archive with several; in operator style, which function; "
+        "of a project with several models, which model.",
     ),
 ]
 BoardName = Annotated[

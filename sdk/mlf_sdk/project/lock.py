@@ -171,3 +171,29 @@ def read_lock(folder: Path) -> Lock:
             hint="Generate the project again with this SDK.",
         )
     return lock
+
+
+def choose_model(lock: Lock, wanted: str | None, folder: Path) -> LockModel:
+    """The model with the C name ``wanted`` or else that name; the first one when None.
+
+    Raises:
+        InputError: no model has that name, or several have it.
+    """
+    if wanted is None:
+        return lock.models[0]
+    for model in lock.models:
+        if model.c_name == wanted:
+            return model
+    named = [model for model in lock.models if model.name == wanted]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise InputError(
+            f"the project has {len(named)} models '{wanted}'",
+            where=str(folder),
+            hint=f"Name one by its C name: {', '.join(model.c_name for model in named)}.",
+        )
+    known = dict.fromkeys(name for model in lock.models for name in (model.name, model.c_name))
+    raise InputError(
+        f"the project has no model '{wanted}'", where=str(folder), hint=f"It has: {', '.join(known)}."
+    )
