@@ -16,6 +16,17 @@ Executor = Literal["static", "graph"]
 
 # No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
+# Generated code warns a lot, and newer compilers refuse its pointers; but a function that nobody declared
+# would be called as one that returns an int.
+QUIET_C_FLAGS = (
+    "-Wno-error",
+    "-Wno-all",
+    "-Wno-extra",
+    "-Wno-attributes",
+    "-Wno-incompatible-pointer-types",
+    "-Wno-int-conversion",
+    "-Werror=implicit-function-declaration",
+)
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
 

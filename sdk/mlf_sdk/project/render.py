@@ -17,7 +17,9 @@ from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
 from mlf_sdk.project.dynamic import dynamic_sources, dynamic_values
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import Lock, encode_lock
-from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.project.options import QUIET_C_FLAGS, ProjectOptions
+from mlf_sdk.project.provenance import SOURCE as PROVENANCE
+from mlf_sdk.project.provenance import provenance_source
 from mlf_sdk.project.samples import sample_values
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.resources import data_dir
@@ -160,6 +162,7 @@ class _Renderer:
             "trace": self.options.traces,
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
             "uses_slots": any(s.workspaces for s in steps if s.abi in KERNEL_ABIS),
+            "quiet_c_flags": QUIET_C_FLAGS,
             "uses_stack": any(s.stack_high_water_bytes for s in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,

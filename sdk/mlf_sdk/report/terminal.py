@@ -109,8 +109,14 @@ def generated_parts(project: GeneratedProject) -> Parts:
         line("project", f"{project.folder} for {lock.board}, application {lock.options.app}"),
         *lines("model", [_promise_text(model) for model in lock.models]),
         *lines("kept", [f"{path}: yours; a new project would have another" for path in project.kept]),
-        line("next", f"mlf-sdk build {project.folder}"),
+        line("next", _next_text(project)),
     ]
+
+
+def _next_text(project: GeneratedProject) -> str:
+    if project.lock.options.app == "library":
+        return f"{project.folder / 'README.md'} has the lines for your application"
+    return f"mlf-sdk build {project.folder}"
 
 
 def _promise_text(model: LockModel) -> str:
