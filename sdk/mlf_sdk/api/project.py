@@ -12,7 +12,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.model.build import load_model
 from mlf_sdk.model.names import NameTable
 from mlf_sdk.model.types import Model
-from mlf_sdk.platforms.boards import Board, find_board
+from mlf_sdk.platforms.boards import Board, find_board, own_sources
 from mlf_sdk.platforms.fit import check_fit
 from mlf_sdk.platforms.requirements import check_requirements
 from mlf_sdk.platforms.select import platform_files, regions_of
@@ -72,6 +72,7 @@ class ProjectPlan:
         files = render_project(self.layouts, self.linkages, platform, self.options, self.lock)
         if self.board_file is not None:
             files[OWN_BOARD] = self.board_file.read_bytes()
+            files.update(own_sources(self.board, self.board_file))
         return files
 
 

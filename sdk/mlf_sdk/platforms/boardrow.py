@@ -16,6 +16,7 @@ Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
 BoardName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Identifier = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
 Text = Annotated[str, Meta(pattern=r"\A[ -!#-\[\]-~]{1,100}\Z")]  # no quotes, backslashes, controls
+SourceName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.[chS]\Z")]
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,14 +50,14 @@ class Uart(_Row, frozen=True, kw_only=True):
     """The console's UART.
 
     Attributes:
-        driver: a source ``crt/baremetal/uart_<driver>.c``.
-        base: address of its registers.
+        driver: a source ``crt/baremetal/uart_<driver>.c``; ``own``: the board's ``sources`` have it.
+        base: address of its registers; an own driver may do without.
         baud: bits a second.
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
-    driver: Literal["cmsdk", "nrf51"]
-    base: Word
+    driver: Literal["cmsdk", "nrf51", "own"]
+    base: Word | None = None
     baud: Positive = 115_200
     tx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
     rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
@@ -111,6 +112,8 @@ class Board(_Row, frozen=True, kw_only=True):
         clock_hz: rate of the CPU and of the bus of the UART.
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
+        sources: C, assembler and header files that lie beside the row's file and belong to the board,
+            e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
     """
 
     name: BoardName
@@ -123,6 +126,7 @@ class Board(_Row, frozen=True, kw_only=True):
     clock_hz: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] = 0
     stack_bytes: Annotated[int, Meta(ge=512, le=1 << 28, multiple_of=8)] = 4096
     memories: tuple[Memory, ...] = ()
+    sources: tuple[SourceName, ...] = ()
     uart: Uart | None = None
     counter: Counter | None = None
     rpc: Rpc = Rpc()

@@ -29,8 +29,10 @@ __all__ = [
     "load_board",
     "load_boards",
     "load_machines",
+    "own_sources",
 ]
 
+_MAX_SOURCE_BYTES = 1 << 20
 _GUARD_BYTES = 32 << 10  # below the stack; crt/baremetal/startup.c makes it a forbidden region
 
 
@@ -46,6 +48,30 @@ def load_boards(extra_file: Path | None = None) -> dict[str, Board]:
         own = load_board(extra_file)
         rows[own.name] = own
     return dict(sorted(rows.items()))
+
+
+def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
+    """The sources of a user's board, by their path in a project.
+
+    Raises:
+        InputError: one is not there, or is no file of a sensible size.
+    """
+    found = {}
+    for name in row.sources:
+        path = board_file.parent / name
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_SOURCE_BYTES + 1)
+        except OSError as error:
+            raise InputError(
+                f"a source of the board can't be read: {error.strerror}",
+                where=str(path),
+                hint="It must lie beside the file of the board.",
+            ) from error
+        if len(data) > _MAX_SOURCE_BYTES:
+            raise InputError(f"it is longer than {_MAX_SOURCE_BYTES:,} bytes", where=str(path))
+        found[f"board/{name}"] = data
+    return found
 
 
 def find_board(name: str, extra_file: Path | None = None) -> Board:

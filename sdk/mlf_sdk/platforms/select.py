@@ -40,8 +40,8 @@ def platform_files(
             title=board.title,
             is_host=True,
             files={},
-            runtime_sources=("crt/host/platform.c",),
-            crt_folders=(*folders, "host"),
+            runtime_sources=("crt/fault/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
+            crt_folders=(*folders, "fault", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
             values=store_values(board, store_bytes),
         )
@@ -50,7 +50,10 @@ def platform_files(
         raise InputError(
             "the board row has no [uart]", where=f"board {board.name}", hint="Add one to the row."
         )
-    uart = f"{_BAREMETAL}/uart_{board.uart.driver}.c"
+    sources = ["startup", "fault", "stack", "systick", "exit", "build_id"]
+    own = [f"board/{name}" for name in board.sources if not name.endswith(".h")]
+    if board.uart.driver != "own":
+        sources.append(f"uart_{board.uart.driver}")
     return PlatformFiles(
         board=board.name,
         title=board.title,
@@ -61,10 +64,11 @@ def platform_files(
             "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
         },
         runtime_sources=(
-            *(f"{_BAREMETAL}/{name}.c" for name in ("startup", "fault", "stack", "systick", "exit")),
-            uart,
+            "crt/fault/mlf_fault.c",
+            *(f"{_BAREMETAL}/{name}.c" for name in sources),
+            *own,
         ),
-        crt_folders=(*folders, "baremetal"),
+        crt_folders=(*folders, "fault", "baremetal"),
         definitions=(f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}",) if options.app == "rpc" else (),
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
