@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The static executor and the backend ABI, in every combination of MLF_TRACE, MLF_WORKSPACE_SLOTS and
- * MLF_WORKSPACE_STACK.
+ * MLF_WORKSPACE_STACK. With MLF_OBSERVE, steps run one at a time, and all of it must hold as well.
  */
 #include <mlf/mlf_adapter.h>
 #include <string.h>
@@ -38,13 +38,35 @@ static void note(void) {
   order[order_count++] = mlf_current_step(running);
 }
 
+#if MLF_OBSERVE
+static uint64_t now;
+
+/* 100 ticks from one look to the next; a kernel adds its own. */
+static uint64_t ticks(void) { return now += 100; }
+
+static mlf_status_t run_all(const mlf_model_t *model) {
+  for (uint32_t i = 0; i < model->num_steps; i++) {
+    uint64_t taken = 0;
+    const uint64_t before = now;
+    const mlf_status_t status = mlf_run_step(model, i, ticks, &taken);
+    CHECK(taken == now - before - 100);
+    if (status != MLF_OK) {
+      return status;
+    }
+  }
+  return MLF_OK;
+}
+#else
+#define run_all mlf_run
+#endif
+
 static mlf_status_t run(const mlf_model_t *model) {
   running = model;
   order_count = 0;
 #if MLF_TRACE
   mlf_trace_reset();
 #endif
-  return mlf_run(model);
+  return run_all(model);
 }
 
 /* A model of one step with these slots. */
@@ -100,6 +122,27 @@ static void test_order(void) {
   CHECK(run(&nothing) == MLF_OK);
   CHECK(order_count == 0);
 }
+
+#if MLF_OBSERVE
+KERNEL(takes_its_time) {
+  UNUSED();
+  now += 12345;
+  return 0;
+}
+
+static void test_ticks_of_a_step(void) {
+  static const mlf_step_t steps[2] = {{takes_arguments, &values[0], no_slots, 3},
+                                      {takes_its_time, NULL, no_slots, 0}};
+  static const mlf_model_t model = {.steps = steps, .type_codes = type_codes, .num_steps = 2};
+  uint64_t taken = 1;
+  running = &model;
+  order_count = 0;
+  CHECK(mlf_run_step(&model, 1, ticks, &taken) == MLF_OK);
+  CHECK(taken == 12445 && order_count == 0);
+  CHECK(mlf_run_step(&model, 1, NULL, &taken) == MLF_OK);
+  CHECK(taken == 0 && mlf_current_step(&model) == 1);
+}
+#endif
 
 /* Step tables side by side in memory: a step belongs to one model only. */
 static void test_current_step_of_neighbours(void) {
@@ -455,6 +498,9 @@ static void test_trace_reset(void) {
 
 int main(void) {
   test_order();
+#if MLF_OBSERVE
+  test_ticks_of_a_step();
+#endif
   test_current_step_of_neighbours();
   test_a_kernel_that_fails();
   test_last_error();

@@ -15,12 +15,13 @@ from mlf_sdk.rpc.codes import STATUS_TEXT, Status
 
 CRT = Path(__file__).parents[2] / "crt"
 INCLUDE = f"-I{CRT / 'include'}"
-SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c"]
+SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c", CRT / "src/mlf_observe.c"]
+OBJECTS = [f"{source.stem}.o" for source in SOURCES]
 TEST = CRT / "tests/test_executor.c"
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]
 WARNINGS += ["-Wmissing-prototypes", "-Werror"]
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SWITCHES = list(itertools.product((0, 1), repeat=3))
+SWITCHES = [*((0, *modes) for modes in itertools.product((0, 1), repeat=3)), (1, 0, 1, 1), (1, 1, 1, 1)]
 TARGET = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-O2"]
 
 pytestmark = pytest.mark.toolchain
@@ -40,15 +41,18 @@ def call(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def defines(trace: int, slots: int, stack: int) -> list[str]:
-    return [f"-DMLF_TRACE={trace}", f"-DMLF_WORKSPACE_SLOTS={slots}", f"-DMLF_WORKSPACE_STACK={stack}"]
+def defines(observe: int, trace: int, slots: int, stack: int) -> list[str]:
+    switches = {"OBSERVE": observe, "TRACE": trace, "WORKSPACE_SLOTS": slots, "WORKSPACE_STACK": stack}
+    return [f"-DMLF_{name}={value}" for name, value in switches.items()]
 
 
-@pytest.mark.parametrize(("trace", "slots", "stack"), SWITCHES)
+@pytest.mark.parametrize(("observe", "trace", "slots", "stack"), SWITCHES)
 @pytest.mark.parametrize("name", ["gcc", "clang"])
-def test_under_sanitizers(name: str, trace: int, slots: int, stack: int, tmp_path: Path) -> None:
+def test_under_sanitizers(
+    name: str, observe: int, trace: int, slots: int, stack: int, tmp_path: Path
+) -> None:
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", *SANITIZE]
-    flags += [*defines(trace, slots, stack), INCLUDE]
+    flags += [*defines(observe, trace, slots, stack), INCLUDE]
     call(compiler(name), *flags, TEST, *SOURCES, "-o", "test", cwd=tmp_path)
     said = re.fullmatch(r"(\d+) checks\n", call(tmp_path / "test"))
     assert said is not None
@@ -64,7 +68,7 @@ def test_no_warnings(name: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("switch", ["MLF_TRACE", "MLF_WORKSPACE_SLOTS", "MLF_WORKSPACE_STACK"])
+@pytest.mark.parametrize("switch", ["MLF_OBSERVE", "MLF_TRACE", "MLF_WORKSPACE_SLOTS", "MLF_WORKSPACE_STACK"])
 @pytest.mark.parametrize("value", ["2", "-1"])
 def test_options_out_of_range_do_not_compile(switch: str, value: str) -> None:
     command = [compiler("cc"), f"-D{switch}={value}", INCLUDE, "-fsyntax-only", str(SOURCES[0])]
@@ -89,25 +93,44 @@ def test_size_in_production(tmp_path: Path) -> None:
     """At most 1 kB of code and 64 bytes of RAM outside the arena, with every workspace mode."""
     gcc = compiler("arm-none-eabi-gcc")
     for slots, stack in itertools.product((0, 1), repeat=2):
-        call(gcc, *TARGET, *defines(0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
-        table = call(compiler("arm-none-eabi-size"), "mlf.o", "mlf_backend.o", cwd=tmp_path)
+        call(gcc, *TARGET, *defines(0, 0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        table = call(compiler("arm-none-eabi-size"), *OBJECTS, cwd=tmp_path)
         rows = [list(map(int, line.split()[:3])) for line in table.splitlines()[1:]]
         text, data, bss = (sum(column) for column in zip(*rows, strict=True))
         assert 100 < text <= 1024
         assert 0 < data + bss <= 64
 
 
+def test_observing_costs_nothing(tmp_path: Path) -> None:
+    """The executor and the allocator are the same code with and without it, and without it is nothing else."""
+    gcc, objcopy = compiler("arm-none-eabi-gcc"), compiler("arm-none-eabi-objcopy")
+    code: list[dict[str, bytes]] = []
+    for observe in (0, 1):
+        call(gcc, *TARGET, *defines(observe, 0, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        found = {}
+        for name in OBJECTS:
+            call(objcopy, "-O", "binary", "-j", ".text", name, f"{name}.text", cwd=tmp_path)
+            text = tmp_path / f"{name}.text"
+            found[name] = text.read_bytes() if text.exists() else b""
+            text.unlink(missing_ok=True)
+        code.append(found)
+    assert code[0].pop("mlf_observe.o") == b""
+    assert code[1].pop("mlf_observe.o") != b""
+    assert code[0] == code[1]
+    assert len(code[0]["mlf.o"]) > 50
+
+
 def test_needs_nothing_from_a_library(tmp_path: Path) -> None:
     gcc = compiler("arm-none-eabi-gcc")
     call(gcc, *TARGET, "-ffreestanding", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
-    undefined = call(compiler("arm-none-eabi-nm"), "-u", "mlf.o", "mlf_backend.o", cwd=tmp_path)
+    undefined = call(compiler("arm-none-eabi-nm"), "-u", *OBJECTS, cwd=tmp_path)
     assert set(re.findall(r" U (\w+)", undefined)) <= {"mlf_context", "memcpy", "memset"}
 
 
 def test_stack_use(tmp_path: Path) -> None:
     """No recursion to measure, no variable frames; the allocator, called in loops, takes next to nothing."""
     gcc = compiler("arm-none-eabi-gcc")
-    call(gcc, *TARGET, "-fstack-usage", *defines(1, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+    call(gcc, *TARGET, "-fstack-usage", *defines(0, 1, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
     text = (tmp_path / "mlf.su").read_text() + (tmp_path / "mlf_backend.su").read_text()
     used = {}
     for line in text.splitlines():

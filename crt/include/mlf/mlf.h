@@ -34,6 +34,16 @@ extern "C" {
 #error "MLF_TRACE must be 0 or 1"
 #endif
 
+/* 1: steps can be run one at a time (mlf_run_step), and models tell where a step's arguments lie.
+ * 0 (default): production. mlf_run() is the same code either way. */
+#ifndef MLF_OBSERVE
+#define MLF_OBSERVE 0
+#endif
+
+#if MLF_OBSERVE != 0 && MLF_OBSERVE != 1
+#error "MLF_OBSERVE must be 0 or 1"
+#endif
+
 /* How steps get their workspace. A generated project switches off what none of its models needs.
  * SLOTS: fixed places from the plan (graph models). STACK: one region, last in first out (models
  * compiled ahead of time). */
@@ -98,6 +108,22 @@ typedef struct {
   int32_t num_args;
 } mlf_step_t;
 
+#if MLF_OBSERVE
+/* An argument of a step: a tensor in the arena or in the parameters. */
+typedef struct {
+  const void *data;
+  uint32_t size_bytes;
+} mlf_argument_t;
+
+/* The arguments of a step: inputs (parameters among them), then outputs, in the order of the call. */
+typedef struct {
+  const mlf_argument_t *arguments; /* num_inputs + num_outputs */
+  uint16_t num_inputs;
+  uint16_t num_outputs;
+  uint16_t number; /* of the step in the archive, where steps may stand in another order */
+} mlf_observed_t;
+#endif
+
 typedef struct {
   const char *name; /* model (module) name, for people */
   const mlf_tensor_t *inputs;
@@ -114,6 +140,9 @@ typedef struct {
   uint8_t num_outputs;
   uint8_t inputs_kept; /* 1: a run leaves the inputs intact; 0: their memory is reused */
   uint8_t archive_sha256[32];
+#if MLF_OBSERVE
+  const mlf_observed_t *observed; /* by step; NULL: not known */
+#endif
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -129,6 +158,16 @@ int32_t mlf_current_step(const mlf_model_t *model);
 /* Input or output tensor `index`; NULL when out of range. */
 const mlf_tensor_t *mlf_input(const mlf_model_t *model, uint32_t index);
 const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index);
+
+/* ---- one step at a time (MLF_OBSERVE) ------------------------------------------------------- */
+
+#if MLF_OBSERVE
+/* Run the step `index` (below num_steps) alone; every step before it has run since the inputs were
+ * written. `ticks` is read right before and right after the kernel, and their difference is stored in
+ * `out_ticks`; NULL: 0 is stored. Returns what mlf_run() returns. */
+MLF_WARN_UNUSED mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, uint64_t (*ticks)(void),
+                                          uint64_t *out_ticks);
+#endif
 
 /* ---- workspace trace (MLF_TRACE) ------------------------------------------------------------ */
 
