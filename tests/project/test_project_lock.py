@@ -106,6 +106,7 @@ def test_dataflow_and_times(plan: ProjectPlan) -> None:
     (layout, _) = plan.layouts
     model = layout.model
     assert [t.name for t in graph.tensors] == [t.name for t in model.tensors]
+    assert (graph.input_tensors, graph.output_tensors) == (model.inputs, model.outputs)
     assert [t.kind for t in graph.tensors] == [t.kind.value for t in model.tensors]
     assert [t.root for t in graph.tensors] == [model.root(t.id).id for t in model.tensors]
     assert any(t.root != number for number, t in enumerate(graph.tensors)), "the archive has a __nop"

@@ -78,7 +78,10 @@ class LockSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of the project and the promises about it."""
+    """A model of the project and the promises about it.
+
+    ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
+    """
 
     name: str
     c_name: str
@@ -98,6 +101,8 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     params_bytes: int
     constants_in_code: bool
     tensors: tuple[LockNode, ...]
+    input_tensors: tuple[int, ...]
+    output_tensors: tuple[int, ...]
     steps: tuple[LockStep, ...]
     buffers: tuple[LockBuffer, ...]
     kernel_symbols: tuple[str, ...]

@@ -80,6 +80,8 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
         params_bytes=layout.params_bytes,
         constants_in_code=not model.constants,
         tensors=tuple(_lock_node(model, tensor) for tensor in model.tensors),
+        input_tensors=model.inputs,
+        output_tensors=model.outputs,
         steps=_steps(layout, linkage),
         buffers=_buffers(layout),
         kernel_symbols=_kernel_symbols(layout, linkage),
