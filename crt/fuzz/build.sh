@@ -9,9 +9,9 @@ flags="-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Wconversion -Wshadow -Werror -g
   -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1
   -DMLF_RPC_MAX_PAYLOAD=256"
 for folder in include graph params rpc tests; do flags="$flags -I$crt/$folder"; done
-common="$crt/tests/tiny_model.c $crt/src/mlf.c $crt/src/mlf_backend.c $crt/graph/mlf_blob.c $crt/graph/mlf_graph.c"
+common="$crt/tests/tiny_model.c $(echo "$crt"/src/*.c "$crt"/graph/*.c)"
 store="$crt/params/mlf_params.c $crt/params/mlf_store.c $crt/params/mlf_store_ram.c $crt/params/mlf_dynamic.c"
-rpc="$crt/params/mlf_params_rpc.c $crt/rpc/mlf_frame.c $crt/rpc/mlf_rpc.c"
+rpc="$crt/params/mlf_params_rpc.c $(echo "$crt"/rpc/*.c)"
 for target in graph params rpc; do
   sources=$common
   [ $target = graph ] || sources="$sources $store"

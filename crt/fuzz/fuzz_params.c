@@ -78,7 +78,7 @@ static void put_u32(uint8_t *out, uint32_t value) {
 static void boot(mlf_dynamic_t *dynamic) {
   require(mlf_dynamic_boot(dynamic, &config) == MLF_BLOB_OK);
   const uint8_t *blob = dynamic->params.data - MLF_PARAMS_HEADER_BYTES;
-  require(mlf_blob_crc32(0, dynamic->params.data, TINY_PARAMS) == mlf_blob_u32(&blob[16]));
+  require(mlf_crc32(0, dynamic->params.data, TINY_PARAMS) == mlf_blob_u32(&blob[16]));
   require(dynamic->store.active != MLF_STORE_NONE ? blob >= slots && blob < &slots[sizeof slots]
                                                   : blob == image_params);
   require(mlf_run(&model) == MLF_OK);
@@ -91,7 +91,7 @@ static void fill_slots(const uint8_t *data, size_t size, int set_right) {
     uint8_t *slot = &slots[i * SLOT];
     tiny_params_crc(&slot[MLF_STORE_BLOB_AT], TINY_BLOB);
     memcpy(&slot[16], &slot[MLF_STORE_BLOB_AT + 20u], 4);
-    put_u32(&slot[28], mlf_blob_crc32(0, slot, 28));
+    put_u32(&slot[28], mlf_crc32(0, slot, 28));
   }
 }
 

@@ -7,6 +7,7 @@
 #define MLF_BLOB_H
 
 #include <mlf/mlf.h>
+#include <mlf/mlf_crc32.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,9 +37,6 @@ typedef enum {
   MLF_BLOB_E_STATE = -74,    /* there is no store, or no change is under way, or it is not complete */
   MLF_BLOB_E_GAP = -75       /* not where the last piece ended */
 } mlf_blob_status_t;
-
-/* CRC-32 (IEEE 802.3, reflected) of `size` bytes; `crc` is 0, or the result for what came before. */
-uint32_t mlf_blob_crc32(uint32_t crc, const uint8_t *data, size_t size);
 
 /* CRC-32 of `size` bytes with the four from `hole` on taken as zeros; `hole` is at most size - 4. */
 uint32_t mlf_blob_crc32_hole(const uint8_t *data, size_t size, size_t hole);

@@ -42,7 +42,7 @@ mlf_blob_status_t mlf_params_open(mlf_params_t *out_params, const uint8_t *blob,
     return MLF_BLOB_E_SIZE;
   }
   const uint8_t *data = &blob[MLF_PARAMS_HEADER_BYTES];
-  if (mlf_blob_crc32(0, data, data_bytes) != mlf_blob_u32(&blob[AT_DATA_CRC])) {
+  if (mlf_crc32(0, data, data_bytes) != mlf_blob_u32(&blob[AT_DATA_CRC])) {
     return MLF_BLOB_E_CRC;
   }
   if (data_bytes != fit->params_bytes || memcmp(&blob[AT_GRAPH_ID], fit->graph_id, 32) != 0) {

@@ -42,7 +42,7 @@ static int read_record(const mlf_store_driver_t *driver, uint32_t slot, record_t
   if (mlf_blob_u32(data) != MLF_STORE_MAGIC || mlf_blob_u16(&data[AT_VERSION]) != MLF_STORE_VERSION ||
       mlf_blob_u16(&data[AT_RECORD_BYTES]) != MLF_STORE_RECORD_BYTES || mlf_blob_u32(&data[AT_ZERO_1]) != 0 ||
       mlf_blob_u32(&data[AT_ZERO_2]) != 0 ||
-      mlf_blob_crc32(0, data, AT_RECORD_CRC) != mlf_blob_u32(&data[AT_RECORD_CRC])) {
+      mlf_crc32(0, data, AT_RECORD_CRC) != mlf_blob_u32(&data[AT_RECORD_CRC])) {
     return 0;
   }
   out_record->generation = mlf_blob_u32(&data[AT_GENERATION]);
@@ -58,7 +58,7 @@ static void make_record(uint8_t *out, const record_t *record) {
   put_u32(&out[AT_GENERATION], record->generation);
   put_u32(&out[AT_BLOB_BYTES], record->blob_bytes);
   put_u32(&out[AT_BLOB_CRC], record->blob_crc);
-  put_u32(&out[AT_RECORD_CRC], mlf_blob_crc32(0, out, AT_RECORD_CRC));
+  put_u32(&out[AT_RECORD_CRC], mlf_crc32(0, out, AT_RECORD_CRC));
 }
 
 /* The parameters of a slot, if its record and they themselves are whole, and fit. */

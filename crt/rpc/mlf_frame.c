@@ -3,23 +3,9 @@
 
 #include <string.h>
 
+#include "mlf/mlf_crc32.h"
+
 #define COBS_FULL 0xFFu /* code of a block of 254 bytes that no zero follows */
-
-/* ---- CRC-32 --------------------------------------------------------------------------------- */
-
-uint32_t mlf_frame_crc32(uint32_t crc, const uint8_t *data, size_t size) {
-  /* one entry for each value of four bits: 64 bytes of flash instead of 1 kB */
-  static const uint32_t table[16] = {
-      0x00000000u, 0x1DB71064u, 0x3B6E20C8u, 0x26D930ACu, 0x76DC4190u, 0x6B6B51F4u, 0x4DB26158u, 0x5005713Cu,
-      0xEDB88320u, 0xF00F9344u, 0xD6D6A3E8u, 0xCB61B38Cu, 0x9B64C2B0u, 0x86D3D2D4u, 0xA00AE278u, 0xBDBDF21Cu};
-  crc = ~crc;
-  for (size_t i = 0; i < size; i++) {
-    crc ^= data[i];
-    crc = (crc >> 4) ^ table[crc & 15u];
-    crc = (crc >> 4) ^ table[crc & 15u];
-  }
-  return ~crc;
-}
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
@@ -53,7 +39,7 @@ size_t mlf_frame_encode(uint8_t *out, size_t capacity, const uint8_t *payload, s
     return 0;
   }
   encoder_t encoder = {out, 2, 1, 1};
-  const uint32_t crc = mlf_frame_crc32(0, payload, size);
+  const uint32_t crc = mlf_crc32(0, payload, size);
   out[0] = 0;
   for (size_t i = 0; i < size; i++) {
     encode_byte(&encoder, payload[i]);
@@ -95,7 +81,7 @@ static mlf_frame_event_t finish(mlf_frame_rx_t *rx) {
   rx->size = size - MLF_FRAME_CRC_SIZE;
   const uint8_t *end = &rx->data[rx->size];
   rx->crc = (uint32_t)end[0] | (uint32_t)end[1] << 8 | (uint32_t)end[2] << 16 | (uint32_t)end[3] << 24;
-  return mlf_frame_crc32(0, rx->data, rx->size) == rx->crc ? MLF_FRAME_READY : MLF_FRAME_DROPPED;
+  return mlf_crc32(0, rx->data, rx->size) == rx->crc ? MLF_FRAME_READY : MLF_FRAME_DROPPED;
 }
 
 void mlf_frame_rx_init(mlf_frame_rx_t *rx, uint8_t *data, size_t capacity) {

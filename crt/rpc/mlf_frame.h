@@ -28,9 +28,6 @@ extern "C" {
 /* A payload inside the output buffer may start at this offset, or later. */
 #define MLF_FRAME_TX_GAP(payload) (MLF_FRAME_RX_SIZE(payload) / 128u + 3u)
 
-/* CRC-32 (IEEE 802.3, reflected) of `size` bytes; `crc` is 0, or the result for what came before. */
-uint32_t mlf_frame_crc32(uint32_t crc, const uint8_t *data, size_t size);
-
 /* Encode one frame: 0x00, COBS(payload, CRC-32), 0x00. `payload` may lie in `out` from
  * MLF_FRAME_TX_GAP(size) on, and is then overwritten. Returns the size of the frame, or 0 when
  * `capacity` is below MLF_FRAME_TX_SIZE(size): nothing is written then. */

@@ -100,7 +100,7 @@ void tiny_params_crc(uint8_t *blob, uint32_t size) {
     return;
   }
   out_t data = {&blob[16]};
-  put(&data, mlf_blob_crc32(0, &blob[MLF_PARAMS_HEADER_BYTES], size - MLF_PARAMS_HEADER_BYTES), 4);
+  put(&data, mlf_crc32(0, &blob[MLF_PARAMS_HEADER_BYTES], size - MLF_PARAMS_HEADER_BYTES), 4);
   out_t header = {&blob[20]};
   put(&header, mlf_blob_crc32_hole(blob, MLF_PARAMS_HEADER_BYTES, 20), 4);
 }

@@ -24,7 +24,7 @@ from mlf_sdk.project.options import ProjectOptions
 BOARD = "mps2-an386"
 RUNS = 3  # the first one shows whether it differs from the others
 ALLOCATOR = ("TVMBackendAllocWorkspace", "TVMBackendFreeWorkspace", "mlf_refuse")
-EXECUTOR_SOURCES = "/crt/src/"
+EXECUTOR_SOURCES = ("/crt/src/mlf.c", "/crt/src/mlf_backend.c")
 _INCLUDES_CODE = re.compile(r'^#include ".*\.c"', re.MULTILINE)
 
 MAIN = """\
@@ -183,14 +183,14 @@ def _pieces(built: Built) -> tuple[Piece, ...]:
 
 def _model_pieces(built: Built) -> list[Piece]:
     """Of the executor, the model's tables, and its kernels."""
-    owners = (EXECUTOR_SOURCES, f"model/{built.lock.c_name}/")
+    owners = (*EXECUTOR_SOURCES, f"model/{built.lock.c_name}/")
     return [piece for piece in _pieces(built) if any(owner in piece.source for owner in owners)]
 
 
 def code_figures(built: Built) -> dict[str, int]:
     """Bytes of the executor's code and constants, and of RAM that is neither arena nor parameters."""
     pieces = _pieces(built)
-    executor = [p for p in pieces if EXECUTOR_SOURCES in p.source and p.is_code]
+    executor = [p for p in pieces if any(s in p.source for s in EXECUTOR_SOURCES) and p.is_code]
     ram = [p for p in _model_pieces(built) if p.linked and p.is_ram and "mlf_arena" not in p.section]
     in_kernels = [p for p in ram if "/codegen/" in p.source]
     tables = [p for p in pieces if f"/{built.lock.c_name}_model.dir/" in p.source and p.is_code and p.linked]

@@ -14,7 +14,7 @@ from mlf_sdk.rpc.params import BLOB_STATUS_TEXT, BlobStatus, ParamsOpcode
 
 CRT = Path(__file__).parents[2] / "crt"
 INCLUDE = [f"-I{CRT / folder}" for folder in ("include", "graph", "params", "rpc", "tests")]
-GRAPH = [CRT / "graph/mlf_blob.c", CRT / "graph/mlf_graph.c"]
+GRAPH = [CRT / "src/mlf_crc32.c", *sorted((CRT / "graph").glob("*.c"))]
 STORE = [CRT / f"params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram")]
 RPC = CRT / "params/mlf_params_rpc.c"
 FILE = CRT / "params/mlf_store_file.c"

@@ -29,7 +29,7 @@ from mlf_sdk.tools.process import start_process
 
 CRT = Path(__file__).parents[2] / "crt"
 _BITS = 10
-_SERVER = ("rpc/mlf_rpc.c", "rpc/mlf_frame.c")
+_SERVER = ("src/mlf_crc32.c", *sorted(f"rpc/{path.name}" for path in (CRT / "rpc").glob("*.c")))
 
 
 def build_server(main: str, folder: Path, *, max_payload: int) -> Path:
@@ -128,7 +128,7 @@ def server_size(cpu: str = "cortex-m4", max_payload: int = 512) -> dict[str, int
         sources = [*(str(CRT / name) for name in _SERVER), "probe.c"]
         run = {"cwd": folder, "check": True, "timeout": 60, "capture_output": True, "text": True}
         subprocess.run([gcc, *flags, "-c", *sources], **run)  # type: ignore[call-overload]
-        size = ["arm-none-eabi-size", "mlf_rpc.o", "mlf_frame.o", "probe.o"]
+        size = ["arm-none-eabi-size", *(f"{Path(name).stem}.o" for name in _SERVER), "probe.o"]
         lines = subprocess.run(size, **run).stdout.splitlines()[1:]  # type: ignore[call-overload]
     sizes = [[int(word) for word in line.split()[:3]] for line in lines]
     return {

@@ -16,7 +16,6 @@ from mlf_sdk.project.context import Linkage, Values
 from mlf_sdk.project.layout import ModelLayout
 
 DYNAMIC_FOLDERS = ("graph", "params")  # of crt
-_GRAPH_SOURCES = ("crt/graph/mlf_blob.c", "crt/graph/mlf_graph.c")
 _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
 
 
@@ -144,11 +143,11 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     }
 
 
-def dynamic_sources(app: str, *, is_host: bool) -> tuple[str, ...]:
-    """Runtime sources of the dynamic executor and the parameter store, relative to the project."""
+def params_sources(app: str, *, is_host: bool) -> tuple[str, ...]:
+    """Runtime sources of the parameter store, relative to the project."""
     rpc = ("crt/params/mlf_params_rpc.c",) if app == "rpc" else ()
     host = ("crt/params/mlf_store_file.c",) if is_host else ()
-    return (*_GRAPH_SOURCES, *_PARAMS_SOURCES, *rpc, *host)
+    return (*_PARAMS_SOURCES, *rpc, *host)
 
 
 def _used_tensors(layout: ModelLayout) -> list[int]:

@@ -14,7 +14,7 @@ from mlf_sdk.formats.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.types import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values
-from mlf_sdk.project.dynamic import dynamic_sources, dynamic_values
+from mlf_sdk.project.dynamic import dynamic_values, params_sources
 from mlf_sdk.project.layout import ModelLayout
 from mlf_sdk.project.lock import Lock, encode_lock
 from mlf_sdk.project.options import QUIET_C_FLAGS, ProjectOptions
@@ -35,6 +35,7 @@ _MODULE_FILES = frozenset(
         "west_commands.py",
     }
 )
+_WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/")  # all their sources are built
 _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 
@@ -117,8 +118,9 @@ class _Renderer:
             values = model_values(layout, linkage)
             files.update(self._model_files(layout, linkage, values))
             models.append({**values, **_build_values(layout, linkage)})
-        files.update(_crt_files(self.platform.crt_folders))
-        top = self._top_values(models)
+        crt = _crt_files(self.platform.crt_folders)
+        files.update(crt)
+        top = self._top_values(models, crt)
         templates = self.platform.templates
         if templates is None:
             files["CMakePresets.json"] = _presets(self.platform.toolchain)
@@ -133,12 +135,11 @@ class _Renderer:
         text = self.templates.get_template(template).render(sdk_version=__version__, **values)
         return text.encode()
 
-    def _top_values(self, models: list[Values]) -> Values:
-        runtime = ["crt/src/mlf.c", "crt/src/mlf_backend.c", *self.platform.runtime_sources]
-        if self.options.app == "rpc":
-            runtime += ["crt/rpc/mlf_frame.c", "crt/rpc/mlf_rpc.c"]
+    def _top_values(self, models: list[Values], crt: Mapping[str, bytes]) -> Values:
+        runtime = [path for path in crt if path.startswith(_WHOLE_FOLDERS) and path.endswith(".c")]
+        runtime += self.platform.runtime_sources
         if self.options.executor == "graph":
-            runtime += dynamic_sources(self.options.app, is_host=self.platform.is_host)
+            runtime += params_sources(self.options.app, is_host=self.platform.is_host)
         steps = [step for layout in self.layouts for step in layout.steps]
         names = ", ".join(m["c_name"] for m in models)
         cmsis = None

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mlf_rpc_internal.h - what the files of the server share. Not for applications. */
+#ifndef MLF_RPC_INTERNAL_H
+#define MLF_RPC_INTERNAL_H
+
+#include "mlf_rpc.h"
+
+/* ---- numbers and replies -------------------------------------------------------------------- */
+
+static inline uint16_t mlf_rpc_u16(const uint8_t *data) { return (uint16_t)(data[0] | data[1] << 8); }
+
+static inline uint32_t mlf_rpc_u32(const uint8_t *data) {
+  return (uint32_t)mlf_rpc_u16(data) | (uint32_t)mlf_rpc_u16(&data[2]) << 16;
+}
+
+/* The body of a reply as it grows; once something does not fit, it stays `overflow`. */
+typedef struct {
+  uint8_t *next;
+  size_t left;
+  uint8_t overflow;
+} mlf_rpc_out_t;
+
+void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size);
+void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value);
+void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value);
+void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value);
+
+/* Flags and name: as much of the name as fits, cut between two characters. NULL is the empty name. */
+void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
+
+/* ---- notes on the models -------------------------------------------------------------------- */
+
+/* What the server knows of a model, in config->state: one word an input (how many bytes from its
+ * beginning on are written), then one word of these flags and, above them, the pattern. */
+#define MLF_RPC_NOTE_OUTPUTS 1u /* the outputs are those of a complete run */
+#define MLF_RPC_NOTE_PAINTED 2u /* the arena was painted with the pattern */
+#define MLF_RPC_NOTE_PATTERN_SHIFT 8u
+
+/* A request that names a model. */
+typedef struct {
+  mlf_rpc_t *rpc;
+  const mlf_model_t *model;
+  uint32_t *written; /* an element an input */
+  uint32_t *note;
+  const uint8_t *body; /* behind the model's index */
+  size_t size;
+} mlf_rpc_request_t;
+
+uint32_t *mlf_rpc_notes_of(const mlf_rpc_config_t *config, uint32_t index);
+
+/* The arena is about to change: models that share it lose what they had there. */
+void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request);
+void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request);
+
+/* NULL when there is no such direction or tensor. */
+const mlf_tensor_t *mlf_rpc_tensor_of(const mlf_rpc_request_t *request, uint8_t direction, uint8_t index);
+
+/* Bytes of the stack that is measured; 0: none is. */
+size_t mlf_rpc_stack_size(const mlf_rpc_config_t *config);
+
+/* ---- requests: each returns a status and puts the rest of its reply's body in `out` ---------- */
+
+int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_model(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_tensor(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_read(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+
+#endif /* MLF_RPC_INTERNAL_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests that measure memory: STATS, PREPARE. */
+#include <string.h>
+
+#include "mlf_rpc_internal.h"
+
+size_t mlf_rpc_stack_size(const mlf_rpc_config_t *config) {
+  if (config->stack_low == NULL || config->stack_top == NULL || config->stack_pointer == NULL) {
+    return 0;
+  }
+  const uintptr_t low = (uintptr_t)config->stack_low;
+  const uintptr_t top = (uintptr_t)config->stack_top;
+  return low < top ? top - low : 0;
+}
+
+/* Paints from the lowest address up to a little below the stack pointer. Writes byte by byte
+ * through volatile, so that no call takes stack where it paints. */
+static void paint_stack(mlf_rpc_t *rpc, uint8_t pattern) {
+  const size_t size = mlf_rpc_stack_size(rpc->config);
+  volatile uint8_t *low = rpc->config->stack_low;
+  if (size == 0) {
+    return;
+  }
+  const uintptr_t pointer = (uintptr_t)rpc->config->stack_pointer();
+  if (pointer < (uintptr_t)low || pointer - (uintptr_t)low > size) {
+    return;
+  }
+  const size_t unused = pointer - (uintptr_t)low;
+  for (size_t i = MLF_RPC_STACK_MARGIN; i < unused; i++) {
+    low[i - MLF_RPC_STACK_MARGIN] = pattern;
+  }
+  rpc->stack_pattern = pattern;
+  rpc->stack_painted = 1;
+}
+
+static uint32_t stack_high_water(const mlf_rpc_t *rpc) {
+  const size_t size = mlf_rpc_stack_size(rpc->config);
+  const volatile uint8_t *low = rpc->config->stack_low;
+  size_t unused = 0;
+  while (unused < size && low[unused] == rpc->stack_pattern) {
+    unused++;
+  }
+  return (uint32_t)(size - unused);
+}
+
+static uint32_t arena_high_water(const mlf_rpc_request_t *request) {
+  const uint8_t pattern = (uint8_t)(*request->note >> MLF_RPC_NOTE_PATTERN_SHIFT);
+  uint32_t size = request->model->arena_bytes;
+  while (size != 0 && request->model->arena[size - 1u] == pattern) {
+    size--;
+  }
+  return size;
+}
+
+int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
+  const mlf_rpc_t *rpc = request->rpc;
+  const int arena_painted = (*request->note & MLF_RPC_NOTE_PAINTED) != 0;
+  uint32_t trace[3] = {0, 0, 0}; /* high water, requests, refused */
+#if MLF_TRACE
+  const uintptr_t arena = (uintptr_t)request->model->arena;
+  const uintptr_t high = (uintptr_t)mlf_trace.high_water;
+  if (high >= arena && high - arena <= request->model->arena_bytes) {
+    trace[0] = (uint32_t)(high - arena);
+  }
+  trace[1] = mlf_trace.requests;
+  trace[2] = mlf_trace.refused_bytes;
+#endif
+  mlf_rpc_put_u8(out, (uint8_t)((arena_painted ? 1u : 0u) | (rpc->stack_painted != 0 ? 2u : 0u)));
+  mlf_rpc_put_u32(out, arena_painted ? arena_high_water(request) : 0);
+  mlf_rpc_put_u32(out, trace[0]);
+  mlf_rpc_put_u32(out, trace[1]);
+  mlf_rpc_put_u32(out, trace[2]);
+  mlf_rpc_put_u32(out, (uint32_t)mlf_rpc_stack_size(rpc->config));
+  mlf_rpc_put_u32(out, rpc->stack_painted != 0 ? stack_high_water(rpc) : 0);
+  mlf_rpc_put_u32(out, rpc->dropped);
+  return MLF_OK;
+}
+
+int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
+  const uint8_t pattern = request->body[0];
+  (void)out;
+  mlf_rpc_forget_neighbours(request);
+  mlf_rpc_forget_inputs(request);
+  if (request->model->arena_bytes != 0) {
+    memset(request->model->arena, pattern, request->model->arena_bytes);
+  }
+  *request->note = MLF_RPC_NOTE_PAINTED | (uint32_t)pattern << MLF_RPC_NOTE_PATTERN_SHIFT;
+  paint_stack(request->rpc, pattern);
+#if MLF_TRACE
+  mlf_trace_reset();
+#endif
+  return MLF_OK;
+}
