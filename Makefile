@@ -8,13 +8,14 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test lint bench fuzz clean tools help
+.PHONY: demo test lint bench docs fuzz clean tools help
 
 help:
 	@echo "make demo    set everything up, then run the digits example on an emulated Cortex-M4"
 	@echo "make test    set everything up, then run all tests"
 	@echo "make lint    style and types of the Python code, format of the C code"
 	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
+	@echo "make docs    renew the reference pages that are made from the code"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make clean   remove what these commands made"
 
@@ -35,6 +36,9 @@ lint: $(STAMP)
 
 bench: $(STAMP) tools
 	$(PY) tests/bench/bench.py --output build/bench.json
+
+docs: $(STAMP)
+	$(PY) docs/generate.py
 
 RUNS ?= 10000000
 FUZZERS ?= graph params rpc

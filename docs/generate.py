@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the pages of ``docs/reference`` that are made from the code: `make docs`.
+
+cli.md comes from the commands themselves, c-api.md from the headers, project-file.md from the types that read
+the file. With --check, nothing is written and the exit code tells whether a page is out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mlf_sdk.project import lock
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+HEADERS = (
+    "include/mlf/mlf.h",
+    "include/mlf/mlf_platform.h",
+    "rpc/mlf_rpc.h",
+    "graph/mlf_graph.h",
+    "params/mlf_params.h",
+    "params/mlf_store.h",
+)
+MADE = "<!-- Made by docs/generate.py: edit the source, then `make docs`. -->\n\n"
+
+
+# ---- the command line ----
+
+
+def cli_page() -> str:
+    """Every command with its options, as its own help says it."""
+    command = [sys.executable, "-m", "typer", "mlf_sdk.cli.main", "utils", "docs", "--name", "mlf-sdk"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout  # noqa: S603
+    text = text.replace("# `mlf-sdk`", "# Command line", 1)
+    return MADE + re.sub(r"^```console$", "```text", text, flags=re.MULTILINE).rstrip() + "\n"
+
+
+# ---- the C API ----
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A piece of a header: its name ('' for a section), what its comment says, and its code."""
+
+    name: str
+    comment: str
+    code: str
+
+
+_SECTION = re.compile(r"/\* ---- (?P<title>.*?) -+ \*/")
+_COMMENT = re.compile(r"/\*(?P<text>.*?)\*/\s*", re.DOTALL)
+_NOISE = re.compile(r"#(include|endif|if defined\(__cplusplus\)|ifdef __cplusplus)\b.*|extern \"C\" \{|\}")
+_NAMES = (  # the first that finds any tells what an item is
+    re.compile(r"^\} ?(\w+);", re.MULTILINE),
+    re.compile(r"^typedef .*\(\*(\w+)\)", re.MULTILINE),
+    re.compile(r"^(?!#| )[\w *()]*?\b(mlf_\w+)\(", re.MULTILINE),
+    re.compile(r"^extern [\w ]*?\*?(\w+)(?:\[|;)", re.MULTILINE),
+    re.compile(r"^#define (\w+)", re.MULTILINE),
+)
+
+
+def header_items(text: str) -> tuple[str, list[Item]]:
+    """What the head of a header says, and its items in order."""
+    text = text.removeprefix("/* SPDX-License-Identifier: Apache-2.0 */\n")
+    head = _COMMENT.match(text)
+    said = _plain(head["text"]) if head else ""
+    items = []
+    for chunk in _chunks(text[head.end() :] if head else text):
+        if section := _SECTION.match(chunk):
+            items.append(Item(name="", comment=section["title"], code=""))
+            continue
+        comment = _COMMENT.match(chunk)
+        code = chunk[comment.end() :] if comment else chunk
+        lines = [line for line in code.splitlines() if not _NOISE.fullmatch(line.strip())]
+        code = "\n".join(lines).strip("\n")
+        bare = re.sub(r"/\*.*?\*/", "", code, flags=re.DOTALL)
+        names = next((found for pattern in _NAMES if (found := pattern.findall(bare))), [])
+        name = "`, `".join(dict.fromkeys(names))
+        if name and not (name.endswith("_H") or "#error" in code):
+            items.append(Item(name=name, comment=_plain(comment["text"]) if comment else "", code=code))
+    return said, items
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """What blank lines divide, a structure with blank lines inside whole."""
+    held = ""
+    for part in re.split(r"\n[ \t]*\n", text):
+        held = f"{held}\n\n{part}" if held else part
+        code = _COMMENT.sub("", held).replace('extern "C" {', "")
+        if code.count("{") <= code.count("}"):
+            yield held
+            held = ""
+
+
+def _plain(comment: str) -> str:
+    """A comment without its stars; indented parts stay code."""
+    lines = [re.sub(r"^\s*\*? ?", "", line, count=1) for line in comment.strip("\n").splitlines()]
+    return "\n".join(lines).strip("\n").strip()
+
+
+def c_page() -> str:
+    """The public headers, item by item."""
+    out = [MADE + "# C API\n"]
+    out.append(
+        "A generated project has these headers below `crt/`, and a typed header for each model,\n"
+        "`model/<name>/<name>.h`: `<name>_run()`, `<name>_input_<tensor>()` and `<name>_output()` with the\n"
+        "tensor's C type, and its sizes and shape as macros. Nothing here allocates memory; the status of a\n"
+        "call that can fail must be looked at.\n"
+    )
+    for header in HEADERS:
+        said, items = header_items((ROOT / "crt" / header).read_text())
+        out.append(f"## {header.rpartition('/')[2]}\n\n{_paragraphs(said)}\n")
+        for item in items:
+            if not item.name:
+                out.append(f"### {item.comment.capitalize()}\n")
+                continue
+            out.append(f"#### `{item.name}`\n\n```c\n{item.code}\n```\n")
+            if item.comment:
+                out.append(f"{_paragraphs(item.comment)}\n")
+    return "\n".join(out)
+
+
+def _paragraphs(text: str) -> str:
+    """Paragraphs of a comment; those that are indented are code."""
+    parts = []
+    for part in re.split(r"\n\s*\n", text):
+        if all(line.startswith("    ") for line in part.splitlines()):
+            parts.append(f"```c\n{textwrap.dedent(part)}\n```")
+        else:
+            parts.append(part.replace("*", "\\*").replace("<", "&lt;"))
+    return "\n\n".join(parts)
+
+
+# ---- the project file ----
+
+
+def project_page() -> str:
+    """The types of mlf-project.json."""
+    out = [MADE + "# Project file\n"]
+    out.append(
+        "`mlf-project.json` in a generated project says what it was made from, with which options, and\n"
+        f"what is promised of it: stable, indented JSON (schema {lock.SCHEMA}), the same for the same\n"
+        "archive and options. `mlf-sdk check` and `run` hold the promises against the image and the target.\n"
+        "It is generated: edits are lost.\n"
+    )
+    for kind in _structs(lock.Lock):
+        title = kind.__name__.removeprefix("Lock") or "The file"
+        out.append(f"## {title}\n\n{inspect.cleandoc(kind.__doc__ or '').replace('``', '`')}\n")
+        out.append("| key | type |\n|---|---|")
+        hints = typing.get_type_hints(kind)
+        rows = [f"| `{f.encode_name}` | {_type_text(hints[f.name])} |" for f in msgspec.structs.fields(kind)]
+        out.append("\n".join(rows) + "\n")
+    return "\n".join(out)
+
+
+def _structs(kind: type) -> Iterator[type]:
+    """A struct and all that it refers to, each once, in reading order."""
+    waiting, seen = [kind], set()
+    while waiting:
+        current = waiting.pop(0)
+        if current in seen:
+            continue
+        seen.add(current)
+        yield current
+        for hint in typing.get_type_hints(current).values():
+            waiting += [a for a in (hint, *typing.get_args(hint)) if isinstance(a, type) and _is_struct(a)]
+
+
+def _is_struct(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _type_text(hint: object) -> str:
+    arguments = typing.get_args(hint)
+    if isinstance(hint, types.UnionType):
+        return " or ".join("null" if a is type(None) else _type_text(a) for a in arguments)
+    if typing.get_origin(hint) is tuple:
+        return f"list of {_type_text(arguments[0])}"
+    if _is_struct(hint):
+        name = getattr(hint, "__name__", "").removeprefix("Lock")
+        return f"[{name}](#{name.lower()})"
+    return {str: "string", int: "integer", bool: "boolean"}.get(typing.cast("type", hint), str(hint))
+
+
+# ---- all of them ----
+
+
+def pages() -> dict[Path, str]:
+    """The text of each page that is made."""
+    return {
+        REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "c-api.md": c_page(),
+        REFERENCE / "project-file.md": project_page(),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or with --check tell which are out of date."""
+    made = pages()
+    old = [path for path, text in made.items() if not path.is_file() or path.read_text() != text]
+    if "--check" in arguments:
+        for path in old:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is out of date: make docs\n")
+        return 1 if old else 0
+    for path in old:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made[path])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
