@@ -39,6 +39,11 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity);
 /* Send `size` bytes; waits until the UART has taken the last one. */
 void mlf_uart_write(const uint8_t *data, size_t size);
 
+/* With `change` 0: non-zero when the line can run at `baud` bits a second; of `baud` 0, when its rate
+ * can be changed at all. With `change` 1: waits until all is sent, then runs at `baud`, or with 0 at the
+ * rate of the start. A board whose row has no uart.max_baud may do without this function. */
+int mlf_uart_set_baud(uint32_t baud, int change);
+
 /* ---- clock ---------------------------------------------------------------------------------- */
 
 /* Start the tick counter at 0. Interrupts must be enabled for it to count past 2^24 ticks. */
@@ -64,6 +69,11 @@ uint8_t *mlf_stack_pointer(void);
 /* A number that differs from boot to boot as well as the machine can: never 0 where it can, 0 where
  * it can't tell. */
 uint32_t mlf_boot_nonce(void);
+
+/* The build id of this image, which the linker computes from all that it links (--build-id=sha1): two
+ * images with the same one are the same. Returns its size in bytes and sets `out_id`; 0: the image has
+ * none, and `out_id` is left alone. */
+size_t mlf_build_id(const uint8_t **out_id);
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 

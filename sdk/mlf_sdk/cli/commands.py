@@ -16,31 +16,17 @@ from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.cases import test
 from mlf_sdk.cli.flash import flash
+from mlf_sdk.cli.inspect import inspect
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.params import params as params_commands
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
-from mlf_sdk.project.layout import lay_out
 from mlf_sdk.report import terminal, values
 from mlf_sdk.report.doctor import doctor_parts, doctor_values
 from mlf_sdk.report.layout import lines
 from mlf_sdk.report.proof import check_parts, run_parts
 from mlf_sdk.tools.zephyrbuild import signed_images
 from mlf_sdk.verify.data import write_npz
-
-
-def inspect(
-    archive: opt.Archive, module: opt.Module = None, json: opt.Json = False, debug: opt.Debug = False
-) -> None:
-    """Show what an archive holds.
-
-    Example: mlf-sdk inspect digits.tar
-    """
-    with status(as_json=json) as progress:
-        progress.say(f"reading {archive.name}")
-        model = api.load(archive, module=module)
-        layout = lay_out(model)
-    show(terminal.model_parts(model, layout), values.model_values(model, layout), as_json=json)
 
 
 def doctor(

@@ -18,6 +18,7 @@ __all__ = [
     "ObjectInfo",
     "ObjectWorkspace",
     "check_object_against",
+    "machine_name",
     "object_workspaces",
     "read_object",
 ]
@@ -63,6 +64,11 @@ class ObjectInfo:
     section_sizes: dict[str, int]
 
 
+def machine_name(machine: int) -> str:
+    """What a number of ``e_machine`` stands for."""
+    return _MACHINES.get(machine, f"machine {machine}")
+
+
 def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo | None:
     """Read an object file of any machine; a broken one is recorded in ``faults`` and gives None."""
     try:
@@ -76,7 +82,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
     for section in elf.sections[1:]:
         sizes[section.name] = sizes.get(section.name, 0) + section.size
     return ObjectInfo(
-        machine=_MACHINES.get(elf.machine, f"machine {elf.machine}"),
+        machine=machine_name(elf.machine),
         elf_class=elf.elf_class,
         is_arm=_is_arm(elf),
         attributes=attributes,

@@ -15,6 +15,7 @@ MAX_SYMBOLS = 200_000
 MAX_RELOCATIONS = 1_000_000
 MAX_NAME_BYTES = 4096
 
+PT_LOAD = 1
 SHT_SYMTAB = 2
 SHT_RELA = 4
 SHT_NOBITS = 8
@@ -30,6 +31,7 @@ STT_FUNC, STT_SECTION, STT_FILE = 2, 3, 4
 _MAGIC = b"\x7fELF"
 _IDENT_BYTES = 16
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
+_SEGMENT = {32: "8I", 64: "IIQQQQQQ"}
 _SECTION = {32: "10I", 64: "IIQQQQIIQQ"}
 _SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}
 _RELOCATION = {32: {SHT_REL: "II", SHT_RELA: "IIi"}, 64: {SHT_REL: "QQ", SHT_RELA: "QQq"}}
@@ -46,6 +48,7 @@ class RawSection:
     name: str
     type: int
     flags: int
+    address: int
     size: int
     link: int
     info: int
@@ -81,6 +84,15 @@ class RawRelocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawSegment:
+    """One loadable segment: where it runs, where it is loaded, and how many bytes it takes in memory."""
+
+    address: int
+    load_address: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawElf:
     """A parsed file."""
 
@@ -92,10 +104,14 @@ class RawElf:
     sections: tuple[RawSection, ...]
     symbols: tuple[RawSymbol, ...]
     relocations: tuple[RawRelocation, ...]
+    segments: tuple[RawSegment, ...] = ()
 
 
-def read_elf(data: bytes) -> RawElf:
+def read_elf(data: bytes, *, linked: bool = False) -> RawElf:
     """Parse an ELF file of either class and byte order.
+
+    Args:
+        linked: read the segments of a linked file, and neither symbols nor relocations.
 
     Raises:
         ElfFormatError: it is none, it is cut off, or it is beyond the bounds of this module.
@@ -104,7 +120,7 @@ def read_elf(data: bytes) -> RawElf:
         raise ElfFormatError("it is not an ELF file")
     if data[4] not in (1, 2) or data[5] not in (1, 2):
         raise ElfFormatError("it is neither 32 nor 64 bit, or of unknown byte order")
-    return _Reader(data).read()
+    return _Reader(data).read(linked=linked)
 
 
 class _Reader:
@@ -113,14 +129,17 @@ class _Reader:
         self.bits = 32 if data[4] == 1 else 64
         self.order = "<" if data[5] == 1 else ">"
 
-    def read(self) -> RawElf:
+    def read(self, *, linked: bool) -> RawElf:
         header = struct.Struct(self.order + _HEADER[self.bits])
         if len(self.data) < _IDENT_BYTES + header.size:
             raise ElfFormatError("it ends inside the header")
         fields = header.unpack_from(self.data, _IDENT_BYTES)
-        elf_type, machine, _, _, _, table_at, flags, _, _, _, entry, count, names_index = fields
+        elf_type, machine, _, _, segments_at, table_at, flags, _, size, number, entry, count, names_index = (
+            fields
+        )
         sections = self._sections(table_at, entry, count, names_index)
-        symbols = self._symbols(sections)
+        symbols = () if linked else self._symbols(sections)
+        relocations = () if linked else tuple(self._relocations(sections, len(symbols)))
         return RawElf(
             elf_class=self.bits,
             is_little_endian=self.order == "<",
@@ -129,7 +148,8 @@ class _Reader:
             flags=flags,
             sections=sections,
             symbols=symbols,
-            relocations=tuple(self._relocations(sections, len(symbols))),
+            relocations=relocations,
+            segments=self._segments(segments_at, size, number) if linked else (),
         )
 
     def _sections(self, table_at: int, entry: int, count: int, names_index: int) -> tuple[RawSection, ...]:
@@ -150,6 +170,7 @@ class _Reader:
                 name=_name(names, row[0]),
                 type=row[1],
                 flags=row[2],
+                address=row[3],
                 size=row[5],
                 link=row[6],
                 info=row[7],
@@ -158,6 +179,18 @@ class _Reader:
             )
             for row in rows
         )
+
+    def _segments(self, table_at: int, entry: int, count: int) -> tuple[RawSegment, ...]:
+        layout = struct.Struct(self.order + _SEGMENT[self.bits])
+        if count and (entry != layout.size or table_at + count * entry > len(self.data)):
+            raise ElfFormatError("its segment table is malformed or lies beyond its end")
+        rows = layout.iter_unpack(self.data[table_at : table_at + count * entry])
+        found = []
+        for row in rows:
+            address, load_address, size = (row[2:4] + row[5:6]) if self.bits == 32 else (row[3:5] + row[6:7])
+            if row[0] == PT_LOAD:
+                found.append(RawSegment(address=address, load_address=load_address, size=size))
+        return tuple(found)
 
     def _content(self, row: tuple[int, ...]) -> memoryview:
         if row[1] in (0, SHT_NOBITS):

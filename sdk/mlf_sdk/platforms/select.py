@@ -43,7 +43,7 @@ def platform_files(
             runtime_sources=("crt/fault/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
             crt_folders=(*folders, "fault", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
-            values=store_values(board, store_bytes),
+            values={**store_values(board, store_bytes), "has_baud": False},
         )
     context = baremetal_context(board)
     if board.uart is None:
@@ -72,7 +72,7 @@ def platform_files(
         definitions=(f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}",) if options.app == "rpc" else (),
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
-        values=store_values(board, store_bytes),
+        values={**store_values(board, store_bytes), "has_baud": board.uart.max_baud is not None},
     )
 
 

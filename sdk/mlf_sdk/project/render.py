@@ -31,6 +31,7 @@ _MODULE_FILES = frozenset(
         "Kconfig",
         "module.yml",
         "gdb_runner.cmake",
+        "notes.ld",
         "west-commands.yml",
         "west_commands.py",
     }
@@ -82,6 +83,7 @@ def render_project(
     renderer = _Renderer(layouts, linkages, platform, options)
     files = renderer.project_files()
     files[LOCK_NAME] = encode_lock(lock)
+    files[PROVENANCE] = provenance_source(lock)
     return dict(sorted(files.items()))
 
 
@@ -160,10 +162,10 @@ class _Renderer:
             "executor": self.options.executor,
             "models": models,
             "kernel_flags": self.options.kernel_flags,
+            "quiet_c_flags": QUIET_C_FLAGS,
             "trace": self.options.traces,
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
             "uses_slots": any(s.workspaces for s in steps if s.abi in KERNEL_ABIS),
-            "quiet_c_flags": QUIET_C_FLAGS,
             "uses_stack": any(s.stack_high_water_bytes for s in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,

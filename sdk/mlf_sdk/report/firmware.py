@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A linked firmware: what it was made from, and what memory it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlf_sdk.api.firmware import InspectedFirmware
+from mlf_sdk.formats.provenance import Provenance
+from mlf_sdk.report.layout import Parts, line, lines, number, size, table
+
+
+def firmware_parts(found: InspectedFirmware) -> Parts:
+    """A firmware for people."""
+    firmware = found.firmware
+    parts: Parts = [
+        line("firmware", f"{found.path}: {firmware.elf_class}-bit {firmware.machine} {firmware.kind}"),
+        line("build id", firmware.build_id or "the linker made none"),
+    ]
+    for said in firmware.provenances:
+        parts += _provenance_parts(said)
+    parts += lines("compiler", firmware.toolchain)
+    for region in found.regions:
+        if region.used_bytes:
+            used = f"{number(region.used_bytes)} of {size(region.size_bytes)}"
+            parts.append(line(region.name, f"{used} ({region.fill:.1%})"))
+    rows = [
+        (number(s.size_bytes), f"0x{s.address:08x}", _use(s.writable, s.executable, s.in_file), s.name)
+        for s in firmware.sections
+    ]
+    return [*parts, "", table((">bytes", "=address", "=use", "section"), rows)]
+
+
+def _use(writable: bool, executable: bool, in_file: bool) -> str:
+    if executable:
+        return "code"
+    return "constants" if not writable else "data" if in_file else "reserved"
+
+
+def _provenance_parts(said: Provenance) -> Parts:
+    on = f"{said.board} (Zephyr {said.zephyr})" if said.zephyr else said.board
+    models = [f"{m.name}  MLF {m.mlf_version}, {m.compiler}, sha256 {m.archive_sha256}" for m in said.models]
+    return [
+        line("made by", f"mlf-sdk {said.sdk} for {on}"),
+        line("options", ", ".join(options_text(said))),
+        *lines("model", models),
+    ]
+
+
+def options_text(said: Provenance) -> list[str]:
+    """The options of a project for people; of those that are on or off, those that are on."""
+    on = {
+        "inputs kept": said.keep_inputs,
+        "arena shared": said.share_arena,
+        "workspace traced": said.trace,
+        "CMSIS-NN": said.cmsis_nn,
+    }
+    return [
+        f"application {said.app}",
+        f"executor {said.executor}",
+        f"parameters in {said.params}",
+        *(name for name, value in on.items() if value),
+        f"kernels compiled with {said.cflags}",
+    ]
+
+
+def firmware_values(found: InspectedFirmware) -> dict[str, Any]:
+    """A firmware as plain values."""
+    firmware = found.firmware
+    return {
+        "firmware": str(found.path),
+        "machine": firmware.machine,
+        "elf_class": firmware.elf_class,
+        "kind": firmware.kind,
+        "build_id": firmware.build_id or None,
+        "provenance": [_provenance_values(said) for said in firmware.provenances],
+        "toolchain": firmware.toolchain,
+        "regions": found.regions,
+        "sections": firmware.sections,
+    }
+
+
+def _provenance_values(said: Provenance) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(said, name) for name in said.__struct_fields__}
+    values["zephyr"] = said.zephyr or None
+    values["models"] = [
+        {name: getattr(model, name) for name in model.__struct_fields__} for model in said.models
+    ]
+    return values
