@@ -33,11 +33,16 @@ def make_tree(tmp_path: Path) -> MakeTree:
                 ("mps2_an521_cpu0", "mps2/an521/cpu0"),
             ):
                 put(boards / f"arm/mps2/{name}.yaml", f"identifier: {identifier}\nname: x\n")
+            soc = "/corstone300" if version >= "4.1" else ""
+            for end in ("", "/ns"):
+                name = f"mps3{soc}/an547{end}"
+                put(boards / f"arm/mps3/{name.replace('/', '_')}.yaml", f"identifier: {name}\n")
             put(boards / "nordic/nrf52840dk/board.yml")
             put(boards / "nordic/nrf52840dk/nrf52840dk_nrf52840.yaml", "identifier: nrf52840dk/nrf52840\n")
             put(boards / "native/native_sim/board.yml")
         else:
-            for name in ("mps2_an385", "mps2_an521", "nrf52840dk_nrf52840", "qemu_cortex_m3"):
+            known = ("mps2_an385", "mps2_an521", "mps3_an547", "nrf52840dk_nrf52840", "qemu_cortex_m3")
+            for name in known:
                 put(boards / f"arm/{name}/{name}_defconfig")
         return base
 

@@ -140,6 +140,26 @@ def test_west_in_a_workspace(place: str, bench: Bench, make_tree: MakeTree, tiny
     assert configure["cwd"] == str(top)
 
 
+def test_the_projects_own_image_where_sysbuild_is_the_default(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    base = make_tree("4.1.0")
+    put(base / ".west/config")
+    put(base / "share/sysbuild/Kconfig")
+    app = make_app(tiny, tmp_path / "app", base)
+    bench.add("west")
+    api.build(app, zephyr=setup_of(base))
+    assert bench.calls[0]["argv"][:4] == ["west", "build", "--cmake-only", "--no-sysbuild"]
+
+
+def test_images_of_sysbuild_are_left_to_west(make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    app = make_app(tiny, tmp_path / "app", make_tree("4.1.0"))
+    put(app / "build/domains.yaml")
+    with pytest.raises(InputError, match="built with sysbuild") as caught:
+        api.check(app)
+    assert "west flash" in caught.value.hint
+
+
 def test_no_west_when_it_is_not_wanted_or_not_there(
     bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
 ):

@@ -69,6 +69,10 @@ def test_a_version_that_is_too_old(make_tree: MakeTree, tmp_path: Path):
         ("3.7.0", "nrf52840dk_nrf52840", "nrf52840dk/nrf52840"),
         ("4.1.0", "native_sim", "native_sim"),
         ("4.1.0", "of_my_own", "of_my_own"),
+        ("4.1.0", "mps3/an547", "mps3/corstone300/an547"),
+        ("4.1.0", "mps3/an547/ns", "mps3/corstone300/an547/ns"),
+        ("3.7.0", "mps3/corstone300/an547", "mps3/an547"),
+        ("4.1.0", "mps3/an555", "mps3/an555"),
     ],
 )
 def test_old_and_new_names_are_mapped_by_the_tree(
@@ -91,6 +95,19 @@ def test_a_row_is_found_by_each_of_its_names(
     board = zephyr_board(name)
     assert (board.platform, board.name) == ("zephyr", "mps2-an521")
     assert board.qemu is not None
+    assert zephyr_target(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
+
+
+@pytest.mark.parametrize("name", ["mps3-an547", "mps3/an547", "mps3/corstone300/an547"])
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("3.2.0", "mps3_an547"), ("3.7.0", "mps3/an547"), ("4.1.0", "mps3/corstone300/an547")],
+)
+def test_a_board_that_was_renamed_twice(
+    make_tree: MakeTree, tmp_path: Path, name: str, version: str, expected: str
+):
+    board = zephyr_board(name)
+    assert board.name == "mps3-an547"
     assert zephyr_target(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
 
 

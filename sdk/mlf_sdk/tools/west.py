@@ -22,6 +22,7 @@ from mlf_sdk.tools.zephyrtree import ZephyrTree, find_tree
 
 Which = Callable[[str], str | None]
 NATIVE_IMAGE = "zephyr.exe"  # a program of this machine
+_DOMAINS = "domains.yaml"  # what sysbuild leaves behind
 _STAMP = "mlf-build.json"  # in the build folder: how it was configured
 _SDK_FOLDERS = ("", ".local", ".local/opt", "bin")  # below the home folder, where Zephyr looks for its SDK
 
@@ -133,6 +134,7 @@ def build_zephyr(
             "west",
             "build",
             "--cmake-only",
+            *_no_sysbuild(tree),
             "-d",
             str(build),
             "-b",
@@ -161,8 +163,23 @@ def build_zephyr(
     return BuildResult(elf=built_image(folder), seconds=time.monotonic() - start, log=log)
 
 
+def _no_sysbuild(tree: ZephyrTree) -> list[str]:
+    """A workspace may have sysbuild on by default, where the version has it."""
+    return ["--no-sysbuild"] if (tree.base / "share" / "sysbuild").is_dir() else []
+
+
 def built_image(folder: Path) -> Path:
-    """The linked image of a Zephyr application that was built in ``folder/build``."""
+    """The linked image of a Zephyr application that was built in ``folder/build``.
+
+    Raises:
+        InputError: there are the images of sysbuild, which is west's own way to several of them.
+    """
+    if (folder / "build" / _DOMAINS).is_file():
+        raise InputError(
+            "the project was built with sysbuild: its images are west's affair",
+            where=str(folder / "build"),
+            hint=f"Flash them with west flash; or build the project's own image: mlf-sdk build {folder}",
+        )
     native = folder / "build" / "zephyr" / NATIVE_IMAGE
     return native if native.is_file() else native.with_name("zephyr.elf")
 

@@ -132,21 +132,35 @@ def board_in(tree: ZephyrTree, name: str) -> str:
     check_board_name(name)
     boards = tree.base / "boards"
     if tree.has_qualifiers:
-        return name if "/" in name else _with_qualifiers(boards, name)
+        return _renamed(boards, name) if "/" in name else _with_qualifiers(boards, name)
     plain = name.replace("/", "_")
     known = "/" not in name or any(boards.glob(f"*/{plain}/{plain}_defconfig"))
     return plain if known else _without_qualifiers(boards, name, plain)
+
+
+def _renamed(boards: Path, name: str) -> str:
+    """Versions differ in what stands in the middle: ``mps3/an547`` became ``mps3/corstone300/an547``."""
+    parts = name.split("/")
+    known = {found for path in boards.glob(f"*/{parts[0]}/*.yaml") if (found := _identifier(path))}
+    alike = []
+    for other in known:
+        theirs = other.split("/")
+        if theirs[-1] == parts[-1] and (set(parts) <= set(theirs) or set(theirs) <= set(parts)):
+            alike.append(other)
+    return alike[0] if name not in known and len(alike) == 1 else name
+
+
+def _identifier(path: Path) -> str:
+    found = _IDENTIFIER.search(path.read_text(encoding="utf-8", errors="replace"))
+    return found[1] if found else ""
 
 
 def _with_qualifiers(boards: Path, name: str) -> str:
     """The file of a board or of a variant is called like the board was called before."""
     if any(boards.glob(f"*/{name}/board.yml")) or any(boards.glob(f"*/*/{name}/board.yml")):
         return name
-    for path in sorted(boards.glob(f"*/*/{name}.yaml")):
-        found = _IDENTIFIER.search(path.read_text(encoding="utf-8", errors="replace"))
-        if found:
-            return found.group(1)
-    return name
+    found = (_identifier(path) for path in sorted(boards.glob(f"*/*/{name}.yaml")))
+    return next(filter(None, found), name)
 
 
 def _without_qualifiers(boards: Path, name: str, plain: str) -> str:
