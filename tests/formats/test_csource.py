@@ -136,6 +136,23 @@ def test_packed_abi_is_told_from_the_parameters(parameters, packed):
     assert scan.declarations[0].is_packed is packed
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int (*table[2])(int);",  # a variable
+        "int first(void), second(void);",
+        "int first(int) (second);",
+        "EXPORT(1) int f(void);",  # who knows what the macro makes of it
+        "struct { int x; } f(void);",
+        "typedef int f(void);",
+        "int (f);",
+        "if (x);",
+    ],
+)
+def test_what_declares_no_single_function(text):
+    assert scan_source(text, "a.h").declarations == ()
+
+
 def test_parameters_without_names_and_arrays():
     (declaration,) = scan_source(
         "int f(int, const float *x, float y[3][4], unsigned long);", "a.h"

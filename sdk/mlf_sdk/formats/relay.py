@@ -8,16 +8,17 @@ TVM 0.9, the C metadata tables (``kTvmgenMetadata_*``) of ahead-of-time archives
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.formats.dtype import DType
+from mlf_sdk.formats.relaytext import UnreadableRelayError, split_list
 
-_PARAMETER = re.compile(r"%([^\s,()]+): Tensor\[\(([0-9, ]*)\), ([a-z0-9]+)\]")
-_TENSOR = re.compile(r"Tensor\[\(([0-9, ]*)\), ([a-z0-9]+)\]")
-_LAST_TYPE = re.compile(r"/\* ty=(.*) \*/")
+_PARAMETER = re.compile(r"%([^\s,()]{1,1024}): (.*)")
+_OPTION = re.compile(r"[a-z]\w{0,99}=.*")
+_TYPE = re.compile(r"Tensor\[\(([0-9, ]{0,400})\), ([a-z0-9]{1,20})\]|([a-z][a-z0-9]{0,19})", re.ASCII)
 _MAX_SIGNATURE = 1 << 20
+_MAX_ARGUMENTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,42 +40,58 @@ class MainSignature:
 
 def parse_relay_main(text: str) -> MainSignature | None:
     """The signature of ``@main`` in relay text; None when there is none that can be read."""
-    start = text.find("def @main(")
+    head = "def @main("
+    start = text.find(head)
     if start < 0:
         return None
-    line = text[start : start + _MAX_SIGNATURE].partition("\n")[0]
-    head, _, tail = line.partition(") -> ")
+    line = text[start + len(head) : start + _MAX_SIGNATURE].partition("\n")[0]
     try:
-        arguments = tuple(
-            Signature(name=name, dtype=DType.parse(dtype), shape=_shape(shape))
-            for name, shape, dtype in _PARAMETER.findall(head)
-        )
-        results = tuple(_tensors(tail)) if tail else _last_type(text)
-    except (InputError, ValueError):
+        pieces = split_list(line, _MAX_ARGUMENTS, closing=True)
+        arguments = tuple(_argument(piece.text) for piece in pieces if _OPTION.fullmatch(piece.text) is None)
+        told = pieces.rest.removeprefix("->").removesuffix("{").strip() or _last_type(text)
+        results = _types(told) if told else None
+    except (InputError, UnreadableRelayError):
         return None
     return MainSignature(arguments=arguments, results=results or None)
 
 
-def _last_type(text: str) -> tuple[Signature, ...]:
-    lines = [line for line in text.rstrip().splitlines() if line.strip() not in ("", "}")]
-    found = _LAST_TYPE.search(lines[-1]) if lines else None
-    return tuple(_tensors(found.group(1))) if found else ()
+def _last_type(text: str) -> str:
+    """The type of the last value, as its comment tells it."""
+    lines = [line for line in text.splitlines() if line.strip() not in ("", "}")]
+    _, mark, told = lines[-1].rpartition("/* ty=")
+    return told.partition(" */")[0].partition(" span=")[0] if mark else ""
 
 
-def _tensors(text: str) -> Iterator[Signature]:
-    for shape, dtype in _TENSOR.findall(text):
-        yield Signature(name="", dtype=DType.parse(dtype), shape=_shape(shape))
+def _types(text: str) -> tuple[Signature, ...]:
+    if not text.startswith("("):
+        return (_type("", text),)
+    pieces = split_list(text[1:], _MAX_ARGUMENTS, closing=True)
+    return tuple(_type("", piece.text) for piece in pieces if piece.text)
 
 
-def _shape(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.replace(",", " ").split())
+def _argument(text: str) -> Signature:
+    match = _PARAMETER.fullmatch(text)
+    if match is None:
+        raise UnreadableRelayError(f"an argument of main is not understood: {text[:60]!r}")
+    return _type(match.group(1), match.group(2))
+
+
+def _type(name: str, text: str) -> Signature:
+    """A tensor with fixed extents, or a scalar, which is written as its element type."""
+    match = _TYPE.fullmatch(text)
+    if match is None:
+        raise UnreadableRelayError(f"not the type of a tensor: {text[:60]!r}")
+    extents, dtype, scalar = match.groups()
+    shape = tuple(int(part) for part in (extents or "").replace(",", " ").split())
+    return Signature(name=name, dtype=DType.parse(dtype or scalar), shape=shape)
 
 
 _C_SHAPE = re.compile(
-    r"kTvmgenMetadata_(inputs|outputs)_(\d{1,4})_shape\[\d{1,4}\] = \{([-0-9L, \n]{0,2000})\}"
+    r"kTvmgenMetadata_(inputs|outputs)_(\d{1,4})_shape\[\d{1,4}\] = \{([0-9L, \n]{0,2000})\}"
 )
 _C_INFO = re.compile(
-    r'"((?:[^"\\\n]|\\.){0,1024})" /\* name\*/,.{0,200}?\{(\d+), (\d+), (\d+)\} /\* dtype\*/', re.S
+    r'"((?:[^"\\\n]|\\.){0,1024})" /\* name\*/,.{0,200}?\{(\d{1,4}), (\d{1,4}), (\d{1,6})\} /\* dtype\*/',
+    re.S,
 )
 _C_ARRAY = re.compile(r"struct TVMTensorInfo kTvmgenMetadata_(inputs|outputs)\[(\d{1,4})\] = \{")
 
@@ -82,7 +99,7 @@ _C_ARRAY = re.compile(r"struct TVMTensorInfo kTvmgenMetadata_(inputs|outputs)\[(
 def parse_c_metadata(text: str) -> tuple[tuple[Signature, ...], tuple[Signature, ...]] | None:
     """Inputs and outputs from the C metadata tables; None when the text holds none."""
     shapes = {
-        (kind, int(index)): tuple(int(part) for part in re.findall(r"-?\d+", body))
+        (kind, int(index)): tuple(int(part) for part in re.findall(r"\d+", body))
         for kind, index, body in _C_SHAPE.findall(text)
     }
     found: dict[str, tuple[Signature, ...]] = {}
