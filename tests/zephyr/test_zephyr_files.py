@@ -124,11 +124,6 @@ def test_no_tree_writes_nothing(tiny: Path, tmp_path: Path):
     assert not (tmp_path / "app").exists()
 
 
-def test_a_library_is_for_zephyr_only(tiny: Path, tmp_path: Path):
-    with pytest.raises(InputError, match="Zephyr only"):
-        api.generate(tiny, tmp_path / "app", board="host", options=ProjectOptions(app="library"))
-
-
 def test_a_platform_that_the_board_has_not(tiny: Path, tmp_path: Path):
     with pytest.raises(InputError, match="is for the platform baremetal"):
         api.generate(tiny, tmp_path / "app", board="mps2-an385", platform="host")

@@ -33,6 +33,7 @@ from mlf_sdk.tools.west import ZephyrSetup, build_zephyr, built_image
 from mlf_sdk.tools.westsign import check_key
 from mlf_sdk.verify.check import CheckReport, check_image
 from mlf_sdk.verify.image import read_image
+from mlf_sdk.verify.thumbcode import read_code
 
 PathLike = str | Path
 ZEPHYR = "zephyr"
@@ -195,14 +196,14 @@ def build(
         if lock.platform != ZEPHYR:
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
         check_key(Path(sign))
-    if lock.platform != ZEPHYR:
-        return build_project(path, timeout_s=timeout_s, runner=runner)
     if lock.options.app == "library":
         raise InputError(
             "the project is a library: there is nothing to build",
             where=str(folder),
             hint="Build the application that uses it (README.md), or generate it without --library.",
         )
+    if lock.platform != ZEPHYR:
+        return build_project(path, timeout_s=timeout_s, runner=runner)
     setup = zephyr or ZephyrSetup()
     board = project_board(path, lock)
     target = zephyr_target(board, setup.tree())
@@ -225,12 +226,11 @@ def check(folder: PathLike) -> CheckReport:
     path = Path(folder)
     lock = read_lock(path)
     if lock.platform == ZEPHYR:
-        image = read_image(built_image(path))
-        report = check_image(lock, image, map_regions(path / "build" / "zephyr" / "zephyr.map"))
-        stack = image.find("z_main_stack")
-        return dataclasses.replace(report, stack_bytes=stack.size_bytes if stack else None)
-    image = read_image(path / "build" / "app.elf")
-    return check_image(lock, image, regions_of(project_board(path, lock)))
+        elf, regions = built_image(path), map_regions(path / "build" / "zephyr" / "zephyr.map")
+    else:
+        elf, regions = path / "build" / "app.elf", regions_of(project_board(path, lock))
+    image = read_image(elf)
+    return check_image(lock, image, regions, read_code(elf))
 
 
 def project_board(folder: Path, lock: Lock) -> Board:

@@ -29,7 +29,7 @@ from mlf_sdk.rpc.portsession import PortChoice, port_session
 from mlf_sdk.rpc.targets import open_session
 from mlf_sdk.tools.cmake import BuildResult
 from mlf_sdk.tools.west import ZephyrSetup
-from mlf_sdk.verify.check import CheckReport
+from mlf_sdk.verify.check import CheckReport, with_painted
 from mlf_sdk.verify.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.verify.data import Batch, Reference, accuracy, match_inputs, match_reference, read_npz
 from mlf_sdk.verify.execute import Execution, execute
@@ -147,7 +147,7 @@ class _Runner:
         lock = read_lock(folder)
         if lock.options.app != "rpc":
             raise InputError(
-                "the project's application is standalone: it takes no inputs",
+                f"the project's application is {lock.options.app}: it takes no inputs",
                 where=str(folder),
                 hint="Generate it with --app rpc to run it with inputs.",
             )
@@ -284,20 +284,17 @@ def _memory(model: LockModel, done: Execution, checked: CheckReport) -> MemoryFi
 
 def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> CheckReport:
     """The check with the measured mark in the arena's row."""
-    measured = done.arena_high_water_bytes
-    good = as_promised(measured, model.arena_bytes, exact=is_exact(model))
-    rows = tuple(
-        dataclasses.replace(
-            row,
-            measured=measured,
-            ok=row.ok and good,
-            note=row.note or ("" if good else "measured is not what was planned"),
-        )
-        if row.item == "arena" and row.model == model.name
-        else row
-        for row in checked.rows
-    )
-    return dataclasses.replace(checked, rows=rows)
+    arena = done.arena_high_water_bytes
+    good = as_promised(arena, model.arena_bytes, exact=is_exact(model))
+    rows = []
+    for row in checked.rows:
+        if row.item == "arena" and row.model == model.name:
+            note = row.note or ("" if good else "measured is not what was planned")
+            row = dataclasses.replace(row, measured=arena, ok=row.ok and good, note=note)  # noqa: PLW2901
+        elif row.item == "stack":
+            row = with_painted(row, done.stats.stack_high_water_bytes)  # noqa: PLW2901
+        rows.append(row)
+    return dataclasses.replace(checked, rows=tuple(rows))
 
 
 def _instructions(board: Board, done: Execution) -> int | None:

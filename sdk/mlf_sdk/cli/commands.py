@@ -19,6 +19,8 @@ from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.inspect import inspect
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.params import params as params_commands
+from mlf_sdk.cli.triage import triage
+from mlf_sdk.cli.report import report
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.report import terminal, values
@@ -86,7 +88,11 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
     platform: opt.PlatformName = None,
     library: Annotated[
         bool,
-        typer.Option("--library", help="Runtime and model only, as a module for a Zephyr application."),
+        typer.Option(
+            "--library",
+            help="Runtime and model only, for an application that exists: with --board a CMake library, "
+            "without it a Zephyr module.",
+        ),
     ] = False,
     zephyr_base: opt.ZephyrBase = None,
     json: opt.Json = False,
@@ -96,6 +102,7 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
 
     Example: mlf-sdk generate digits.tar -o app --board mps2-an386
     """
+    for_zephyr = opt.platform_name(platform) == "zephyr" or (library and board is None)
     if library and board is None:
         board = "any"  # it is not for one board
     if board is None:
@@ -120,7 +127,7 @@ def generate(  # noqa: PLR0913, PLR0917 (a command's options)
             board_file=board_file,
             module=module,
             options=chosen,
-            platform="zephyr" if library else opt.platform_name(platform),
+            platform="zephyr" if for_zephyr else opt.platform_name(platform),
             zephyr=opt.zephyr_setup(zephyr_base),
         )
     result = {"project": str(project.folder), "kept": project.kept, "lock": project.lock}
@@ -255,8 +262,8 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application, in the order of a person's work."""
-    for command in (inspect, doctor, boards, generate, build, check, run, test, flash):
+    for command in (inspect, doctor, boards, generate, build, check, run, report, test, flash):
         app.command()(command)
-    for of_ports in (onport.ports, onport.verify, onport.monitor):
+    for of_ports in (onport.ports, onport.verify, onport.monitor, triage):
         app.command()(of_ports)
     app.add_typer(params_commands)

@@ -26,7 +26,7 @@ def platform_files(
     if zephyr is not None:
         return zephyr_files(board, options, zephyr, cmsis_nn_includes=_cmsis_includes(options))
     if options.app == "library":
-        raise InputError("a library can be generated for Zephyr only", where="--library")
+        return _library(board, options)
     folders = (
         "include",
         "src",
@@ -73,6 +73,27 @@ def platform_files(
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
         values={**store_values(board, store_bytes), "has_baud": board.uart.max_baud is not None},
+    )
+
+
+def _library(board: Board, options: ProjectOptions) -> PlatformFiles:
+    """Runtime and models for a CMake application that exists: nothing of the board but its name."""
+    if options.executor == "graph":
+        raise InputError(
+            "a library has the static executor", where="--executor", hint="Leave out --library or --executor."
+        )
+    return PlatformFiles(
+        board=board.name,
+        title=board.title,
+        is_host=board.platform == "host",
+        files={},
+        runtime_sources=(),
+        crt_folders=("include", "src", *(("cmsis",) if options.cmsis_nn is not None else ())),
+        cmsis_nn_includes=_cmsis_includes(options),
+        templates={
+            "CMakeLists.txt": "common/library_CMakeLists.txt.j2",
+            "README.md": "common/library_README.md.j2",
+        },
     )
 
 

@@ -36,7 +36,7 @@ class ProjectOptions:
 
     Attributes:
         app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample;
-            ``library`` is for an application that exists (Zephyr only).
+            ``library`` is for an application that exists.
         params: where parameters lie while the model runs.
         kernel_flags: compiler flags of the archive's code, in place of the default ones.
         keep_inputs: a run leaves the inputs intact.
