@@ -10,6 +10,7 @@ need() { # command package
 }
 echo 'int main(void) { return 0; }' | cc -x c -fsanitize=address -o /dev/null - >/dev/null 2>&1 ||
   missing="$missing gcc libc6-dev"
+need c++ g++
 need make make
 need cmake cmake
 need ninja ninja-build

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,12 @@ import pytest
 from mlf_sdk.api.cache import only_one
 
 SHARED_MLF = Path(__file__).resolve().parents[2] / "shared" / "mlf"
+
+
+def pytest_configure() -> None:
+    """A shell that starts the tests in the background lets them ignore Ctrl-C: not so the programs tested."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -64,6 +71,12 @@ def needs_cc() -> str:
 def needs_host(needs_cc: str) -> None:
     """Skips where projects can't be built for the host."""
     _need("cmake", "ninja")
+
+
+@pytest.fixture(scope="session")
+def needs_cxx(needs_host: None) -> None:
+    """Skips where projects with C++ can't be built for the host."""
+    _need("c++")
 
 
 @pytest.fixture(scope="session")

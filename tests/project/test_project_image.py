@@ -263,7 +263,7 @@ def cxx_archive(path: Path, figure: int) -> Path:
     return write(files, path)
 
 
-def test_cxx_on_the_host(tmp_path: Path, needs_host: None) -> None:
+def test_cxx_on_the_host(tmp_path: Path, needs_cxx: None) -> None:
     path = cxx_archive(tmp_path / "cxx.tar", 16)
     report = api.run(path, board="host", inputs={"x": X}, expect={"0": W - X}, rtol=0, atol=0)
     assert report.ok

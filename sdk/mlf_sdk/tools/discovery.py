@@ -60,6 +60,7 @@ TOOLS = (
     Tool(name="arm-none-eabi-objcopy", purpose="building for Cortex-M boards"),
     Tool(name="qemu-system-arm", purpose="emulated boards"),
     Tool(name="cc", purpose="the board 'host' and the twin of a target"),
+    Tool(name="c++", purpose="the same of archives with C++ code", required=False),
     Tool(name="west", purpose="Zephyr projects", required=False),
 )
 

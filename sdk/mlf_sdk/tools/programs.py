@@ -14,6 +14,7 @@ PACKAGES: Mapping[str, str] = {
     "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
     "arm-none-eabi-objcopy": "binutils-arm-none-eabi",
     "cc": "gcc",
+    "c++": "g++",
     "cmake": "cmake",
     "ninja": "ninja-build",
     "qemu-system-arm": "qemu-system-arm",
