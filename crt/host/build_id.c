@@ -4,14 +4,22 @@
 #include <mlf/mlf_platform.h>
 #include <string.h>
 
-/* The program's ELF header, in memory; made by the linker. */
-extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+/* The program's ELF header and what follows it, in memory; the linker gives the symbol. */
+extern const uint8_t __ehdr_start[] __attribute__((visibility("hidden")));
+
+static ElfW(Phdr) header_at(const ElfW(Ehdr) * elf, size_t index) {
+  ElfW(Phdr) header;
+
+  memcpy(&header, &__ehdr_start[elf->e_phoff + index * sizeof header], sizeof header);
+  return header;
+}
 
 /* Where the program lies less where its headers say: other than 0 when it was linked to lie anywhere. */
-static uintptr_t load_bias(const ElfW(Phdr) * headers, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (headers[i].p_type == PT_LOAD && headers[i].p_offset == 0) {
-      return (uintptr_t)&__ehdr_start - (uintptr_t)headers[i].p_vaddr;
+static uintptr_t load_bias(const ElfW(Ehdr) * elf) {
+  for (size_t i = 0; i < elf->e_phnum; i++) {
+    const ElfW(Phdr) header = header_at(elf, i);
+    if (header.p_type == PT_LOAD && header.p_offset == 0) {
+      return (uintptr_t)__ehdr_start - (uintptr_t)header.p_vaddr;
     }
   }
   return 0;
@@ -40,15 +48,16 @@ static size_t find_in(const uint8_t *at, size_t left, const uint8_t **out_id) {
 }
 
 size_t mlf_build_id(const uint8_t **out_id) {
-  const uint8_t *const start = (const uint8_t *)&__ehdr_start;
-  const ElfW(Phdr) *const headers = (const void *)(start + __ehdr_start.e_phoff);
-  const uintptr_t bias = load_bias(headers, __ehdr_start.e_phnum);
+  ElfW(Ehdr) elf;
 
-  for (size_t i = 0; i < __ehdr_start.e_phnum; i++) {
+  memcpy(&elf, __ehdr_start, sizeof elf);
+  const uintptr_t bias = load_bias(&elf);
+  for (size_t i = 0; i < elf.e_phnum; i++) {
+    const ElfW(Phdr) header = header_at(&elf, i);
     /* Notes with 8-byte alignment (GNU properties) have another padding. */
-    if (headers[i].p_type == PT_NOTE && headers[i].p_align <= 4) {
-      const uint8_t *const notes = (const uint8_t *)(bias + (uintptr_t)headers[i].p_vaddr);
-      const size_t size = find_in(notes, (size_t)headers[i].p_memsz, out_id);
+    if (header.p_type == PT_NOTE && header.p_align <= 4) {
+      const uint8_t *const notes = (const uint8_t *)(bias + (uintptr_t)header.p_vaddr);
+      const size_t size = find_in(notes, (size_t)header.p_memsz, out_id);
       if (size != 0) {
         return size;
       }
