@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import seconds as times
-from counting import missing_plugin_support
 from measure import BenchError, measure_archive
 from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
 
 from mlf_sdk.errors import MlfError
 from mlf_sdk.tools.discovery import find_tools
+from mlf_sdk.verify.counting import missing_plugin_support
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "digits"

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from counting import Counts, Window, WindowCount, build_plugin, count, function_window, kernel_window
-from firmware import Firmware, read_firmware
+from counted import count
 from linkmap import Piece, read_map
 
 from mlf_sdk.api import build, generate, load
@@ -20,6 +19,15 @@ from mlf_sdk.platforms.boards import find_board
 from mlf_sdk.project.layout import plan_problem
 from mlf_sdk.project.lock import LockModel
 from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.verify.counting import (
+    Counts,
+    Window,
+    WindowCount,
+    build_plugin,
+    function_window,
+    kernel_window,
+)
+from mlf_sdk.verify.firmware import Firmware, read_firmware
 
 BOARD = "mps2-an386"
 RUNS = 3  # the first one shows whether it differs from the others
@@ -88,10 +96,10 @@ def count_bench(built: Built, tools: Path) -> Counts:
         function_window(firmware, "mlf_run"),
         kernel_window(firmware),
     )
-    counts = count(firmware, find_board(BOARD), windows, plugin=build_plugin(tools), until=b"\r\n")
-    if counts.console.strip() != "mlf: done 0":
-        raise BenchError(f"the model did not run: {counts.console.strip()!r}")
-    return counts
+    done = count(firmware, find_board(BOARD), windows, plugin=build_plugin(tools), until=b"\r\n")
+    if done.console.strip() != "mlf: done 0":
+        raise BenchError(f"the model did not run: {done.console.strip()!r}")
+    return done.counts
 
 
 def measure_archive(archive: Path, folder: Path, tools: Path) -> dict[str, Any]:

@@ -11,23 +11,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from counting import (
-    Counts,
-    Tally,
-    Window,
-    build_plugin,
-    count,
-    function_window,
-    kernel_window,
-    missing_plugin_support,
-)
-from firmware import Call, Firmware, thumb_calls
+from counted import Counted, count
 from linkmap import read_map
 from measure import BOARD, build_bench
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.platforms.boards import find_board
 from mlf_sdk.tools.qemu import QEMU
+from mlf_sdk.verify.counting import (
+    Counts,
+    Tally,
+    Window,
+    build_plugin,
+    function_window,
+    kernel_window,
+    missing_plugin_support,
+)
+from mlf_sdk.verify.firmware import Call, Firmware, thumb_calls
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
@@ -91,11 +91,16 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def counted(loops: Firmware, plugin: Path) -> Counts:
+def ran(loops: Firmware, plugin: Path) -> Counted:
     return count_loops(loops, plugin)
 
 
-def count_loops(firmware: Firmware, plugin: Path) -> Counts:
+@pytest.fixture(scope="module")
+def counted(ran: Counted) -> Counts:
+    return ran.counts
+
+
+def count_loops(firmware: Firmware, plugin: Path) -> Counted:
     windows = (
         function_window(firmware, "spin", window="spin"),
         function_window(firmware, "mlf_run"),
@@ -116,7 +121,7 @@ class TestCounting:
             assert one.tallies["spin"] == Tally(instructions=one.total, calls=1)
 
     def test_two_boots_give_the_same_counts(self, loops: Firmware, plugin: Path, counted: Counts) -> None:
-        assert count_loops(loops, plugin).passes == counted.passes
+        assert count_loops(loops, plugin).counts.passes == counted.passes
 
     def test_functions_and_the_rest_are_the_total(self, counted: Counts) -> None:
         assert len(counted.passes) == 2 + 2 + 2 * 8
@@ -132,8 +137,8 @@ class TestCounting:
             assert run.calls("mlf_run") == 1
             assert run.calls("TVMBackendAllocWorkspace") == run.calls("TVMBackendFreeWorkspace") == 2
 
-    def test_the_boards_own_clock_agrees(self, counted: Counts) -> None:
-        ticks = [int(text, 16) for text in re.findall(r"ticks 0x([0-9a-f]{8})", counted.console)]
+    def test_the_boards_own_clock_agrees(self, ran: Counted, counted: Counts) -> None:
+        ticks = [int(text, 16) for text in re.findall(r"ticks 0x([0-9a-f]{8})", ran.console)]
         runs = counted.of("run")
         assert len(ticks) == len(runs) == 2
         for measured, run in zip(ticks, runs, strict=True):
@@ -264,6 +269,14 @@ def test_calls_are_found_in_thumb_code() -> None:
         Call(address=0x1146, after=0x114A, target=0x40),
         Call(address=0x114A, after=0x114E, target=0x18C2),
         Call(address=0x114E, after=0x1150, target=None),
+    ]
+
+
+def test_a_jump_out_of_a_function_is_a_call_that_does_not_return() -> None:
+    code = bytes.fromhex("fee7fff7fdbf00f000b804e0")  # b, b.w within; b.w, b beyond the end
+    assert list(thumb_calls(code, 0x100)) == [
+        Call(address=0x106, after=0x10A, target=0x10A, is_tail=True),
+        Call(address=0x10A, after=0x10C, target=0x116, is_tail=True),
     ]
 
 

@@ -7,19 +7,18 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from firmware import Call, Firmware
+from typing import Any
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.platforms.boards import Board
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.tools.qemu import QEMU, QemuOptions, start_qemu
+from mlf_sdk.tools.qemu import QEMU
+from mlf_sdk.verify.firmware import Call, Firmware
 
-DONE = b"mlf: done"
 CFLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden")
 
 
@@ -68,11 +67,10 @@ class WindowCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """All passes through all windows, in the order in which they ended, and what the board printed."""
+    """All passes through all windows, in the order in which they ended."""
 
     passes: tuple[WindowCount, ...]
     total: int
-    console: str
 
     def of(self, name: str) -> tuple[WindowCount, ...]:
         """The passes through the window ``name``."""
@@ -121,29 +119,45 @@ def kernel_window(firmware: Firmware, *, window: str = "step") -> Window:
     return Window(name=window, begin=calls[0].address, ends=(calls[0].after,))
 
 
-def count(
-    firmware: Firmware,
-    board: Board,
-    windows: Sequence[Window],
-    *,
-    plugin: Path,
-    until: bytes = DONE,
-    timeout_s: float = 120.0,
-) -> Counts:
-    """Run an image until it prints ``until``, and count.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
+    """The plugin, told what to count in one run of an image.
 
-    Raises:
-        ToolError: QEMU or the plugin failed.
-        TargetError: the image did not print it in time, or faulted.
+    Attributes:
+        arguments: what QEMU needs to load it.
     """
+
+    firmware: Firmware
+    arguments: tuple[str, ...]
+    out: Path
+
+    def read(self) -> Counts:
+        """What was counted; only when QEMU has ended.
+
+        Raises:
+            ToolError: QEMU did not end in order, or a window has no end.
+        """
+        try:
+            lines = [json.loads(line) for line in self.out.read_text(encoding="ascii").splitlines()]
+        except (OSError, ValueError):
+            lines = []
+        if not lines or not lines[-1].get("end"):
+            raise ToolError("the counts are not complete: QEMU ended before the plugin did")
+        given_up = [line["window"] for line in lines if line.get("given_up")]
+        if given_up or lines[-1]["open"]:
+            raise ToolError(f"windows without an end: {sorted({*given_up, *lines[-1]['open']})}")
+        passes = tuple(_window_count(self.firmware, line) for line in lines[:-1])
+        return Counts(passes=passes, total=lines[-1]["total"])
+
+
+@contextmanager
+def counter(firmware: Firmware, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
+    """A counter for one run; its files are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
         out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
         ranges.write_text("".join(_range_lines(firmware)), encoding="ascii")
-        options = QemuOptions(args=("-plugin", _plugin_argument(plugin, out, ranges, windows)))
-        with start_qemu(board, firmware.elf, timeout_s=timeout_s, options=options) as machine:
-            console = machine.read_until(until)
-            machine.process.stop(grace_s=20.0)  # the plugin's last words come at the orderly end
-        return _read_counts(firmware, out, console.decode("utf-8", "replace"))
+        arguments = ("-plugin", _plugin_argument(plugin, out, ranges, windows))
+        yield Counter(firmware=firmware, arguments=arguments, out=out)
 
 
 def _range_lines(firmware: Firmware) -> list[str]:
@@ -164,20 +178,8 @@ def _plugin_argument(plugin: Path, out: Path, ranges: Path, windows: Sequence[Wi
     return ",".join(part.replace(",", ",,") for part in parts)
 
 
-def _read_counts(firmware: Firmware, out: Path, console: str) -> Counts:
-    lines = [json.loads(line) for line in out.read_text(encoding="ascii").splitlines()]
-    if not lines or not lines[-1].get("end"):
-        raise ToolError("the counts are not complete: QEMU ended before the plugin did", where=str(out))
-    given_up = [line["window"] for line in lines if line.get("given_up")]
-    if given_up or lines[-1]["open"]:
-        raise ToolError(f"windows without an end: {sorted({*given_up, *lines[-1]['open']})}")
-    passes = tuple(_window_count(firmware, line) for line in lines[:-1])
-    return Counts(passes=passes, total=lines[-1]["total"], console=console)
-
-
-def _window_count(firmware: Firmware, line: dict[str, object]) -> WindowCount:
+def _window_count(firmware: Firmware, line: dict[str, Any]) -> WindowCount:
     counts = line["counts"]
-    assert isinstance(counts, dict)
     tallies = {}
     for number, function in enumerate(firmware.functions):
         calls = counts.get(f"{number}e", 0)
@@ -185,9 +187,9 @@ def _window_count(firmware: Firmware, line: dict[str, object]) -> WindowCount:
         if instructions:
             tallies[function.names[0]] = Tally(instructions=instructions, calls=calls)
     return WindowCount(
-        name=str(line["window"]),
-        index=int(str(line["index"])),
-        total=int(str(line["total"])),
-        outside=int(str(line["outside"])),
+        name=line["window"],
+        index=line["index"],
+        total=line["total"],
+        outside=line["outside"],
         tallies=tallies,
     )

@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from mlf_sdk.verify.image import Image, Symbol, read_image
 
+_SHF_ALLOC, _SHF_EXECINSTR = 0x2, 0x4
 _WIDE = (0b11101, 0b11110, 0b11111)  # top five bits of the first half of a 32-bit instruction
 
 
@@ -25,21 +26,26 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call instruction; ``target`` is None when it goes through a register."""
+    """A call instruction; ``target`` is None when it goes through a register.
+
+    A jump to another function (``is_tail``) does not come back: the other function returns for this one.
+    """
 
     address: int
     after: int
     target: int | None
+    is_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firmware:
-    """An image, its functions by address, and the bytes of its sections with code."""
+    """An image, its functions by address, and the bytes of its sections: those with code, and all."""
 
     elf: Path
     image: Image
     functions: tuple[Function, ...]
     code: tuple[tuple[int, bytes], ...]
+    blocks: tuple[tuple[int, bytes], ...] = ()
 
     def function(self, name: str) -> Function | None:
         """The function ``name``; None when it is not linked."""
@@ -63,26 +69,61 @@ class Firmware:
                 yield from thumb_calls(data[function.start - base : function.end - base], function.start)
 
     def returns_of(self, name: str) -> tuple[int, ...]:
-        """Where the callee ``name`` returns to: the addresses after all direct calls of it."""
-        callee = self.address(name)
-        return tuple(
-            call.after
-            for function in self.functions
-            for call in self.calls(function)
-            if call.target == callee
+        """Where the callee ``name`` returns to: the addresses after all direct calls of it.
+
+        A function that ends with a jump to it hands on where it returns to itself.
+        """
+        found: dict[int, None] = {}
+        seen: set[int] = set()
+        waiting = [self.address(name)]
+        while waiting:
+            callee = waiting.pop()
+            if callee in seen:
+                continue
+            seen.add(callee)
+            for function in self.functions:
+                for call in self.calls(function):
+                    if call.target != callee:
+                        continue
+                    if call.is_tail and function.start != callee:
+                        waiting.append(function.start)
+                    elif not call.is_tail:
+                        found[call.after] = None
+        return tuple(found)
+
+    def handlers(self, table: str = "mlf_vectors") -> frozenset[str]:
+        """Functions in the table of interrupt vectors; empty when there is no such table."""
+        symbol = next((s for s in self.image.symbols if s.name == table), None)
+        if symbol is None:
+            return frozenset()
+        data = next(
+            (
+                data[symbol.address - base : symbol.address - base + symbol.size_bytes]
+                for base, data in self.blocks
+                if base <= symbol.address < base + len(data)
+            ),
+            b"",
         )
+        words = {int.from_bytes(data[i : i + 4], "little") & ~1 for i in range(0, len(data), 4)}
+        return frozenset(f.names[0] for f in self.functions if f.start in words)
 
 
 def read_firmware(elf: Path) -> Firmware:
-    """Read a linked image for a Cortex-M CPU."""
+    """Read a linked image for a Cortex-M CPU.
+
+    Raises:
+        InputError: it is no ELF file.
+    """
     image = read_image(elf)
     with elf.open("rb") as stream:
-        code = tuple(
-            (section["sh_addr"], section.data())
+        sections = [
+            (section["sh_addr"], section.data(), bool(section["sh_flags"] & _SHF_EXECINSTR))
             for section in ELFFile(stream).iter_sections()
-            if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & 0x4
-        )
-    return Firmware(elf=elf, image=image, functions=tuple(_functions(image, code)), code=code)
+            if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & _SHF_ALLOC
+        ]
+    code = tuple((base, data) for base, data, is_code in sections if is_code)
+    blocks = tuple((base, data) for base, data, _ in sections)
+    return Firmware(elf=elf, image=image, functions=tuple(_functions(image, code)), code=code, blocks=blocks)
 
 
 def _functions(image: Image, code: tuple[tuple[int, bytes], ...]) -> Iterator[Function]:
@@ -103,8 +144,12 @@ def _functions(image: Image, code: tuple[tuple[int, bytes], ...]) -> Iterator[Fu
 
 
 def thumb_calls(code: bytes, address: int) -> Iterator[Call]:
-    """The instructions ``bl <label>`` and ``blx <register>`` in Thumb code that starts at ``address``."""
+    """Calls in the Thumb code of a function that starts at ``address``.
+
+    These are ``bl <label>`` and ``blx <register>``, and the jumps ``b.w`` and ``b`` that leave the function.
+    """
     at = 0
+    end = address + len(code)
     while at + 2 <= len(code):
         first = int.from_bytes(code[at : at + 2], "little")
         second = int.from_bytes(code[at + 2 : at + 4], "little")
@@ -114,7 +159,20 @@ def thumb_calls(code: bytes, address: int) -> Iterator[Call]:
             yield Call(address=here, after=after, target=None)
         elif first >> 11 == 0b11110 and second & 0xD000 == 0xD000:
             yield Call(address=here, after=after, target=here + 4 + _branch_offset(first, second))
+        else:
+            target = _jump_target(here, first, second)
+            if target is not None and not address <= target < end:
+                yield Call(address=here, after=after, target=target, is_tail=True)
         at += size
+
+
+def _jump_target(here: int, first: int, second: int) -> int | None:
+    if first >> 11 == 0b11100:  # b
+        offset = (first & 0x7FF) << 1
+        return here + 4 + offset - (1 << 12 if offset & 0x800 else 0)
+    if first >> 11 == 0b11110 and second & 0xD000 == 0x9000:  # b.w
+        return here + 4 + _branch_offset(first, second)
+    return None
 
 
 def _branch_offset(first: int, second: int) -> int:
