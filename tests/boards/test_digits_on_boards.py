@@ -86,6 +86,10 @@ def test_digits(board: str) -> None:
     assert memory.stack_bytes is not None
     assert memory.stack_high_water_bytes is not None
     assert 100 < memory.stack_high_water_bytes < memory.stack_bytes
+    bound = report.check.stack
+    assert bound is not None and bound.is_complete
+    assert memory.stack_high_water_bytes <= bound.bytes <= 1.25 * memory.stack_high_water_bytes
+    assert report.check.allocators == ()
     assert report.instructions is not None
     assert 100_000 < report.instructions < 100_000_000
     flash = next(region for region in report.check.regions if region.name == "flash")

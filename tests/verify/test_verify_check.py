@@ -94,6 +94,10 @@ def test_image_that_keeps_its_promises(tmp_path: Path, needs_cc: str, lock: Lock
     assert (params.summary, params.planned, params.image) == (64, 64, 64)
     assert (functions.planned, functions.image) == (3, 3)
     assert not any(row.note for row in report.rows)
+    io = found["in + out"]
+    assert (io.planned, io.image, io.measured) == (lock.models[0].io_bytes, None, None)
+    assert "TVM's own plan" in arena.summary_note and not params.summary_note
+    assert report.stack is None and report.allocators is None  # not for a Cortex-M
     assert report.stack_bytes == 0x2000
     assert [item.name for item in report.kernels] == list(KERNELS)
     assert all(item.size_bytes > 0 for item in report.kernels)

@@ -13,14 +13,28 @@ from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.api import RunReport
-from mlf_sdk.report.layout import Cell, Parts, counted, fits_label, line, number, size, table, verdict
+from mlf_sdk.report.layout import (
+    Cell,
+    Parts,
+    counted,
+    fits_label,
+    line,
+    lines,
+    number,
+    size,
+    table,
+    verdict,
+)
 from mlf_sdk.report.terminal import board_text, executor_text
+from mlf_sdk.verify.callgraph import Depth
 from mlf_sdk.verify.check import CheckReport, ProofRow
 from mlf_sdk.verify.compare import Comparison
+from mlf_sdk.verify.stack import StackBound
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
 _UNBOUNDED = 10_000
+_UNKNOWN_SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +72,9 @@ class ProofTable:
 
 
 def _figures(row: ProofRow) -> dict[str, int | str | None]:
-    planned = f"<= {number(row.planned)}" if row.item == "stack" else row.planned
+    planned: int | str | None = row.planned
+    if row.item == "stack" and row.planned is not None:
+        planned = f"<= {number(row.planned)}"
     return {"summary": row.summary, "planned": planned, "ELF": row.image, "measured": row.measured}
 
 
@@ -78,16 +94,27 @@ def _in_words(row: ProofRow) -> Text:
 def run_parts(report: RunReport) -> Parts:
     """A run, as the README shows it."""
     model = report.model
-    rows = [row for row in report.check.rows if row.model == model.name or not row.ok]
+    rows = tuple(row for row in run_rows(report) if not row.ok or _is_shown(row, model.name))
     return [
         _about(report),
         line("board", f"{report.board.name}: {board_text(report.board)}"),
         line("build", _build_text(report)),
-        ProofTable(rows=(*(_with_bound(row, report) for row in rows), *_stack_row(report))),
+        ProofTable(rows=rows),
         line("run", _run_text(report)),
         *_output_parts(report),
         line("verdict", verdict(report.ok).append(_failures(report), style="not bold")),
     ]
+
+
+def _is_shown(row: ProofRow, model: str) -> bool:
+    """Whether a run shows a row that is right: those of its model and the stack, not what never changes."""
+    return row.item == "stack" if not row.model else row.model == model and row.item != "in + out"
+
+
+def run_rows(report: RunReport) -> tuple[ProofRow, ...]:
+    """The promises about the model that was run and about the image, and those of others that are broken."""
+    rows = [row for row in report.check.rows if row.model in (report.model.name, "") or not row.ok]
+    return (*(_with_bound(row, report) for row in rows), *_stack_row(report))
 
 
 def _about(report: RunReport) -> Table:
@@ -115,8 +142,9 @@ def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:
 
 
 def _stack_row(report: RunReport) -> list[ProofRow]:
+    """What is known of the stack where there is no bound: on the host."""
     memory = report.memory
-    if memory.stack_bytes is None:
+    if memory.stack_bytes is None or any(row.item == "stack" for row in report.check.rows):
         return []
     used = memory.stack_high_water_bytes
     fits = used is None or used < memory.stack_bytes
@@ -125,8 +153,8 @@ def _stack_row(report: RunReport) -> list[ProofRow]:
             model=report.model.name,
             item="stack",
             summary=None,
-            planned=memory.stack_bytes,
-            image=None,
+            planned=None,
+            image=memory.stack_bytes,
             measured=used,
             ok=fits,
             note="" if fits else "the stack is used up to its end",
@@ -194,12 +222,16 @@ def _failures(report: RunReport) -> str:
 
 def check_parts(report: CheckReport) -> Parts:
     """What a linked image shows: promises, biggest functions, groups, memories."""
-    models = list(dict.fromkeys(row.model for row in report.rows))
+    models = list(dict.fromkeys(row.model for row in report.rows if row.model))
     parts: Parts = []
     for name in models:
         if len(models) > 1:
             parts += [*([""] if parts else []), line("model", name)]
-        parts.append(ProofTable(rows=tuple(row for row in report.rows if row.model == name)))
+        of_image = "" if name == models[-1] and len(models) == 1 else None
+        parts.append(ProofTable(rows=tuple(row for row in report.rows if row.model in (name, of_image))))
+    if len(models) > 1:
+        parts += ["", ProofTable(rows=tuple(row for row in report.rows if not row.model))]
+    parts += _summary_notes(report.rows)
     kernels = sorted(report.kernels, key=lambda k: -k.size_bytes)
     parts += [
         "",
@@ -211,9 +243,32 @@ def check_parts(report: CheckReport) -> Parts:
     if report.regions:
         rows = [(number(r.used_bytes), number(r.size_bytes), f"{r.fill:.1%}", r.name) for r in report.regions]
         parts += ["", table((">used", ">of bytes", ">fill", "memory of the board"), rows)]
-    if report.stack_bytes is not None:
+    if report.stack is not None:
+        parts += ["", *_stack_lines(report.stack)]
+    elif report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
     return [*parts, line("verdict", verdict(report.ok))]
+
+
+def _summary_notes(rows: Sequence[ProofRow]) -> Parts:
+    """Why the archive's summary differs, once for each reason."""
+    notes = dict.fromkeys(row.summary_note for row in rows if row.summary_note)
+    return ["", *lines("summary", notes)] if notes else []
+
+
+def _stack_lines(bound: StackBound) -> Parts:
+    """The deepest paths, innermost function last, with the bytes of each."""
+    handler = f", {bound.handler} {number(bound.handler_bytes)}" if bound.handler else ""
+    said = [f"{bound.entry}: {_depth_text(bound.image)}"]
+    said += [f"one exception more: {number(bound.exception_bytes)} from the CPU{handler}"]
+    said += [f"run of {of.model}: {_depth_text(of.depth)}" for of in bound.models]
+    said += [f"not known: {what}" for what in bound.image.unknown[:_UNKNOWN_SHOWN]]
+    more = len(bound.image.unknown) - _UNKNOWN_SHOWN
+    return lines("stack", [*said, *([f"... and {more} more (--json lists all)"] if more > 0 else [])])
+
+
+def _depth_text(depth: Depth) -> str:
+    return f"{size(depth.bytes)} = {' > '.join(f'{name} {taken}' for name, taken in depth.path)}"
 
 
 def _sized(title: str, rows: Sequence[tuple[str, int]]) -> Table:

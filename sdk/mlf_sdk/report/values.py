@@ -9,8 +9,10 @@ from typing import Any
 from mlf_sdk.api import RunReport
 from mlf_sdk.model.types import Model, UnitKind
 from mlf_sdk.project.layout import ModelLayout
+from mlf_sdk.verify.callgraph import Depth
 from mlf_sdk.verify.check import CheckReport
 from mlf_sdk.verify.compare import Comparison
+from mlf_sdk.verify.stack import StackBound
 
 Values = dict[str, Any]
 
@@ -73,6 +75,31 @@ def check_values(report: CheckReport) -> Values:
             {**dataclasses.asdict(region), "fill": round(region.fill, 4)} for region in report.regions
         ],
         "stack_bytes": report.stack_bytes,
+        "stack": _stack_values(report.stack),
+        "allocators": None
+        if report.allocators is None
+        else [dataclasses.asdict(found) for found in report.allocators],
+    }
+
+
+def _stack_values(bound: StackBound | None) -> Values | None:
+    """The bound of the stack: paths from the outermost function to the innermost."""
+    if bound is None:
+        return None
+
+    def depth(found: Depth) -> Values:
+        path = [{"function": name, "size_bytes": taken} for name, taken in found.path]
+        return {"size_bytes": found.bytes, "path": path, "unknown": list(found.unknown)}
+
+    return {
+        "size_bytes": bound.bytes,
+        "complete": bound.is_complete,
+        "entry": bound.entry,
+        "image": depth(bound.image),
+        "models": {of.model: depth(of.depth) for of in bound.models},
+        "exception_bytes": bound.exception_bytes,
+        "handler": bound.handler or None,
+        "handler_bytes": bound.handler_bytes,
     }
 
 
