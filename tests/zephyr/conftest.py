@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def real_setup() -> ZephyrSetup:
     if west_topdir(base) is None and not os.environ.get("ZEPHYR_MODULES"):
         pytest.skip(f"{base} lies in no west workspace, and ZEPHYR_MODULES names no modules")
     return setup
+
+
+@pytest.fixture(scope="session")
+def zephyr_tools() -> None:
+    """Skips where Zephyr's images can't be built and started."""
+    programs = ("cmake", "ninja", "dtc", "qemu-system-arm")
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 @pytest.fixture(scope="session")

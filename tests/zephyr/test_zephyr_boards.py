@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With a Zephyr tree: archives to verified runs, a fault, and a library in an application of its own."""
+"""With a Zephyr tree: a fault, the standalone application, and a library in an application of its own."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ import pytest
 
 from archives import Spec, build, reference, write
 from mlf_sdk import api
+from mlf_sdk.formats.faultline import parse_fault
 from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
 from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.tools.qemu import parse_fault, start_qemu
+from mlf_sdk.tools.qemu import start_qemu
 from mlf_sdk.tools.west import ZephyrSetup, build_environment
 from mlf_sdk.tools.zephyrtree import ZephyrTree
 
-pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow]
+pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-BOARDS = ("qemu_cortex_m3", "mps2_an385", "mps2/an521/cpu0", "native_sim_64")
 FAULT_MAIN = """
 #include <mlf/mlf_platform.h>
 
@@ -40,62 +39,6 @@ int main(void)
 	return 0;
 }
 """
-
-
-@pytest.fixture(autouse=True)
-def _tools() -> None:
-    missing = [n for n in ("cmake", "ninja", "dtc", "qemu-system-arm") if shutil.which(n) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
-
-
-def assert_proven(report: api.RunReport) -> None:
-    """Outputs equal, the arena's mark as predicted, the stack inside its bounds."""
-    assert report.ok
-    assert report.memory.arena_high_water_bytes == report.memory.arena_bytes
-    if report.board.zephyr.native:
-        assert report.memory.stack_high_water_bytes is None
-        return
-    assert report.memory.stack_bytes == report.board.stack_bytes
-    assert 0 < (report.memory.stack_high_water_bytes or 0) < report.board.stack_bytes
-    assert {region.name for region in report.check.regions} >= {"FLASH"}
-
-
-@pytest.mark.parametrize("board", BOARDS)
-def test_digits(board: str, real_setup: ZephyrSetup):
-    report = api.run(
-        DIGITS / "digits-graph-tvm0.11.1.tar",
-        board=board,
-        inputs=DIGITS / "test.npz",
-        expect=DIGITS / "test.npz",
-        rtol=1e-4,
-        platform="zephyr",
-        zephyr=real_setup,
-    )
-    assert_proven(report)
-    assert report.accuracy is not None
-    assert report.accuracy > 0.96
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("archive", "module", "board"),
-    [
-        ("conv1d-graph-tvm0.11.1.tar", None, "mps2_an385"),
-        ("conv1d-graph-tvm0.11.1.tar", None, "native_sim_64"),
-        ("multi_lstm_conv1d-aotc-tvm0.11.1.tar", "lstm", "qemu_cortex_m3"),
-        ("resnet8_int8-aotc-tvm0.11.1.tar", None, "mps2_an521"),
-    ],
-)
-def test_an_archive_gives_what_the_host_gives(
-    archive: str, module: str | None, board: str, shared_mlf: Path, real_setup: ZephyrSetup
-):
-    """The kernels of conv1d and lstm call expf, logf and tanhf."""
-    report = api.run(
-        shared_mlf / archive, module=module, board=board, twin=True, platform="zephyr", zephyr=real_setup
-    )
-    assert report.twin is not None
-    assert_proven(report)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ MLF_LIBM_1(cosh)
 MLF_LIBM_1(erf)
 MLF_LIBM_1(erfc)
 MLF_LIBM_1(exp)
+MLF_LIBM_1(exp10)
 MLF_LIBM_1(exp2)
 MLF_LIBM_1(expm1)
 MLF_LIBM_1(fabs)
@@ -41,6 +42,7 @@ MLF_LIBM_1(log)
 MLF_LIBM_1(log10)
 MLF_LIBM_1(log1p)
 MLF_LIBM_1(log2)
+MLF_LIBM_1(logb)
 MLF_LIBM_1(nearbyint)
 MLF_LIBM_1(rint)
 MLF_LIBM_1(round)
@@ -69,6 +71,18 @@ extern double fma(double, double, double);
 extern float fmaf(float, float, float);
 extern double ldexp(double, int);
 extern float ldexpf(float, int);
+extern int ilogb(double);
+extern int ilogbf(float);
+extern long lrint(double);
+extern long lrintf(float);
+extern long lround(double);
+extern long lroundf(float);
+extern long long llrint(double);
+extern long long llrintf(float);
+extern long long llround(double);
+extern long long llroundf(float);
+extern double scalbn(double, int);
+extern float scalbnf(float, int);
 extern double frexp(double, int *);
 extern float frexpf(float, int *);
 extern double modf(double, double *);
@@ -92,6 +106,9 @@ extern float modff(float, float *);
 #endif
 #ifndef isinf
 #define isinf(x) __builtin_isinf_sign(x)
+#endif
+#ifndef signbit
+#define signbit(x) __builtin_signbit(x)
 #endif
 #ifndef isfinite
 #define isfinite(x) __builtin_isfinite(x)
