@@ -6,7 +6,7 @@ crt=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
 out=$1
 mkdir -p "$out"
 flags="-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Wconversion -Wshadow -Werror -g -O2 -fno-omit-frame-pointer
-  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1
+  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -DMLF_TRACE=1 -DMLF_OBSERVE=1
   -DMLF_RPC_MAX_PAYLOAD=256"
 for folder in include graph params rpc tests; do flags="$flags -I$crt/$folder"; done
 common="$crt/tests/tiny_model.c $(echo "$crt"/src/*.c "$crt"/graph/*.c)"

@@ -53,6 +53,14 @@ static mlf_dynamic_t *const dynamics[1] = {&dynamic};
 static mlf_params_rpc_t params_rpc = {dynamics, 1};
 static const mlf_model_t *const models[1] = {&model};
 
+/* What the two steps take and give; the rest is the graph's. */
+static const mlf_argument_t arguments[5] = {{arena, TINY_IO},
+                                            {&image_params[MLF_PARAMS_HEADER_BYTES], TINY_PARAMS},
+                                            {&arena[16], TINY_IO},
+                                            {&arena[16], TINY_IO},
+                                            {&arena[32], TINY_IO}};
+static const mlf_observed_t observed[2] = {{&arguments[0], 2, 1, 0}, {&arguments[3], 1, 1, 1}};
+
 static void require(int condition) {
   if (!condition) {
     abort();
@@ -149,6 +157,7 @@ static void reset(void) {
   }
   memcpy(&dynamic, &first_dynamic, sizeof dynamic);
   memcpy(&model, &first_model, sizeof model);
+  model.observed = observed;
   memcpy(tables, first_tables, sizeof tables);
 }
 

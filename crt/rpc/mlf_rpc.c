@@ -13,6 +13,10 @@
 #define MOST_STRIKES 9u
 #define FIRST_STRIKES 6u
 
+/* So many zero bytes in a row are one drop: at a far higher rate than that of the host nothing else is
+ * heard. */
+#define MOST_ZEROS 8u
+
 /* ---- dispatch ------------------------------------------------------------------------------- */
 
 /* The reply still goes out at the old rate; answer() then changes it. */
@@ -51,6 +55,24 @@ static const handler_t handlers[] = {
     {mlf_rpc_do_read, 8, 0},  {mlf_rpc_do_stats, 0, 0},  {mlf_rpc_do_prepare, 1, 0},
 };
 
+#if MLF_OBSERVE
+static const handler_t observers[] = {
+    {mlf_rpc_do_step, 2, 0}, {mlf_rpc_do_advance, 4, 0}, {mlf_rpc_do_peek, 11, 0}};
+#endif
+
+/* NULL: there is no such request about a model. */
+static const handler_t *handler_of(uint8_t opcode) {
+  if (opcode >= MLF_RPC_MODEL && opcode <= MLF_RPC_PREPARE) {
+    return &handlers[opcode - MLF_RPC_MODEL];
+  }
+#if MLF_OBSERVE
+  if (opcode >= MLF_RPC_STEP && opcode <= MLF_RPC_PEEK) {
+    return &observers[opcode - MLF_RPC_STEP];
+  }
+#endif
+  return NULL;
+}
+
 static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, size_t size,
                          mlf_rpc_out_t *out) {
   if (opcode == MLF_RPC_HELLO) {
@@ -62,13 +84,16 @@ static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, si
   if (opcode == MLF_RPC_BAUD && rpc->config->baud != NULL) {
     return size != 4 ? (int32_t)MLF_RPC_E_LENGTH : do_baud(rpc, mlf_rpc_u32(body));
   }
+  if (opcode == MLF_RPC_BUILD) {
+    return size != 0 ? (int32_t)MLF_RPC_E_LENGTH : mlf_rpc_do_build(rpc->config, out);
+  }
   if (opcode >= MLF_RPC_EXTENSION && rpc->config->extension != NULL) {
     return do_extension(rpc->config, opcode, body, size, out);
   }
-  if (opcode < MLF_RPC_MODEL || opcode > MLF_RPC_PREPARE) {
+  const handler_t *handler = handler_of(opcode);
+  if (handler == NULL) {
     return MLF_RPC_E_OPCODE;
   }
-  const handler_t *handler = &handlers[opcode - MLF_RPC_MODEL];
   if (size < 1u + handler->size || (size > 1u + handler->size && handler->more == 0)) {
     return MLF_RPC_E_LENGTH;
   }
@@ -147,10 +172,22 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
 }
 
 /* A host that is not understood may be one that talks at the first rate. */
-static void count_dropped(mlf_rpc_t *rpc) {
-  rpc->dropped += rpc->dropped != UINT32_MAX ? 1u : 0u;
+static void strike(mlf_rpc_t *rpc) {
   if (rpc->strikes != 0 && ++rpc->strikes > MOST_STRIKES) {
     change_baud(rpc, 0);
+  }
+}
+
+static void count_dropped(mlf_rpc_t *rpc) {
+  rpc->dropped += rpc->dropped != UINT32_MAX ? 1u : 0u;
+  strike(rpc);
+}
+
+static void count_zeros(mlf_rpc_t *rpc, uint8_t byte) {
+  rpc->zeros = byte == 0 ? (uint8_t)(rpc->zeros + 1u) : 0u;
+  if (rpc->zeros == MOST_ZEROS) {
+    rpc->zeros = 0;
+    strike(rpc);
   }
 }
 
@@ -221,6 +258,7 @@ void mlf_rpc_feed(mlf_rpc_t *rpc, const uint8_t *data, size_t size) {
         break;
       case MLF_FRAME_MORE:
       default:
+        count_zeros(rpc, data[i]);
         break;
     }
   }

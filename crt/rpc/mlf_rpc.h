@@ -61,15 +61,19 @@ extern "C" {
 #define MLF_RPC_EXTENSION 0x40u
 
 typedef enum {
-  MLF_RPC_HELLO = 1,   /* start a session; who are you? */
-  MLF_RPC_MODEL = 2,   /* describe a model */
-  MLF_RPC_TENSOR = 3,  /* describe an input or an output */
-  MLF_RPC_WRITE = 4,   /* write a piece of an input */
-  MLF_RPC_RUN = 5,     /* run a model */
-  MLF_RPC_READ = 6,    /* read a piece of an input or an output */
-  MLF_RPC_STATS = 7,   /* what was measured */
-  MLF_RPC_PREPARE = 8, /* paint arena and stack, reset what is measured */
-  MLF_RPC_BAUD = 9     /* change the rate of the line */
+  MLF_RPC_HELLO = 1,    /* start a session; who are you? */
+  MLF_RPC_MODEL = 2,    /* describe a model */
+  MLF_RPC_TENSOR = 3,   /* describe an input or an output */
+  MLF_RPC_WRITE = 4,    /* write a piece of an input */
+  MLF_RPC_RUN = 5,      /* run a model */
+  MLF_RPC_READ = 6,     /* read a piece of an input or an output */
+  MLF_RPC_STATS = 7,    /* what was measured */
+  MLF_RPC_PREPARE = 8,  /* paint arena and stack, reset what is measured */
+  MLF_RPC_BAUD = 9,     /* change the rate of the line */
+  MLF_RPC_BUILD = 10,   /* which image is this? */
+  MLF_RPC_STEP = 16,    /* describe a step (MLF_OBSERVE) */
+  MLF_RPC_ADVANCE = 17, /* run the next steps (MLF_OBSERVE) */
+  MLF_RPC_PEEK = 18     /* read a piece of what a step takes or gives (MLF_OBSERVE) */
 } mlf_rpc_opcode_t;
 
 typedef enum { MLF_RPC_INPUT = 0, MLF_RPC_OUTPUT = 1 } mlf_rpc_direction_t;
@@ -85,15 +89,18 @@ typedef enum {
   MLF_RPC_E_TENSOR = -38,   /* no such direction, or no tensor of this index */
   MLF_RPC_E_RANGE = -39,    /* offset and length are not inside the tensor */
   MLF_RPC_E_GAP = -40,      /* a WRITE that would leave a hole; the reply says where to go on */
-  MLF_RPC_E_CAPACITY = -41  /* the answer does not fit the largest payload */
+  MLF_RPC_E_CAPACITY = -41, /* the answer does not fit the largest payload */
+  MLF_RPC_E_STEP = -42      /* no step of this index */
 } mlf_rpc_status_t;
 
 /* Bits of the capabilities in the reply to HELLO. */
 typedef enum {
-  MLF_RPC_CAN_TRACE = 1, /* workspace figures are recorded (MLF_TRACE) */
-  MLF_RPC_CAN_STACK = 2, /* the stack is painted and measured */
-  MLF_RPC_CAN_TICKS = 4, /* there is a counter */
-  MLF_RPC_CAN_BAUD = 8   /* the rate of the line can be changed */
+  MLF_RPC_CAN_TRACE = 1,  /* workspace figures are recorded (MLF_TRACE) */
+  MLF_RPC_CAN_STACK = 2,  /* the stack is painted and measured */
+  MLF_RPC_CAN_TICKS = 4,  /* there is a counter */
+  MLF_RPC_CAN_BAUD = 8,   /* the rate of the line can be changed */
+  MLF_RPC_CAN_BUILD = 16, /* the build id is known */
+  MLF_RPC_CAN_STEP = 32   /* models can be run step by step (MLF_OBSERVE) */
 } mlf_rpc_capability_t;
 
 /* Flags in the replies to MODEL and TENSOR. */
@@ -150,7 +157,10 @@ typedef struct {
   /* The stack pointer now. NULL: the stack is neither painted nor measured. */
   uint8_t *(*stack_pointer)(void);
 
-  uint32_t boot_nonce;     /* differs from boot to boot as well as the device can; 0: it can't */
+  uint32_t boot_nonce; /* differs from boot to boot as well as the device can; 0: it can't */
+  /* The build id of this image: returns its size in bytes and sets `out_id`; 0: it is not known
+   * (mlf_build_id() of mlf_platform.h). NULL: the same. */
+  size_t (*build_id)(const uint8_t **out_id);
   const char *sdk_version; /* version of the SDK that generated the project, UTF-8; NULL: unknown */
 } mlf_rpc_config_t;
 
@@ -168,6 +178,7 @@ typedef struct {
   uint16_t last_sequence;
   uint8_t change_baud; /* 1: next_baud counts */
   uint8_t strikes;     /* at another rate: 1 + what was dropped in a row; 0: at the first rate */
+  uint8_t zeros;       /* zero bytes in a row that ended nothing */
   uint8_t stack_pattern;
   uint8_t stack_painted;
   uint8_t rx_buffer[MLF_FRAME_RX_SIZE(MLF_RPC_MAX_PAYLOAD)];

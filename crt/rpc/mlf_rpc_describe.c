@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that ask what the device has: HELLO, MODEL, TENSOR. */
+/* Requests that ask what the device has: HELLO, BUILD, MODEL, TENSOR. */
 #include "mlf_rpc_internal.h"
+
+static size_t build_id(const mlf_rpc_config_t *config, const uint8_t **out_id) {
+  return config->build_id != NULL ? config->build_id(out_id) : 0;
+}
 
 int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
   const mlf_rpc_config_t *config = rpc->config;
+  const uint8_t *id = NULL;
   uint32_t capabilities = MLF_TRACE != 0 ? (uint32_t)MLF_RPC_CAN_TRACE : 0u;
   capabilities |= mlf_rpc_stack_size(config) != 0 ? (uint32_t)MLF_RPC_CAN_STACK : 0u;
   capabilities |= config->ticks != NULL ? (uint32_t)MLF_RPC_CAN_TICKS : 0u;
   capabilities |= config->baud != NULL ? (uint32_t)MLF_RPC_CAN_BAUD : 0u;
+  capabilities |= build_id(config, &id) != 0 ? (uint32_t)MLF_RPC_CAN_BUILD : 0u;
+  capabilities |= MLF_OBSERVE != 0 ? (uint32_t)MLF_RPC_CAN_STEP : 0u;
   mlf_rpc_put_u8(out, MLF_RPC_VERSION);
   mlf_rpc_put_u16(out, MLF_RPC_MAX_PAYLOAD);
   mlf_rpc_put_u8(out, config->num_models);
@@ -17,6 +24,16 @@ int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
   mlf_rpc_put_u32(out, config->ticks != NULL ? config->ticks_hz : 0u);
   mlf_rpc_put_u32(out, rpc->session);
   mlf_rpc_put_name(out, 0, config->sdk_version);
+  return MLF_OK;
+}
+
+int32_t mlf_rpc_do_build(const mlf_rpc_config_t *config, mlf_rpc_out_t *out) {
+  const uint8_t *id = NULL;
+  const size_t size = build_id(config, &id);
+  if (size == 0) {
+    return MLF_RPC_E_OPCODE;
+  }
+  mlf_rpc_put_bytes(out, id, size);
   return MLF_OK;
 }
 

@@ -24,6 +24,7 @@ void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size);
 void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value);
 void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value);
 void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value);
+void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value);
 
 /* Flags and name: as much of the name as fits, cut between two characters. NULL is the empty name. */
 void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
@@ -31,10 +32,11 @@ void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
 /* ---- notes on the models -------------------------------------------------------------------- */
 
 /* What the server knows of a model, in config->state: one word an input (how many bytes from its
- * beginning on are written), then one word of these flags and, above them, the pattern. */
-#define MLF_RPC_NOTE_OUTPUTS 1u /* the outputs are those of a complete run */
-#define MLF_RPC_NOTE_PAINTED 2u /* the arena was painted with the pattern */
-#define MLF_RPC_NOTE_PATTERN_SHIFT 8u
+ * beginning on are written), then one word of these flags and, above them, the pattern and the position. */
+#define MLF_RPC_NOTE_OUTPUTS 1u         /* the outputs are those of a complete run */
+#define MLF_RPC_NOTE_PAINTED 2u         /* the arena was painted with the pattern */
+#define MLF_RPC_NOTE_PATTERN_SHIFT 8u   /* 8 bits */
+#define MLF_RPC_NOTE_POSITION_SHIFT 16u /* to the top: steps that ADVANCE has run since the beginning */
 
 /* A request that names a model. */
 typedef struct {
@@ -52,6 +54,12 @@ uint32_t *mlf_rpc_notes_of(const mlf_rpc_config_t *config, uint32_t index);
 void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request);
 void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request);
 
+/* The outputs are not valid any more, and no step can be looked at. */
+void mlf_rpc_forget_results(const mlf_rpc_request_t *request);
+
+/* Whether all inputs are complete. */
+int mlf_rpc_all_written(const mlf_rpc_request_t *request);
+
 /* NULL when there is no such direction or tensor. */
 const mlf_tensor_t *mlf_rpc_tensor_of(const mlf_rpc_request_t *request, uint8_t direction, uint8_t index);
 
@@ -61,6 +69,7 @@ size_t mlf_rpc_stack_size(const mlf_rpc_config_t *config);
 /* ---- requests: each returns a status and puts the rest of its reply's body in `out` ---------- */
 
 int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_build(const mlf_rpc_config_t *config, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_model(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_tensor(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
@@ -68,5 +77,10 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_read(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+#if MLF_OBSERVE
+int32_t mlf_rpc_do_step(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_peek(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
+#endif
 
 #endif /* MLF_RPC_INTERNAL_H */

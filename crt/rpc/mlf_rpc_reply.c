@@ -26,6 +26,11 @@ void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value) {
   mlf_rpc_put_u16(out, (uint16_t)(value >> 16));
 }
 
+void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value) {
+  mlf_rpc_put_u32(out, (uint32_t)value);
+  mlf_rpc_put_u32(out, (uint32_t)(value >> 32));
+}
+
 /* Flags and name: as much of the name as fits, cut between two characters. */
 void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name) {
   const char *text = name != NULL ? name : "";

@@ -33,7 +33,11 @@ void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request) {
   memset(request->written, 0, request->model->num_inputs * sizeof(uint32_t));
 }
 
-static int all_written(const mlf_rpc_request_t *request) {
+void mlf_rpc_forget_results(const mlf_rpc_request_t *request) {
+  *request->note &= 0xFFFFu & ~MLF_RPC_NOTE_OUTPUTS;
+}
+
+int mlf_rpc_all_written(const mlf_rpc_request_t *request) {
   for (uint32_t i = 0; i < request->model->num_inputs; i++) {
     if (request->written[i] != request->model->inputs[i].size_bytes) {
       return 0;
@@ -79,9 +83,7 @@ int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   }
   if (size != 0) {
     mlf_rpc_forget_neighbours(request);
-    if (request->model->inputs_kept == 0) {
-      *request->note &= ~MLF_RPC_NOTE_OUTPUTS;
-    }
+    *request->note &= request->model->inputs_kept == 0 ? 0xFFFFu & ~MLF_RPC_NOTE_OUTPUTS : 0xFFFFu;
     memcpy((uint8_t *)tensor->data + offset, &request->body[5], size);
   }
   if (offset + (uint32_t)size > *written) {
@@ -97,11 +99,11 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   if (count == 0 || (count > 1 && model->inputs_kept == 0)) {
     return MLF_E_ARGUMENT;
   }
-  if (!all_written(request)) {
+  if (!mlf_rpc_all_written(request)) {
     return MLF_E_STATE;
   }
   mlf_rpc_forget_neighbours(request);
-  *request->note &= ~MLF_RPC_NOTE_OUTPUTS;
+  mlf_rpc_forget_results(request);
   if (model->inputs_kept == 0) {
     mlf_rpc_forget_inputs(request);
   }
@@ -121,8 +123,7 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   }
   mlf_rpc_put_u32(out, status == MLF_OK ? UINT32_MAX : (uint32_t)mlf_current_step(model));
   mlf_rpc_put_u32(out, done);
-  mlf_rpc_put_u32(out, (uint32_t)ticks);
-  mlf_rpc_put_u32(out, (uint32_t)(ticks >> 32));
+  mlf_rpc_put_u64(out, ticks);
   return status;
 }
 

@@ -49,6 +49,20 @@ static const mlf_tensor_t odd_outputs[] = {
     {"far", NULL, shape_far, 0, 2, MLF_UINT, 8, 1},
 };
 
+#if MLF_OBSERVE
+static const uint8_t constant[4] = {7, 8, 9, 10};
+static const mlf_argument_t twins_arguments[] = {
+    {&shared.bytes[0], 12}, {&shared.bytes[16], 5}, {&shared.bytes[24], 24}, /* sum */
+    {&shared.bytes[16], 5}, {&shared.bytes[48], 5},                          /* echo */
+    {constant, 4},          {&shared.bytes[0], 12}, {&shared.bytes[16], 5},  /* gives two */
+};
+static const mlf_observed_t twins_observed[] = {
+    {&twins_arguments[0], 2, 1, 0}, {&twins_arguments[3], 1, 1, 2}, {&twins_arguments[5], 1, 2, 1}};
+static const char *const twins_steps[] = {"sum", "echo", "clear"};
+static const mlf_argument_t negate_arguments[] = {{&large.bytes[0], 520}, {&large.bytes[520], 520}};
+static const mlf_observed_t negate_observed[] = {{negate_arguments, 1, 1, 0}};
+#endif
+
 static const mlf_model_t twins = {
     .name = "twins",
     .inputs = twins_inputs,
@@ -62,6 +76,10 @@ static const mlf_model_t twins = {
     .inputs_kept = 0,
     .archive_sha256 = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+#if MLF_OBSERVE
+    .step_names = twins_steps,
+    .observed = twins_observed,
+#endif
 };
 static const mlf_model_t negate = {
     .name = FIFTY_A FIFTY_A FIFTY_A FIFTY_A,
@@ -73,6 +91,9 @@ static const mlf_model_t negate = {
     .num_inputs = 1,
     .num_outputs = 1,
     .inputs_kept = 1,
+#if MLF_OBSERVE
+    .observed = negate_observed,
+#endif
 };
 static const mlf_model_t sharer = {
     .name = "sharer",
@@ -153,6 +174,34 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   }
   return MLF_OK;
 }
+
+#if MLF_OBSERVE
+/* The steps of the twins do together what a run does; the others have one. */
+mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, uint64_t (*ticks)(void),
+                          uint64_t *out_ticks) {
+  mlf_status_t status = MLF_OK;
+  const uint64_t start = ticks();
+  if (model != &twins) {
+    status = mlf_run(model);
+  } else if (index == 0) {
+    for (uint32_t i = 0; i < 6; i++) {
+      int16_t x;
+      memcpy(&x, &shared.bytes[2 * i], sizeof x);
+      const int32_t sum = 2 * x + shared.bytes[16 + i % 5];
+      memcpy(&shared.bytes[24 + 4 * i], &sum, sizeof sum);
+    }
+  } else if (index == 1) {
+    status = shared.bytes[16] == 0xDD ? MLF_E_WORKSPACE : MLF_OK;
+    memcpy(&shared.bytes[48], &shared.bytes[16], 5);
+  } else {
+    status = shared.bytes[16] == 0xEE ? MLF_E_KERNEL : MLF_OK;
+    memset(&shared.bytes[0], 0xCC, 21);
+  }
+  *out_ticks = ticks() - start;
+  current_step = (int32_t)index;
+  return status;
+}
+#endif
 
 int32_t mlf_current_step(const mlf_model_t *model) {
   (void)model;

@@ -43,6 +43,18 @@ static int take_baud(void *ctx, uint32_t baud, int change) {
   return baud <= 1000000u;
 }
 
+static const uint8_t build_id[] = {0xB0, 0xB1, 0xB2, 0, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8, 0xB9};
+
+static size_t take_build_id(const uint8_t **out_id) {
+  *out_id = build_id;
+  return sizeof build_id;
+}
+
+static size_t no_build_id(const uint8_t **out_id) {
+  (void)out_id;
+  return 0;
+}
+
 static uint8_t *stack_pointer(void) { return &stack[stack_at]; }
 
 static void start(void) {
@@ -63,6 +75,7 @@ static void start(void) {
   config.ticks = fake_ticks;
   config.ticks_hz = 1000000;
   config.boot_nonce = 0xB0070001u;
+  config.build_id = take_build_id;
   config.sdk_version = "1.2.3";
   CHECK(mlf_rpc_init(rpc, &config) == MLF_OK);
   sequence = 100;
@@ -191,11 +204,12 @@ static void test_init(void) {
   config.state = NULL;
   config.state_words = 0;
   config.ticks = NULL;
+  config.build_id = NULL;
   config.sdk_version = NULL;
   CHECK(mlf_rpc_init(rpc, &config) == MLF_OK);
   const reply_t reply = REQUEST(MLF_RPC_HELLO, 1, 0, 0, 0);
   CHECK(reply.status == 0 && reply.size == 22 && reply.body[3] == 0);
-  CHECK(u32(&reply.body[4]) == (MLF_TRACE ? 1u : 0u) && u32(&reply.body[12]) == 0);
+  CHECK(u32(&reply.body[4]) == (MLF_TRACE ? 1u : 0u) + (MLF_OBSERVE ? 32u : 0u) && u32(&reply.body[12]) == 0);
   CHECK(reply.body[20] == 0 && reply.body[21] == 0);
   CHECK(STATUS(MLF_RPC_MODEL, 0) == MLF_RPC_E_MODEL);
 }
@@ -207,7 +221,7 @@ static void test_hello(void) {
   CHECK(reply.body[0] == 1);
   CHECK((reply.body[1] | reply.body[2] << 8) == MLF_RPC_MAX_PAYLOAD);
   CHECK(reply.body[3] == FAKE_NUM_MODELS);
-  CHECK(u32(&reply.body[4]) == (4u | (MLF_TRACE ? 1u : 0u)));
+  CHECK(u32(&reply.body[4]) == (20u | (MLF_TRACE ? 1u : 0u) | (MLF_OBSERVE ? 32u : 0u)));
   CHECK(u32(&reply.body[8]) == 0xB0070001u);
   CHECK(u32(&reply.body[12]) == 1000000u);
   CHECK(u32(&reply.body[16]) == SESSION);
@@ -577,7 +591,8 @@ static void test_unknown(void) {
   begin();
   for (unsigned opcode = 0; opcode < 256; opcode++) {
     uint8_t payload[8] = {0};
-    if (opcode >= MLF_RPC_HELLO && opcode <= MLF_RPC_PREPARE) {
+    if ((opcode >= MLF_RPC_HELLO && opcode <= MLF_RPC_PREPARE) || opcode == MLF_RPC_BUILD ||
+        (MLF_OBSERVE && opcode >= MLF_RPC_STEP && opcode <= MLF_RPC_PEEK)) {
       continue;
     }
     if (opcode < 0x80) {
@@ -798,6 +813,14 @@ static void test_baud(void) {
   CHECK(baud_changes == 4 && baud_now == 0);
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == 0 && baud_now == 230400);
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0, 0, 0) == 0 && baud_now == 0 && baud_changes == 6);
+  static const uint8_t zeros[32]; /* all that is heard of a far slower host */
+  CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == 0 && baud_changes == 7);
+  mlf_rpc_feed(rpc, zeros, 31);
+  CHECK(baud_changes == 7);
+  mlf_rpc_feed(rpc, zeros, 1);
+  CHECK(baud_changes == 8 && baud_now == 0);
+  mlf_rpc_feed(rpc, zeros, sizeof zeros);
+  CHECK(baud_changes == 8 && STATUS(MLF_RPC_STATS, 0) == 0);
 }
 
 /* Requests that come without waiting: each is carried out in order; what is lost leaves a gap. */
@@ -822,6 +845,23 @@ static void test_several_at_once(void) {
   const reply_t back = REQUEST(MLF_RPC_READ, 0, 0, 1, 0, 0, 0, 0, 5, 0);
   static const uint8_t whole[] = {10, 11, 12, 13, 14};
   CHECK(back.status == 0 && back.size == 5 && memcmp(back.body, whole, 5) == 0);
+}
+
+/* ---- the build id --------------------------------------------------------------------------- */
+
+static void test_build_id(void) {
+  begin();
+  const reply_t reply = request(MLF_RPC_BUILD, NULL, 0);
+  CHECK(reply.status == 0 && reply.size == sizeof build_id);
+  CHECK(memcmp(reply.body, build_id, sizeof build_id) == 0);
+  CHECK(STATUS(MLF_RPC_BUILD, 0) == MLF_RPC_E_LENGTH);
+  size_t (*const unknown[])(const uint8_t **) = {NULL, no_build_id};
+  for (size_t i = 0; i < 2; i++) {
+    config.build_id = unknown[i];
+    CHECK(request(MLF_RPC_BUILD, NULL, 0).status == MLF_RPC_E_OPCODE);
+    const reply_t hello = REQUEST(MLF_RPC_HELLO, 0x44, 0x33, 0x22, 0x11);
+    CHECK((u32(&hello.body[4]) & MLF_RPC_CAN_BUILD) == 0);
+  }
 }
 
 /* ---- shared vectors ------------------------------------------------------------------------- */
@@ -928,6 +968,7 @@ int main(int argc, char **argv) {
   test_random_requests();
   test_random_bytes();
   test_baud();
+  test_build_id();
   test_several_at_once();
   if (argc > 1) {
     load_vectors(argv[1]);

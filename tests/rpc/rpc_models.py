@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.rpc.fake import FakeClock, FakeDevice, FakeFailure, FakeModel, FakeTensor
+from mlf_sdk.rpc.fake import FakeClock, FakeDevice, FakeFailure, FakeModel, FakeStep, FakeTensor
 from mlf_sdk.rpc.protocol import Status
 from mlf_sdk.rpc.session import Session, Timeouts
 from mlf_sdk.rpc.transport import LoopbackTransport
@@ -28,6 +28,32 @@ def run_twins(arena: bytearray) -> None:
     arena[24:48] = (2 * x + np.array([y[i % 5] for i in range(6)])).astype("<i4").tobytes()
     arena[48:53] = y
     arena[0:21] = b"\xcc" * 21
+
+
+def step_sum(arena: bytearray) -> None:
+    x = np.frombuffer(bytes(arena[0:12]), dtype="<i2").astype(np.int32)
+    arena[24:48] = (2 * x + np.array([arena[16 + i % 5] for i in range(6)])).astype("<i4").tobytes()
+
+
+def step_echo(arena: bytearray) -> None:
+    if arena[16] == 0xDD:
+        raise FakeFailure(Status.WORKSPACE, 1)
+    arena[48:53] = arena[16:21]
+
+
+def step_clear(arena: bytearray) -> None:
+    if arena[16] == 0xEE:
+        raise FakeFailure(Status.KERNEL, 2)
+    arena[0:21] = b"\xcc" * 21
+
+
+TWINS_STEPS = (
+    FakeStep(run=step_sum, number=0, name="sum", inputs=((0, 12), (16, 5)), outputs=((24, 24),)),
+    FakeStep(run=step_echo, number=2, name="echo", inputs=((16, 5),), outputs=((48, 5),)),
+    FakeStep(
+        run=step_clear, number=1, name="clear", inputs=(b"\x07\x08\x09\x0a",), outputs=((0, 12), (16, 5))
+    ),
+)
 
 
 def run_negate(arena: bytearray) -> None:
@@ -57,6 +83,7 @@ def fake_models() -> list[FakeModel]:
             ),
             run=run_twins,
             num_steps=3,
+            steps=TWINS_STEPS,
             params_bytes=16,
             archive_sha256=bytes(range(32)),
         ),
@@ -75,6 +102,7 @@ def fake_models() -> list[FakeModel]:
                 ),
             ),
             run=run_negate,
+            steps=(FakeStep(run=run_negate, inputs=((0, 520),), outputs=((520, 520),)),),
             inputs_kept=True,
         ),
         FakeModel(
@@ -83,6 +111,7 @@ def fake_models() -> list[FakeModel]:
             inputs=(FakeTensor(name="a", offset=0, shape=(4,), size_bytes=4),),
             outputs=(FakeTensor(name="b", offset=8, shape=(4,), size_bytes=4),),
             run=run_sharer,
+            steps=(FakeStep(run=run_sharer),),
             inputs_kept=True,
         ),
         FakeModel(
@@ -103,9 +132,14 @@ def fake_device(count: int = 3, **options: Any) -> FakeDevice:
     return FakeDevice(fake_models()[:count], boot_nonce=0xB0070001, sdk_version="1.2.3", **options)
 
 
+BUILD_ID = bytes.fromhex("b0b1b200b4b5b6b7b8b9")
+
+
 def vector_device() -> FakeDevice:
     """The device of the shared vectors."""
-    return fake_device(4, window_bytes=1000, baud=lambda baud, change: baud <= 1_000_000)
+    return fake_device(
+        4, window_bytes=1000, baud=lambda baud, change: baud <= 1_000_000, observe=True, build_id=BUILD_ID
+    )
 
 
 def numbers(first: int = 65530) -> Callable[[int], int]:

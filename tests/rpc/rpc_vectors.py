@@ -14,6 +14,7 @@ from rpc_models import X, Y, vector_device
 
 from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.protocol import Direction, Message, Opcode
+from mlf_sdk.rpc.stepmessages import AdvanceRequest, PeekRequest, StepRequest
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "rpc.json"
 IN, OUT = Direction.INPUT, Direction.OUTPUT
@@ -37,6 +38,77 @@ def read(model: int, direction: int, index: int, offset: int, size: int) -> byte
 
 def run(model: int, count: int = 1) -> bytes:
     return protocol.RunRequest(model, count).pack()
+
+
+def advance(model: int, first: int, count: int = 1) -> bytes:
+    return AdvanceRequest(model, first, count).pack()
+
+
+def peek(model: int, step: int, direction: int, index: int, offset: int, size: int) -> bytes:
+    return PeekRequest(model, step, direction, index, offset, size).pack()
+
+
+def _step_requests() -> list[tuple[str, int, bytes]]:
+    """The same for models that are run step by step."""
+    listed: list[tuple[str, int, bytes]] = [
+        (f"step-{model}-{i}", Opcode.STEP, StepRequest(model, i).pack())
+        for model, i in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (2, 0), (3, 0), (9, 0)]
+    ]
+    listed += [
+        ("step-short", Opcode.STEP, b"\x00\x00"),
+        ("advance-long", Opcode.ADVANCE, advance(0, 0) + b"\x00"),
+        ("peek-short", Opcode.PEEK, peek(0, 0, IN, 0, 0, 1)[:-1]),
+        ("advance-unwritten", Opcode.ADVANCE, advance(0, 0)),
+        ("peek-unwritten", Opcode.PEEK, peek(0, 0, IN, 0, 0, 12)),
+        ("steps-write-x", Opcode.WRITE, write(0, 0, 0, X.tobytes())),
+        ("steps-write-y", Opcode.WRITE, write(0, 1, 0, Y.tobytes())),
+        ("advance-nothing", Opcode.ADVANCE, advance(0, 0, 0)),
+        ("advance-too-many", Opcode.ADVANCE, advance(0, 0, 4)),
+        ("advance-beyond", Opcode.ADVANCE, advance(0, 4, 1)),
+        ("advance-not-begun", Opcode.ADVANCE, advance(0, 1)),
+        ("peek-first-input", Opcode.PEEK, peek(0, 0, IN, 1, 0, 5)),
+        ("peek-first-output-early", Opcode.PEEK, peek(0, 0, OUT, 0, 0, 24)),
+        ("advance-0", Opcode.ADVANCE, advance(0, 0)),
+        ("peek-first-output", Opcode.PEEK, peek(0, 0, OUT, 0, 4, 20)),
+        ("peek-first-input-late", Opcode.PEEK, peek(0, 0, IN, 1, 0, 5)),
+        ("peek-second-input", Opcode.PEEK, peek(0, 1, IN, 0, 1, 4)),
+        ("peek-second-output-early", Opcode.PEEK, peek(0, 1, OUT, 0, 0, 5)),
+        ("peek-read-early", Opcode.READ, read(0, OUT, 0, 0, 24)),
+        ("peek-step", Opcode.PEEK, peek(0, 3, OUT, 0, 0, 1)),
+        ("peek-direction", Opcode.PEEK, peek(0, 0, 2, 0, 0, 1)),
+        ("peek-tensor", Opcode.PEEK, peek(0, 0, OUT, 1, 0, 1)),
+        ("peek-range", Opcode.PEEK, peek(0, 0, OUT, 0, 5, 20)),
+        ("advance-wrong-first", Opcode.ADVANCE, advance(0, 2)),
+        ("advance-rest", Opcode.ADVANCE, advance(0, 1, 2)),
+        ("peek-constant-late", Opcode.PEEK, peek(0, 2, IN, 0, 0, 4)),
+        ("peek-last-second-output", Opcode.PEEK, peek(0, 2, OUT, 1, 0, 5)),
+        ("advance-at-the-end", Opcode.ADVANCE, advance(0, 3, 1)),
+        ("advance-used-up", Opcode.ADVANCE, advance(0, 0)),
+        ("steps-read-sum", Opcode.READ, read(0, OUT, 0, 0, 24)),
+        ("lost-write-x", Opcode.WRITE, write(0, 0, 0, X.tobytes())),
+        ("lost-write-y", Opcode.WRITE, write(0, 1, 0, Y.tobytes())),
+        ("lost-advance", Opcode.ADVANCE, advance(0, 0, 2)),
+        ("lost-peek-constant", Opcode.PEEK, peek(0, 2, IN, 0, 0, 4)),
+        ("lost-write", Opcode.WRITE, write(0, 0, 0, b"\x01")),
+        ("lost-peek", Opcode.PEEK, peek(0, 1, OUT, 0, 0, 5)),
+        ("lost-position", Opcode.ADVANCE, advance(0, 2)),
+        ("bad-write-x", Opcode.WRITE, write(0, 0, 0, X.tobytes())),
+        ("bad-write-y", Opcode.WRITE, write(0, 1, 0, b"\xdd\x00\x00\x00\x00")),
+        ("bad-advance", Opcode.ADVANCE, advance(0, 0, 3)),
+        ("bad-position", Opcode.ADVANCE, advance(0, 1)),
+        ("kept-advance", Opcode.ADVANCE, advance(1, 0)),
+        ("kept-again", Opcode.ADVANCE, advance(1, 0)),
+        ("kept-peek", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 507)),
+        ("kept-peek-capacity", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 508)),
+        ("kept-run", Opcode.RUN, run(1)),
+        ("kept-peek-after-run", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 1)),
+        ("unknown-write", Opcode.WRITE, write(2, 0, 0, b"\x01\x02\x03\x04")),
+        ("unknown-advance", Opcode.ADVANCE, advance(2, 0)),
+        ("unknown-peek", Opcode.PEEK, peek(2, 0, OUT, 0, 0, 0)),
+        ("no-steps", Opcode.ADVANCE, advance(3, 0)),
+        ("no-steps-begin", Opcode.ADVANCE, advance(3, 0, 0)),
+    ]
+    return listed
 
 
 def _requests() -> list[tuple[str, int, bytes]]:
@@ -100,10 +172,13 @@ def _requests() -> list[tuple[str, int, bytes]]:
         ("workspace-write-y", Opcode.WRITE, write(0, 1, 0, b"\xdd\x00\x00\x00\x00")),
         ("workspace-run", Opcode.RUN, run(0)),
         ("empty-run", Opcode.RUN, run(3)),
+        *_step_requests(),
         ("baud", Opcode.BAUD, protocol.BaudRequest(230_400).pack()),
         ("baud-too-high", Opcode.BAUD, protocol.BaudRequest(1_000_001).pack()),
         ("baud-first", Opcode.BAUD, protocol.BaudRequest(0).pack()),
         ("baud-short", Opcode.BAUD, b"\x00\x01\x02"),
+        ("build", Opcode.BUILD, b""),
+        ("build-long", Opcode.BUILD, b"\x00"),
         ("unknown-opcode", 0x55, b"\x00"),
         ("hello-long", Opcode.HELLO, hello(0xCAFE) + b"\x00"),
         ("short", Opcode.RUN, b"\x00\x01"),
@@ -125,7 +200,7 @@ def conversation() -> list[tuple[str, bytes]]:
     for name, opcode, body in _requests():
         frame = request(sequence, opcode, body)
         sent.append((name, frame))
-        if opcode in (Opcode.RUN, Opcode.HELLO, Opcode.BAUD):
+        if opcode in (Opcode.RUN, Opcode.HELLO, Opcode.BAUD, Opcode.ADVANCE):
             sent.append((name + "-repeated", frame))
         sequence = (sequence + 1) & 0xFFFF
     last = (sequence - 1) & 0xFFFF

@@ -175,6 +175,12 @@ class _ModelView:
         direct = step.abi is StepAbi.PACKED
         return {
             "index": position,
+            "number": step.index,
+            "num_inputs": len(step.inputs),
+            "arguments": [
+                {"address": self.address(i), "size_bytes": self.model.tensors[i].size_bytes}
+                for i in (*step.inputs, *step.outputs)
+            ],
             "comment": c_comment(step.name),
             "name_literal": c_string(step.name[:200]),
             "kernel": self.linkage.symbol(step.symbol) if direct else self.adapter(step),

@@ -18,6 +18,10 @@ class Opcode(IntEnum):
     STATS = 7
     PREPARE = 8
     BAUD = 9
+    BUILD = 10
+    STEP = 16
+    ADVANCE = 17
+    PEEK = 18
 
 
 class Direction(IntEnum):
@@ -45,6 +49,7 @@ class Status(IntEnum):
     RANGE = -39
     GAP = -40
     CAPACITY = -41
+    STEP = -42
 
 
 STATUS_TEXT = {
@@ -63,6 +68,7 @@ STATUS_TEXT = {
     Status.RANGE: "offset and length are not inside the tensor",
     Status.GAP: "the write would leave a gap",
     Status.CAPACITY: "the answer does not fit into a reply",
+    Status.STEP: "there is no such step",
 }
 
 
@@ -73,6 +79,8 @@ class Capability(IntFlag):
     STACK = 2
     TICKS = 4
     BAUD = 8
+    BUILD = 16
+    STEP = 32
 
 
 class Flag(IntFlag):

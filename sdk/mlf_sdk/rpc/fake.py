@@ -9,24 +9,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from mlf_sdk.rpc import frames, protocol
-from mlf_sdk.rpc.fake_model import FakeClock, FakeFailure, FakeModel, FakeTensor
+from mlf_sdk.rpc import fake_steps, frames, protocol
+from mlf_sdk.rpc.fake_model import FakeClock, FakeFailure, FakeModel, FakeStep, FakeTensor
+from mlf_sdk.rpc.fake_model import FakeRefusal as _Refused
 from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Message, Opcode, Status
 
-__all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeTensor"]
+__all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeStep", "FakeTensor"]
 
 
 _MOST_STRIKES = 9  # as in mlf_rpc.c
 _FIRST_STRIKES = 6
-
-
-class _Refused(Exception):
-    """A request ends with this status, and with what its reply says besides."""
-
-    def __init__(self, status: int, body: bytes = b"") -> None:
-        super().__init__(status)
-        self.status = status
-        self.body = body
+_MOST_ZEROS = 8
 
 
 class FakeDevice:
@@ -47,6 +40,8 @@ class FakeDevice:
         sdk_version: str = "",
         window_bytes: int = 0,
         baud: Callable[[int, bool], bool] | None = None,
+        observe: bool = False,
+        build_id: bytes = b"",
     ) -> None:
         self.models = models
         self.max_payload = max_payload
@@ -56,6 +51,8 @@ class FakeDevice:
         self.sdk_version = sdk_version
         self.window_bytes = window_bytes
         self.baud = baud
+        self.observe = observe
+        self.build_id = build_id
         self.runs = 0
         self.reset()
 
@@ -68,6 +65,7 @@ class FakeDevice:
         self._reply = b""
         self._next_baud: int | None = None
         self._strikes = 0
+        self._zeros = 0
         for model in self.models:
             model.forget()
 
@@ -75,7 +73,12 @@ class FakeDevice:
         """Take received bytes and return what the device sends for them."""
         *chunks, self._pending = (self._pending + data).split(frames.DELIMITER)
         sent = b""
-        for chunk in filter(None, chunks):
+        for chunk in chunks:
+            self._zeros = 0 if chunk else self._zeros + 1
+            if not chunk:
+                if self._zeros % _MOST_ZEROS == 0:
+                    self._strike()
+                continue
             sent += self._receive(chunk)
             if self._next_baud is not None:
                 baud, self._next_baud = self._next_baud, None
@@ -90,11 +93,14 @@ class FakeDevice:
         if protocol.HEADER.size <= len(payload) <= self.max_payload and not payload[1] & protocol.REPLY:
             return self._handle(payload)
         self._dropped += 1
-        if self._strikes and self.baud is not None:
+        self._strike()
+        return b""
+
+    def _strike(self) -> None:
+        if self._strikes:
             self._strikes += 1
             if self._strikes > _MOST_STRIKES:
                 self._change_baud(0)
-        return b""
 
     # ---- sessions and sequence numbers ----------------------------------------------------------
 
@@ -132,6 +138,8 @@ class FakeDevice:
     def _carry_out(self, request: Message) -> bytes:
         if request.opcode == Opcode.BAUD and self.baud is not None:
             return self._baud(request.body)
+        if request.opcode == Opcode.BUILD:
+            return self._build(request.body)
         handlers: dict[int, tuple[Callable[[FakeModel, bytes], bytes], int, bool]] = {
             Opcode.MODEL: (self._model, 1, False),
             Opcode.TENSOR: (self._tensor, 3, False),
@@ -141,6 +149,10 @@ class FakeDevice:
             Opcode.STATS: (self._stats, 1, False),
             Opcode.PREPARE: (self._prepare, 2, False),
         }
+        if self.observe:
+            handlers[Opcode.STEP] = (self._step, 3, False)
+            handlers[Opcode.ADVANCE] = (self._advance, 5, False)
+            handlers[Opcode.PEEK] = (self._peek, 12, False)
         if request.opcode == Opcode.HELLO:
             return self._hello(request.body)
         if request.opcode not in handlers:
@@ -166,13 +178,23 @@ class FakeDevice:
             protocol.VERSION,
             self.max_payload,
             len(self.models),
-            Capability.TICKS | (Capability.BAUD if self.baud else 0),
+            Capability.TICKS
+            | (Capability.BAUD if self.baud else 0)
+            | (Capability.BUILD if self.build_id else 0)
+            | (Capability.STEP if self.observe else 0),
             self.window_bytes,
             self.boot_nonce,
             self.ticks_hz,
             self._session,
         ).pack()
         return reply + protocol.pack_name(self.sdk_version, self._room(reply))
+
+    def _build(self, body: bytes) -> bytes:
+        if body:
+            raise _Refused(Status.LENGTH)
+        if not self.build_id:
+            raise _Refused(Status.OPCODE)
+        return self.build_id
 
     def _model(self, model: FakeModel, _: bytes) -> bytes:
         reply = protocol.ModelReply(
@@ -211,6 +233,7 @@ class FakeDevice:
         if data:
             self._disturb(model)
             model.has_outputs = model.has_outputs and model.inputs_kept
+            model.position = 0
             start = tensor.offset + request.offset
             model.arena[start : start + len(data)] = data
         model.written[request.index] = max(written, end)
@@ -220,12 +243,9 @@ class FakeDevice:
         count = protocol.RunRequest.unpack(body).count
         if count == 0 or (count > 1 and not model.inputs_kept):
             raise _Refused(Status.ARGUMENT)
-        if model.written != [tensor.size_bytes for tensor in model.inputs]:
+        if not model.complete:
             raise _Refused(Status.STATE)
-        self._disturb(model)
-        model.has_outputs = False
-        if not model.inputs_kept:
-            model.written = [0] * len(model.inputs)
+        self._begin(model)
         for done in range(count):
             self.runs += 1
             try:
@@ -235,6 +255,22 @@ class FakeDevice:
                 raise _Refused(failure.status, reply.pack()) from None
         model.has_outputs = True
         return protocol.RunReply(protocol.NO_STEP, count, self.ticks_per_call).pack()
+
+    def _begin(self, model: FakeModel) -> None:
+        self._disturb(model)
+        model.has_outputs = False
+        model.position = 0
+        if not model.inputs_kept:
+            model.written = [0] * len(model.inputs)
+
+    def _step(self, model: FakeModel, body: bytes) -> bytes:
+        return fake_steps.describe(model, body, self._room(b""))
+
+    def _advance(self, model: FakeModel, body: bytes) -> bytes:
+        return fake_steps.advance(model, body, self._room(b""), self.ticks_per_call, self._begin)
+
+    def _peek(self, model: FakeModel, body: bytes) -> bytes:
+        return fake_steps.peek(model, body, self._room(b""))
 
     def _read(self, model: FakeModel, body: bytes) -> bytes:
         request = protocol.ReadRequest.unpack(body)

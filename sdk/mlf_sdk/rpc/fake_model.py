@@ -46,6 +46,30 @@ class FakeTensor:
     lanes: int = 1
 
 
+class FakeRefusal(Exception):
+    """A request ends with this status, and with what its reply says besides."""
+
+    def __init__(self, status: int, body: bytes = b"") -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+
+
+# Offset and size in the arena, or a constant.
+FakeArgument = tuple[int, int] | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeStep:
+    """A step; ``number`` is its number in the archive."""
+
+    run: Callable[[bytearray], None]
+    number: int = 0
+    name: str = ""
+    inputs: tuple[FakeArgument, ...] = ()
+    outputs: tuple[FakeArgument, ...] = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class FakeModel:
     """A model on a bytearray, which models that share memory have in common.
@@ -55,6 +79,8 @@ class FakeModel:
         written: contiguous bytes written of each input.
         has_outputs: whether the outputs are those of a complete run.
         pattern: what the arena was painted with; None: it was not.
+        steps: of the runs that ADVANCE makes; together they do what ``run`` does.
+        position: steps that have run.
     """
 
     name: str
@@ -69,9 +95,17 @@ class FakeModel:
     written: list[int] = field(default_factory=list)
     has_outputs: bool = False
     pattern: int | None = None
+    steps: tuple[FakeStep, ...] = ()
+    position: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all inputs are written."""
+        return self.written == [tensor.size_bytes for tensor in self.inputs]
 
     def forget(self) -> None:
         """Take nothing in the arena for valid any more."""
         self.written = [0] * len(self.inputs)
         self.has_outputs = False
+        self.position = 0
         self.pattern = None

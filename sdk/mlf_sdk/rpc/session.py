@@ -249,6 +249,11 @@ class Session:
         self.run(info, deadline=deadline)
         return [self.read_output(info, index, deadline) for index in range(len(info.outputs))]
 
+    @property
+    def line(self) -> tuple[Link, Pace]:
+        """What carries requests, and how fast; for other modules of this package."""
+        return self._link, self._pace
+
     def extension(
         self, opcode: IntEnum, body: bytes, *, where: str = "", deadline: Deadline | None = None
     ) -> bytes:
