@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mlf_platform.h on a hosted machine: the UART is stdin and stdout, one tick is a nanosecond. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include <errno.h>
+#include <mlf/mlf_fault.h>
 #include <mlf/mlf_platform.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 static uint64_t now_ns(void) {
   struct timespec now = {0, 0};
@@ -14,7 +20,51 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-void mlf_uart_init(void) {}
+/* ---- a crash: the fault line names what ran, as on a target ---- */
+
+#if defined(__SANITIZE_ADDRESS__)
+
+/* Called by the sanitizers once they have written what they saw to standard error. */
+static void report_death(void) {
+  mlf_fault_begin("sanitizer");
+  mlf_fault_end();
+}
+
+static void watch_for_faults(void) { __sanitizer_set_death_callback(report_death); }
+
+#else
+
+static const struct {
+  int number;
+  const char *name;
+} signals[] = {
+    {SIGSEGV, "sigsegv"}, {SIGBUS, "sigbus"}, {SIGFPE, "sigfpe"}, {SIGILL, "sigill"}, {SIGABRT, "abort"}};
+
+/* The signal is the default one again when this returns: the access is repeated, and ends the program. */
+static void report_signal(int number) {
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; ++i) {
+    if (signals[i].number == number) {
+      mlf_fault_begin(signals[i].name);
+      mlf_fault_end();
+    }
+  }
+}
+
+static void watch_for_faults(void) {
+  static uint8_t stack[64u << 10]; /* of its own: the program's may be used up */
+  const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+  struct sigaction action = {.sa_flags = (int)(SA_RESETHAND | (unsigned)SA_ONSTACK)};
+
+  action.sa_handler = report_signal;
+  (void)sigaltstack(&own, NULL);
+  for (size_t i = 0; i < sizeof signals / sizeof signals[0]; ++i) {
+    (void)sigaction(signals[i].number, &action, NULL);
+  }
+}
+
+#endif
+
+void mlf_uart_init(void) { watch_for_faults(); }
 
 /* Waits for input: a hosted program has nothing else to do. Ends with its input. */
 size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
@@ -37,6 +87,13 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
       size -= (size_t)sent;
     }
   }
+}
+
+/* A pipe has no rate. */
+int mlf_uart_set_baud(uint32_t baud, int change) {
+  (void)baud;
+  (void)change;
+  return 0;
 }
 
 void mlf_ticks_init(void) {}

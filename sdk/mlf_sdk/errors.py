@@ -33,6 +33,11 @@ class MlfError(Exception):
         text = self.what if not self.where else f"{self.where}: {self.what}"
         return text if not self.hint else f"{text}\n{self.hint}"
 
+    @property
+    def details(self) -> dict[str, object]:
+        """What more there is to it, for programs."""
+        return {}
+
 
 class CheckError(MlfError):
     """The work was done, and a check or a comparison failed (exit code 1)."""
@@ -44,6 +49,15 @@ class InputError(MlfError):
     """Bad arguments or bad input (exit code 2)."""
 
     exit_code = 2
+
+
+class ModuleChoiceError(InputError):
+    """An archive has several modules (in operator style: functions), and none or an unknown one was chosen."""
+
+    def __init__(self, what: str, *, where: str, names: Sequence[str]) -> None:
+        """As `MlfError`; ``names`` are those to choose from."""
+        super().__init__(what, where=where, hint="Choose one with --module: " + ", ".join(names))
+        self.names = tuple(names)
 
 
 class ToolError(MlfError):

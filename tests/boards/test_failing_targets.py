@@ -15,8 +15,7 @@ from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.errors import NoAnswerError
 from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
 from mlf_sdk.rpc.session import Session
-from mlf_sdk.rpc.targets import function_at, open_session
-from mlf_sdk.tools.process import run_process
+from mlf_sdk.rpc.targets import open_session
 
 FAULT = (
     b"\0mlf-fault: usagefault pc=00001582 lr=0000008f sp=20001e68 r0=00000001 r1=00000000 r2=00000000 "
@@ -138,25 +137,3 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         open_session(find_board("host"), tmp_path / "app.elf", timeout_s=5),
     ):
         pass
-
-
-# ---- the function at an address ----
-
-
-@pytest.mark.toolchain
-@pytest.mark.usefixtures("needs_arm")
-def test_function_at(tmp_path: Path) -> None:
-    source = tmp_path / "two.c"
-    source.write_text("int first(int x) { return x * 3 + 1; }\nint second(int x) { return first(x) - 5; }\n")
-    elf = tmp_path / "two.elf"
-    argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O1", "-nostdlib", "-Wl,-Ttext=0x1000"]
-    argv += ["-Wl,--entry=second", str(source), "-o", str(elf)]
-    run_process(argv, timeout_s=30)
-    assert function_at(elf, 0x1000) == "first+0x0"
-    assert function_at(elf, 0x1002) == "first+0x2"
-    listed = run_process(["arm-none-eabi-nm", str(elf)], timeout_s=30).stdout
-    second = next(int(line.split()[0], 16) & ~1 for line in listed.splitlines() if line.endswith(" second"))
-    assert function_at(elf, second + 2) == "second+0x2"
-    assert function_at(elf, 0x20000000) == ""
-    assert function_at(source, 0x1000) == ""
-    assert function_at(tmp_path / "none.elf", 0x1000) == ""

@@ -14,9 +14,10 @@ import pytest
 from probe_firmware import STRICT, build, compile_flags, platform_sources, render
 
 from mlf_sdk.errors import TargetError
+from mlf_sdk.formats.faultline import parse_fault
 from mlf_sdk.platforms.boards import Board, load_boards
 from mlf_sdk.tools.process import ProcessError, run_process
-from mlf_sdk.tools.qemu import QemuMachine, QemuOptions, instructions, parse_fault, start_qemu
+from mlf_sdk.tools.qemu import QemuMachine, QemuOptions, instructions, start_qemu
 
 GCC = shutil.which("arm-none-eabi-gcc")
 QEMU = shutil.which("qemu-system-arm")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.formats.faultline import parse_fault, parse_faults
 from mlf_sdk.tools.process import start_process
 from mlf_sdk.tools.qemu import (
     QemuOptions,
     QemuRow,
     instructions,
-    parse_fault,
     qemu_argv,
     start_qemu,
 )
@@ -154,6 +154,14 @@ class TestFault:
     @pytest.mark.parametrize("size", range(0, len(LINE), 7))
     def test_a_part_of_a_line_is_not_a_fault_yet(self, size):
         assert parse_fault(LINE[:size]) is None
+
+    def test_words_of_the_stack(self):
+        line = LINE.replace(b" step=", b" calls=00000004:00000451,fffffff0:000019ab,7:x,123456789:1 step=")
+        assert line != LINE
+        (fault, bare) = parse_faults(b"noise" + line + b"more\n" + LINE)
+        assert fault.calls == ((4, 0x451), (-16, 0x19AB))
+        assert (fault.step, fault.model) == (bare.step, bare.model)
+        assert bare.calls == ()
 
     def test_damage_does_no_harm(self):
         fault = parse_fault(b"mlf-fault: nmi pc=zz lr=\xff sp=123456789 step=9x model=\xc3\xbc\n")

@@ -96,6 +96,7 @@ def _error_values(error: MlfError) -> dict[str, Any]:
         "where": error.where,
         "hint": error.hint,
         "exit_code": error.exit_code,
+        **error.details,
     }
     if isinstance(error, ArchiveError):
         values["faults"] = [{"member": f.member, "field": f.field, "what": f.what} for f in error.faults]

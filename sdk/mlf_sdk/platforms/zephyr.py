@@ -124,6 +124,7 @@ def zephyr_files(
             "include",
             "src",
             "rpc",
+            "fault",
             "zephyr",
             *(("cmsis",) if options.cmsis_nn is not None else ()),
         ),

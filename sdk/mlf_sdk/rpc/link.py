@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
+from mlf_sdk.formats.faultline import FaultReport, parse_fault
 from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.deadline import Clock, Deadline
 from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.rpc.protocol import Message, Opcode, Status
 from mlf_sdk.rpc.transport import RatedTransport, Transport
-from mlf_sdk.tools.qemu import FaultReport, parse_fault
+from mlf_sdk.rpc.triage import Triage, fault_headline, triage, triage_lines, triage_values
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
@@ -23,7 +24,6 @@ _CONSOLE_TAIL = 2000
 _BITS = 10  # of a byte on a serial line
 _MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
 _FAULT_MARK = "mlf-fault:"
-_FAULT_REGISTERS = ("pc", "lr", "sp", "cfsr", "hfsr", "mmfar", "bfar")
 
 
 class DeviceFaultError(TargetError):
@@ -32,17 +32,27 @@ class DeviceFaultError(TargetError):
     Args:
         fault: what it reported.
         where: the model or tensor the last request was about.
+
+    Attributes:
+        found: the explanation; ``explain`` makes it better.
     """
 
     def __init__(self, fault: FaultReport, *, where: str = "") -> None:
         self.fault = fault
-        at_step = f" in step {fault.step}" if fault.step >= 0 else ""
-        known = [f"{r}=0x{fault.registers[r]:08x}" for r in _FAULT_REGISTERS if r in fault.registers]
-        super().__init__(
-            f"the target faulted{at_step}: {fault.kind}\n  {' '.join(known)}",
-            where=where or (f"model {fault.model}" if fault.model else ""),
-            hint="Run it on the board 'host' as well: its sanitizers name the line of the bad access.",
-        )
+        super().__init__("", where=where or (f"model {fault.model}" if fault.model else ""))
+        if fault.registers:
+            self.hint = "Run it on the board 'host' as well: its sanitizers name the line of the bad access."
+        self.explain(triage(fault, None))
+
+    def explain(self, found: Triage) -> None:
+        """Replace the explanation."""
+        self.found = found
+        self.what = "\n  ".join([fault_headline(found), *triage_lines(found)])
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The fault's registers, place and cause."""
+        return {"fault": triage_values(self.found)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +122,7 @@ class Link:
         self._recent = ""
         self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
         self._received: deque[bytes] = deque()
+        self.on_silence: Callable[[Opcode], None] | None = None  # may raise what explains it better
 
     @property
     def console_text(self) -> str:
@@ -199,11 +210,14 @@ class Link:
         self._deframer.flush()
         self._raise_fault(where)
         waited_s = self.timeouts.clock() - started
-        return NoAnswerError(
+        error = NoAnswerError(
             f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,
             hint=(_MORE_TIME if opcode is Opcode.RUN else "") + self._last_words(),
         )
+        if self.on_silence is not None:
+            self.on_silence(opcode)
+        return error
 
     def _receive(
         self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool], where: str

@@ -13,7 +13,7 @@ from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
 from mlf_sdk.rpc.ports import resolve_port
 from mlf_sdk.rpc.serialport import DEFAULT_BAUD, open_port
 from mlf_sdk.rpc.session import Session
-from mlf_sdk.rpc.targets import function_at
+from mlf_sdk.rpc.triage import triage
 
 Console = Callable[[str], None]
 
@@ -25,7 +25,7 @@ class PortChoice:
     Attributes:
         spec: a path, a URL, ``auto`` or ``usb:VID:PID`` (see ``ports.resolve_port``).
         baud: rate that the device starts with; None: that of the board's row, else 115200.
-        max_baud: the rate to raise it to when both ends can; None: it stays.
+        max_baud: the rate to raise it to when both ends can; None: that of the board's row; 0: it stays.
     """
 
     spec: str
@@ -38,6 +38,12 @@ class PortChoice:
             return self.baud
         return board.uart.baud if board is not None and board.uart is not None else DEFAULT_BAUD
 
+    def top_baud(self, board: Board | None) -> int:
+        """Return the rate to raise it to; 0: it stays."""
+        if self.max_baud is not None:
+            return self.max_baud
+        return (board.uart.max_baud or 0) if board is not None and board.uart is not None else 0
+
 
 @contextmanager
 def port_session(
@@ -48,13 +54,13 @@ def port_session(
     elf: Path | None = None,
     console: Console | None = None,
 ) -> Iterator[Session]:
-    """A session with the board on a port, before its hello (after it, with ``max_baud``).
+    """A session with the board on a port, before its hello.
 
     Args:
         port: which.
-        board: for ``auto``, and for the rate.
+        board: for ``auto``, and for the rates.
         timeout_s: for a run.
-        elf: the image on the board: names the function in which it faulted.
+        elf: the image on the board: tells where it faulted.
         console: called with each piece of text that the board prints.
 
     Raises:
@@ -65,13 +71,10 @@ def port_session(
     device = resolve_port(choice.spec, board)
     transport = open_port(device, baud=choice.start_baud(board))
     timeouts = Timeouts(run_s=timeout_s, hello_s=min(timeout_s, Timeouts().hello_s))
-    with Session(transport, timeouts=timeouts, console=console) as session:
+    top_baud = choice.top_baud(board)
+    with Session(transport, timeouts=timeouts, console=console, max_baud=top_baud) as session:
         try:
-            if choice.max_baud is not None:
-                session.hello()
-                session.raise_baud(choice.max_baud)
             yield session
         except DeviceFaultError as error:
-            found = function_at(elf, error.fault.registers.get("pc", 0)) if elf is not None else ""
-            error.what += f"\n  pc is in {found}" if found else ""
+            error.explain(triage(error.fault, elf, step_name=error.found.step_name))
             raise

@@ -7,19 +7,18 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.rpc.errors import DeviceError, NoAnswerError
 from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
+from mlf_sdk.rpc.sanitizer import sanitized, sanitizer_summary
 from mlf_sdk.rpc.session import Session
 from mlf_sdk.rpc.store import stored
 from mlf_sdk.rpc.transport import PipeTransport, SocketTransport
+from mlf_sdk.rpc.triage import triage
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.tools.qemu import start_qemu
 
@@ -28,7 +27,8 @@ _END_S = 2.0  # for a program that closed its connection to be gone
 _WORDS = 2000
 # What QEMU and the address sanitizer write and nobody needs: an unused network card, dumps of shadow memory.
 _NOISE = re.compile(r"warning: nic \S+ has no peer|^(  |=>)0x[0-9a-f]+:|^Shadow byte|^=+$|DEADLYSIGNAL$")
-_SUMMARY = re.compile(r"^SUMMARY: (?P<what>.+)$|^\S+: runtime error: .+$", re.MULTILINE)
+
+_FRAME_NUMBER = re.compile(r"^\s*#\d+ ")
 
 
 @contextmanager
@@ -71,20 +71,22 @@ def open_session(
 def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
     """Adds to a target's failure what the program or emulator knows of it: its end, its last words.
 
-    The program counter of a fault becomes the name of a function of ``elf``.
+    A fault is explained by ``elf``, or by what a sanitizer wrote.
     """
     try:
         yield
     except TargetError as error:
         words = _words(process.stderr_tail())
         if isinstance(error, DeviceFaultError):
-            function = function_at(elf, error.fault.registers.get("pc", 0))
-            error.what += f"\n  pc is in {function}" if function else ""
+            process.wait(_END_S if not error.fault.registers else 0)  # a host program says more at its end
+            words = _words(process.stderr_tail())
+            found = triage(error.fault, elf, step_name=error.found.step_name)
+            error.explain(sanitized(found, words, elf.parent.parent))
         elif (
             not isinstance(error, DeviceError | NoAnswerError) and (code := process.wait(_END_S)) is not None
         ):
             words = _words(process.stderr_tail())
-            error.what = f"{_ended(code)}{_summary(words)}"
+            error.what = ": ".join(filter(None, [_ended(code), sanitizer_summary(words)]))
         if words:
             error.hint = "\n".join(filter(None, [error.hint, "It wrote:", words]))
         raise
@@ -94,30 +96,12 @@ def _ended(code: int) -> str:
     return f"the program ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"
 
 
-def _summary(words: str) -> str:
-    found = _SUMMARY.search(words)
-    return f": {found['what'] or found.group()}" if found else ""
-
-
 def _words(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not _NOISE.search(line)]
-    return "\n".join(lines)[-_WORDS:]
-
-
-def function_at(elf: Path, address: int) -> str:
-    """The function of an image that holds the code address, with the offset; empty when none does."""
-    try:
-        with elf.open("rb") as file:
-            for table in ELFFile(file).iter_sections():
-                if isinstance(table, SymbolTableSection):
-                    for symbol in table.iter_symbols():
-                        offset = address - (symbol["st_value"] & ~1)
-                        if symbol["st_info"]["type"] == "STT_FUNC" and 0 <= offset < symbol["st_size"]:
-                            return f"{symbol.name}+0x{offset:x}"
-    except (ELFError, OSError):
-        pass
-    return ""
+    once = [next(same) for _, same in groupby(lines, lambda line: _FRAME_NUMBER.sub("", line))]
+    return "\n".join(once)[-_WORDS:]
 
 
 def _host_environment() -> dict[str, str]:
-    return {**os.environ, "ASAN_OPTIONS": "abort_on_error=0:detect_leaks=0:exitcode=99:print_legend=0"}
+    options = "abort_on_error=0:handle_abort=1:detect_leaks=0:exitcode=99:print_legend=0"
+    return {**os.environ, "ASAN_OPTIONS": options}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import socket
 import time
 from collections.abc import Sequence
@@ -22,11 +21,10 @@ from typing import Protocol
 import msgspec
 
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.formats.faultline import parse_fault
 from mlf_sdk.tools.process import RunningProcess, start_process
 
 QEMU = "qemu-system-arm"
-_FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+) (?P<rest>[^\n]*)\n")
-_FIELD = re.compile(r"(\w+)=(\S+)")
 _NS_PER_S = 1_000_000_000
 _LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulator
 
@@ -84,48 +82,6 @@ class ProcessStarter(Protocol):
         self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), cpus: set[int] | None = None
     ) -> RunningProcess:
         """Start ``argv``; see :func:`start_process`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultReport:
-    """What a fault handler printed.
-
-    Attributes:
-        kind: e.g. ``busfault``, ``stack-overflow``.
-        registers: by name: pc, lr, sp, r0 to r3, r12, xpsr, cfsr, hfsr, mmfar, bfar.
-        step: step of the model that ran; -1: none.
-        model: name of the model; empty: not known.
-        line: as printed.
-    """
-
-    kind: str
-    registers: dict[str, int]
-    step: int
-    model: str
-    line: str
-
-
-def parse_fault(console: bytes) -> FaultReport | None:
-    """The first whole fault line in what a device sent; None when there is none."""
-    found = _FAULT.search(console)
-    if found is None:
-        return None
-    text = found.group().decode("utf-8", "replace").strip()
-    fields = dict(_FIELD.findall(found.group("rest").decode("utf-8", "replace")))
-    model = fields.pop("model", "-")
-    step = fields.pop("step", "-1")
-    registers = {name: int(value, 16) for name, value in fields.items() if _is_hex(value)}
-    return FaultReport(
-        kind=found.group("kind").decode("ascii"),
-        registers=registers,
-        step=int(step) if re.fullmatch(r"-?\d{1,10}", step) else -1,
-        model="" if model == "-" else model,
-        line=text,
-    )
-
-
-def _is_hex(text: str) -> bool:
-    return re.fullmatch(r"[0-9a-f]{1,8}", text) is not None
 
 
 def instructions(ticks: int, hz: int, *, icount_shift: int = 0) -> int:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -66,10 +66,13 @@ def execute(
     """
     try:
         return _execute(session, model, batch, timeout_s=timeout_s, progress=progress)
-    except (DeviceError, DeviceFaultError) as error:
-        step = error.step if isinstance(error, DeviceError) else error.fault.step
-        if step is not None and 0 <= step < len(model.steps):
-            error.what += f"\n  step {step} is {model.steps[step].name}"
+    except DeviceFaultError as error:
+        if 0 <= error.fault.step < len(model.steps):
+            error.explain(replace(error.found, step_name=model.steps[error.fault.step].name))
+        raise
+    except DeviceError as error:
+        if error.step is not None and 0 <= error.step < len(model.steps):
+            error.what += f"\n  step {error.step} is {model.steps[error.step].name}"
         raise
 
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line that a fault handler prints (``crt/include/mlf/mlf_fault.h``), out of whatever a console holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+) (?P<rest>[^\n]*)\n")
+_FIELD = re.compile(r"(\w+)=(\S+)")
+_HEX = re.compile(r"[0-9a-f]{1,8}")
+_CALL = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{1,8})")
+_STEP = re.compile(r"-?\d{1,10}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultReport:
+    """What a fault handler printed.
+
+    Attributes:
+        kind: e.g. ``busfault``, ``stack-overflow``.
+        registers: by name: pc, lr, sp, r0 to r3, r12, xpsr, cfsr, hfsr, mmfar, bfar.
+        step: step of the model that ran; -1: none.
+        model: name of the model; empty: not known.
+        line: as printed.
+        calls: words of the stack that may be return addresses: distance from sp in bytes, and the word.
+    """
+
+    kind: str
+    registers: dict[str, int]
+    step: int
+    model: str
+    line: str
+    calls: tuple[tuple[int, int], ...] = ()
+
+
+def parse_fault(console: bytes) -> FaultReport | None:
+    """The first whole fault line in what a device sent; None when there is none."""
+    found = _FAULT.search(console)
+    return _report(found) if found is not None else None
+
+
+def parse_faults(console: bytes) -> tuple[FaultReport, ...]:
+    """All whole fault lines in what a console showed."""
+    return tuple(_report(found) for found in _FAULT.finditer(console))
+
+
+def _report(found: re.Match[bytes]) -> FaultReport:
+    fields = dict(_FIELD.findall(found.group("rest").decode("utf-8", "replace")))
+    model = fields.pop("model", "-")
+    step = fields.pop("step", "-1")
+    calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
+    return FaultReport(
+        kind=found.group("kind").decode("ascii"),
+        registers={name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)},
+        step=int(step) if _STEP.fullmatch(step) else -1,
+        model="" if model == "-" else model,
+        line=found.group().decode("utf-8", "replace").strip(),
+        calls=tuple((_signed(int(pair[1], 16)), int(pair[2], 16)) for pair in calls if pair),
+    )
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word & 1 << 31 else word

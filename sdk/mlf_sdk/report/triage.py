@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``triage``: faults for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.text import Text
+
+from mlf_sdk.api.triage import Firmware
+from mlf_sdk.report.layout import Parts, line, lines
+from mlf_sdk.rpc.triage import Triage, fault_headline, triage_lines
+
+
+def triage_parts(found: Iterable[Triage], firmware: Firmware | None) -> Parts:
+    """Each fault: what happened, why, where, the registers."""
+    parts: Parts = [line("image", str(firmware.elf))] if firmware else []
+    for one in found:
+        model = f"model {one.fault.model}: " if one.fault.model else ""
+        parts += [""] if parts else []
+        parts += [line("fault", model + fault_headline(one))]
+        parts += lines("", [Text(text) for text in triage_lines(one)])
+    if firmware is None:
+        parts += ["", line("note", "without --elf, file and line are not known")]
+    return parts

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real faults in a kernel on emulated boards: each is told with its kind, step, file and line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
+
+from archives import write
+from mlf_sdk import api
+from mlf_sdk.api.triage import FaultWatch, find_firmware, triage_log
+from mlf_sdk.errors import InputError
+from mlf_sdk.rpc.errors import DeviceError
+from mlf_sdk.rpc.link import DeviceFaultError
+from mlf_sdk.rpc.triage import Frame, Triage
+from mlf_sdk.tools.process import run_process
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.qemu]
+
+BOARDS = ("microbit", "mps2-an385", "mps2-an386", "mps2-an505", "mps3-an547")
+NO_FPU = ("microbit", "mps2-an385")
+STATUS = {
+    "bad-pointer": ("busfault", "PRECISERR"),
+    "null-call": ("usagefault", "INVSTATE"),
+    "undefined": ("usagefault", "UNDEFINSTR"),
+    "float": ("usagefault", "NOCP"),
+    "unaligned": ("usagefault", "UNALIGNED"),
+}
+SAYS = {
+    "bad-pointer": ("a bad pointer",),
+    "null-call": ("jumped to 0x00000000", "a null function pointer"),
+    "undefined": ("(udf #0)", "another CPU"),
+    "float": ("(vadd.f32 s0, s0, s1)", "another CPU"),
+    "unaligned": ("a",),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """Builds are kept for the module and never reach the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(faulty(), tmp_path_factory.mktemp("faulty") / "bad.tar")
+
+
+def fault_of(case: str, board: str, archive: Path) -> DeviceFaultError:
+    with pytest.raises(DeviceFaultError) as caught:
+        api.run(archive, board=board, inputs=choosing(case), twin=False, timeout_s=60)
+    assert caught.value.exit_code == 4
+    found = caught.value.found
+    assert (found.fault.step, found.step_name, found.fault.model) == (STEP, KERNEL, "tiny")
+    assert f"in step {STEP} ({KERNEL})" in str(caught.value)
+    return caught.value
+
+
+def places(found: Triage) -> list[tuple[str, int]]:
+    return [(Path(frame.path).name, frame.line) for frame in found.frames]
+
+
+def functions(frames: tuple[Frame, ...]) -> list[str]:
+    return [frame.function.split("+")[0] for frame in frames]
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("case", STATUS)
+def test_a_fault_is_told_with_its_line(case: str, board: str, archive: Path) -> None:
+    if case == "float" and board not in NO_FPU:
+        pytest.skip("the CPU has the instruction")
+    error = fault_of(case, board, archive)
+    found = error.found
+    assert places(found)[0] == (FILE, line_of(case))
+    assert functions(found.frames)[0] == KERNEL
+    assert f"here: {case}" in found.frames[0].text
+    # A kernel may be called through an adapter of the project; then comes the runtime, up to main.
+    assert functions(found.frames)[-1] == "main"
+    assert "mlf_run" in functions(found.frames)[1:3]
+    assert all(frame.certain for frame in found.frames)
+    for text in SAYS[case]:
+        assert text in found.cause
+    kind, bit = STATUS[case]
+    if board == "microbit":
+        assert (found.fault.kind, found.status) == ("hardfault", ())
+        assert "Armv6-M (Cortex-M0, M0+) has no such registers" in str(error)
+    else:
+        assert found.fault.kind == kind
+        assert any(words.startswith(f"{bit}: ") for words in found.status)
+    if case == "bad-pointer":
+        assert f"0x{0x0F000000 if board == 'microbit' else 0xF0000000:08x}" in found.cause
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_recursion_that_uses_the_stack_up(board: str, archive: Path) -> None:
+    """Where the CPU saves no registers then, the deepest call that the stack still tells."""
+    found = fault_of("recursion", board, archive).found
+    assert found.fault.kind == "stack-overflow"
+    assert functions(found.frames)[:3] == ["deep", "deep", KERNEL]
+    assert places(found)[1] == (FILE, line_of("recursion"))
+    assert found.frames[1].repeats > 1
+    assert "the stack is used up" in found.cause
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_local_array_that_is_larger_than_the_stack(board: str, archive: Path) -> None:
+    found = fault_of("large-array", board, archive).found
+    assert found.fault.kind == "stack-overflow"
+    assert functions(found.frames)[:2] == ["large", KERNEL]
+    assert places(found)[0] == (FILE, line_of("large-array"))
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", ["microbit", "mps2-an386"])
+def test_no_fault_where_there_is_none(board: str, archive: Path) -> None:
+    assert api.run(archive, board=board, inputs=choosing("none"), twin=False).outputs
+
+
+@pytest.mark.usefixtures("needs_qemu")
+def test_a_kernel_that_returns_an_error(archive: Path) -> None:
+    with pytest.raises(DeviceError, match=KERNEL) as caught:
+        api.run(archive, board="mps2-an385", inputs=choosing("error"), twin=False)
+    assert (caught.value.step, caught.value.exit_code) == (STEP, 4)
+
+
+@pytest.mark.usefixtures("needs_host")
+@pytest.mark.parametrize("case", ["bad-pointer", "recursion", "null-call"])
+def test_a_crash_on_the_host(case: str, archive: Path) -> None:
+    found = fault_of(case, "host", archive).found
+    assert found.fault.kind == "sanitizer"
+    assert "AddressSanitizer" in found.cause
+    if case == "bad-pointer":
+        assert places(found)[0] == (FILE, line_of(case))
+        assert functions(found.frames)[0] == KERNEL
+    elif case == "recursion":
+        assert (places(found)[0][0], functions(found.frames)[0]) == (FILE, "deep")
+        assert "stack-overflow" in found.cause
+
+
+@pytest.mark.usefixtures("needs_host")
+@pytest.mark.parametrize(("case", "kind"), [("bad-pointer", "sigsegv"), ("recursion", "sigsegv")])
+def test_a_crash_on_the_host_without_sanitizers(case: str, kind: str, archive: Path, tmp_path: Path) -> None:
+    api.generate(archive, tmp_path / "app", board="host")
+    run_process(["cmake", "--preset", "default", "-DMLF_SANITIZE=OFF"], cwd=tmp_path / "app", timeout_s=60)
+    with pytest.raises(DeviceFaultError) as caught:
+        api.run(tmp_path / "app", inputs=choosing(case), timeout_s=60)
+    assert (caught.value.fault.kind, caught.value.fault.step) == (kind, STEP)
+    assert caught.value.found.cause
+
+
+@pytest.mark.usefixtures("needs_qemu")
+def test_a_saved_log_is_explained(archive: Path, tmp_path: Path) -> None:
+    """What a customer pastes: the line alone, with the image or the folder of the project."""
+    api.generate(archive, tmp_path / "app", board="mps2-an386")
+    built = api.build(tmp_path / "app")
+    with pytest.raises(DeviceFaultError) as caught:
+        api.run(tmp_path / "app", inputs=choosing("bad-pointer"), timeout_s=60)
+    line = caught.value.fault.line.encode()
+    log = b"booting\r\n\0" + line + b"\r\n\0 and " + line
+    for image in (built.elf, tmp_path / "app"):
+        explained = triage_log(log, find_firmware(image))
+        assert len(explained) == 2
+        assert explained[0] == explained[1] == caught.value.found
+    watch = FaultWatch(find_firmware(built.elf))
+    said = "".join(watch.feed(log.decode()[at : at + 7]) for at in range(0, len(log), 7))
+    assert said.count(f"{FILE}:{line_of('bad-pointer')}") == 1  # the second line has no end yet
+    (alone, _) = triage_log(log, None)
+    assert alone.frames == ()
+    assert alone.cause == caught.value.found.cause
+
+
+def test_a_log_without_a_fault(tmp_path: Path, archive: Path) -> None:
+    with pytest.raises(InputError, match="no fault line"):
+        triage_log(b"all is well\n", None)
+    with pytest.raises(InputError, match="no such image"):
+        find_firmware(tmp_path / "none.elf")
+    with pytest.raises(InputError, match="not an ELF file"):
+        find_firmware(archive)
