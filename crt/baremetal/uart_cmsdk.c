@@ -2,7 +2,7 @@
 /*
  * uart_cmsdk.c - the APB UART of the Cortex-M System Design Kit, polled. One byte of buffer each way.
  *
- * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD and MLF_CLOCK_HZ.
+ * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_MAX_BAUD and MLF_CLOCK_HZ.
  */
 #include "cortexm.h"
 #include "mlf/mlf_platform.h"
@@ -17,12 +17,17 @@
 #define UART_CTRL_TX_ENABLE (1u << 0)
 #define UART_CTRL_RX_ENABLE (1u << 1)
 
-#if MLF_CLOCK_HZ / MLF_UART_BAUD < 16
+#define LEAST_DIVISOR 16u
+#define LONGEST_BYTE 12u /* bits of a byte on the line, with some to spare */
+
+#if MLF_CLOCK_HZ / MLF_UART_BAUD < LEAST_DIVISOR
 #error "the clock must be at least 16 times the baud rate"
 #endif
 
+static uint32_t divisor_of(uint32_t baud) { return (MLF_CLOCK_HZ + baud / 2u) / baud; }
+
 void mlf_uart_init(void) {
-  UART_BAUDDIV = MLF_CLOCK_HZ / MLF_UART_BAUD;
+  UART_BAUDDIV = divisor_of(MLF_UART_BAUD);
   UART_CTRL = UART_CTRL_TX_ENABLE | UART_CTRL_RX_ENABLE;
 }
 
@@ -41,4 +46,26 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
     }
     UART_DATA = data[i];
   }
+}
+
+/* Whether the divisor comes within 2 % of the rate. */
+static int can_run_at(uint32_t baud) {
+  if (baud > MLF_UART_MAX_BAUD || divisor_of(baud) < LEAST_DIVISOR) {
+    return 0;
+  }
+  const uint32_t actual = MLF_CLOCK_HZ / divisor_of(baud);
+  return (actual > baud ? actual - baud : baud - actual) <= baud / 50u;
+}
+
+int mlf_uart_set_baud(uint32_t baud, int change) {
+  if (change == 0) {
+    return baud == 0u ? MLF_UART_MAX_BAUD > MLF_UART_BAUD : can_run_at(baud);
+  }
+  while ((UART_STATE & UART_STATE_TX_FULL) != 0u) {
+  }
+  /* Nothing tells when the last byte has left: a turn of this loop takes one clock or more. */
+  for (volatile uint32_t clocks = LONGEST_BYTE * UART_BAUDDIV; clocks != 0u; clocks--) {
+  }
+  UART_BAUDDIV = divisor_of(baud != 0u ? baud : MLF_UART_BAUD);
+  return 1;
 }

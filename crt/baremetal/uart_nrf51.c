@@ -2,7 +2,7 @@
 /*
  * uart_nrf51.c - the UART of the nRF51 family, polled. Six bytes are buffered on receipt.
  *
- * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_TX_PIN and MLF_UART_RX_PIN.
+ * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_MAX_BAUD, MLF_UART_TX_PIN and MLF_UART_RX_PIN.
  */
 #include "cortexm.h"
 #include "mlf/mlf_platform.h"
@@ -21,12 +21,14 @@
 #define UART_ENABLE_ON 4u
 
 /* The rate register holds baud * 2^32 / 16 MHz in its upper 20 bits. */
-#define UART_RATE ((uint32_t)((((uint64_t)MLF_UART_BAUD << 32) / 16000000u + 0x800u) & 0xFFFFF000u))
+static uint32_t rate_of(uint32_t baud) {
+  return (uint32_t)((((uint64_t)baud << 32) / 16000000u + 0x800u) & 0xFFFFF000u);
+}
 
 void mlf_uart_init(void) {
   UART_PSELTXD = MLF_UART_TX_PIN;
   UART_PSELRXD = MLF_UART_RX_PIN;
-  UART_BAUDRATE = UART_RATE;
+  UART_BAUDRATE = rate_of(MLF_UART_BAUD);
   UART_ENABLE = UART_ENABLE_ON;
   UART_EVENTS_RXDRDY = 0;
   UART_TASKS_STARTRX = 1;
@@ -51,4 +53,14 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
     while (UART_EVENTS_TXDRDY == 0u) {
     }
   }
+}
+
+/* Any rate that the generator makes within 2 %: its steps are 15 bits a second. A write has ended when
+ * its last byte has left. */
+int mlf_uart_set_baud(uint32_t baud, int change) {
+  if (change == 0) {
+    return baud == 0u ? MLF_UART_MAX_BAUD > MLF_UART_BAUD : baud >= 1200u && baud <= MLF_UART_MAX_BAUD;
+  }
+  UART_BAUDRATE = rate_of(baud != 0u ? baud : MLF_UART_BAUD);
+  return 1;
 }

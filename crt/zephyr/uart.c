@@ -124,3 +124,46 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
 #endif
   return poll(out_data, capacity);
 }
+
+#ifdef CONFIG_UART_USE_RUNTIME_CONFIGURE
+
+/* What was written has left, as far as the driver tells; else the time of a long FIFO. */
+static void drain(uint32_t baud) {
+  int32_t left_ms = 100;
+
+#ifdef CONFIG_UART_INTERRUPT_DRIVEN
+  while (by_interrupt && uart_irq_tx_complete(uart) == 0 && left_ms-- > 0) {
+    k_sleep(K_MSEC(1));
+  }
+#endif
+  k_sleep(K_USEC(2u * 10u * 1000000u / baud));
+}
+
+int mlf_uart_set_baud(uint32_t baud, int change) {
+  const struct uart_driver_api *api = uart->api;
+  static uint32_t first;
+  struct uart_config config;
+
+  if (CONFIG_MLF_UART_MAX_BAUD == 0 || api->configure == NULL || uart_config_get(uart, &config) != 0) {
+    return 0;
+  }
+  if (first == 0u) {
+    first = config.baudrate;
+  }
+  if (change == 0) {
+    return baud <= CONFIG_MLF_UART_MAX_BAUD;
+  }
+  drain(config.baudrate);
+  config.baudrate = baud != 0u ? baud : first;
+  return uart_configure(uart, &config) == 0;
+}
+
+#else
+
+int mlf_uart_set_baud(uint32_t baud, int change) {
+  (void)baud;
+  (void)change;
+  return 0;
+}
+
+#endif

@@ -195,8 +195,10 @@ BROKEN = {
     "counter too fast": ("\nhz = 64_000_000", "\nhz = 64_000_001", "counter.hz: it is above clock_hz"),
     "no counter": ("[counter]\nhz = 64_000_000", "", "counter: it is missing"),
     "no uart": ('[uart]\ndriver = "cmsdk"\nbase = 0x4000_4000', "", "uart: it is missing"),
-    "baud": ('"cmsdk"', '"cmsdk"\nbaud = 5_000_000', "uart.baud: it is above clock_hz / 16"),
+    "baud": ('"cmsdk"', '"cmsdk"\nbaud = 5_000_000', "uart.baud: it is above 4,000,000"),
     "pins": ('"cmsdk"', '"nrf51"\ntx_pin = 1', "needs tx_pin and rx_pin"),
+    "max baud": ('"cmsdk"', '"cmsdk"\nmax_baud = 5_000_000', "uart.max_baud: it is above 4,000,000"),
+    "less": ('"cmsdk"', '"cmsdk"\nmax_baud = 9600', "uart.max_baud: it is below baud"),
     "nrf baud": ('"cmsdk"', '"nrf51"\ntx_pin = 1\nrx_pin = 2\nbaud = 2_000_000', "above 1,000,000"),
     "host": ('title = "My board"', 'title = "My board"\nplatform = "host"', "memories: the host has none"),
 }

@@ -76,8 +76,29 @@ class PtyDevice:
                 reply = reply[os.write(self._master, reply) :]
 
 
+def heard(data: bytes, sent_baud: int, heard_baud: int) -> bytes:
+    """Bytes on a line as a receiver takes them that samples each bit in its middle, at its own rate."""
+    if sent_baud == heard_baud:
+        return data
+    levels = [1]
+    for byte in data:
+        levels += [0, *(byte >> bit & 1 for bit in range(8)), 1]
+    levels += [1] * 12
+    step = sent_baud / heard_baud
+    out, at = bytearray(), 0.0
+    while True:
+        while at < len(levels) and levels[int(at)]:  # idle
+            at += step / 16
+        if at + 9.5 * step >= len(levels):
+            return bytes(out)
+        out.append(sum(levels[int(at + (bit + 1.5) * step)] << bit for bit in range(8)))
+        at += 9.5 * step
+        while at < len(levels) and not levels[int(at)]:  # no stop bit: the line must rise first
+            at += step / 16
+
+
 class TwoRates(LoopbackTransport):
-    """A line whose ends each have a rate: when they differ, only garbage arrives.
+    """A line whose ends each have a rate, and hear the other at it.
 
     Attributes:
         device_baud: what the device runs at; best: rates above give garbage even when they agree.
@@ -101,6 +122,12 @@ class TwoRates(LoopbackTransport):
     def write(self, data: bytes, deadline: Deadline) -> None:
         super().write(data, deadline)
 
+    def reset(self) -> None:
+        """Reset the device: it boots at its first rate."""
+        self.device.reset()
+        self.device.boot_nonce += 1
+        self.device_baud = self.first
+
     def _device_baud(self, baud: int, change: bool) -> bool:
         if change:
             self.device_baud = baud or self.first
@@ -108,16 +135,15 @@ class TwoRates(LoopbackTransport):
 
     def _carry(self, data: bytes) -> bytes:
         before = self.device_baud
-        if not self._clear(before):
-            data = b"\xf8\x00".join(data[i : i + 1] for i in range(0, len(data), 9))
-        sent = self.device.feed(data)
+        sent = self.device.feed(self._through(data, self._host_baud, before))
         if self.lose_next_reply:
             self.lose_next_reply = False
             return b""
-        return sent if self._clear(before) else b"\xe0" * len(sent)
+        return self._through(sent, before, self._host_baud)
 
-    def _clear(self, device_baud: int) -> bool:
-        return self._host_baud == device_baud <= self.best
+    def _through(self, data: bytes, sent_baud: int, heard_baud: int) -> bytes:
+        out = heard(data, sent_baud, heard_baud)
+        return out if sent_baud <= self.best else bytes(byte & 0x5A for byte in out)
 
 
 class SocketBridge:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from rpc_models import SUM, X, Y, fake_device, numbers
-from serial_helpers import TwoRates
+from serial_helpers import TwoRates, heard
 
 from mlf_sdk.rpc.codes import Capability
 from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError
@@ -17,8 +17,8 @@ from mlf_sdk.rpc.transport import LoopbackTransport
 FAST = 1_000_000
 
 
-def over(line: LoopbackTransport, clock: FakeClock, first: int = 65530) -> Session:
-    return Session(line, timeouts=Timeouts(clock=clock), draw=numbers(first))
+def over(line: LoopbackTransport, clock: FakeClock, first: int = 65530, max_baud: int = 0) -> Session:
+    return Session(line, timeouts=Timeouts(clock=clock), draw=numbers(first), max_baud=max_baud)
 
 
 @pytest.fixture
@@ -40,6 +40,14 @@ def session(line: TwoRates, clock: FakeClock) -> Session:
 
 def works(session: Session) -> bool:
     return bool(np.array_equal(session.infer(0, [X, Y])[0], SUM))
+
+
+def test_the_receiver_of_the_tests_hears_what_a_uart_hears() -> None:
+    data = bytes(range(256))
+    assert heard(data, 9600, 9792) == data == heard(data, 9600, 9408)
+    assert heard(data, 115_200, FAST) != data and len(heard(data, 115_200, FAST)) > 256
+    assert len(heard(data, FAST, 115_200)) < 64
+    assert set(heard(b"\0", 115_200, FAST)) == {0}
 
 
 def test_both_ends_change_and_nothing_is_lost(session: Session, line: TwoRates) -> None:
@@ -75,15 +83,19 @@ def test_the_reply_to_the_change_is_lost(session: Session, line: TwoRates, clock
     assert works(session)
 
 
-def test_the_next_host_finds_a_device_that_was_left_fast(
-    session: Session, line: TwoRates, clock: FakeClock
-) -> None:
-    session.raise_baud(FAST)
-    line.set_baud(115_200)  # the first host is gone without a word
-    second = over(line, clock, 700)
-    second.hello()
-    assert line.device_baud == 115_200
-    assert works(second) and clock.now < 15
+@pytest.mark.parametrize("baud", [230_400, 460_800, 921_600, FAST, 3_000_000])
+def test_the_next_host_finds_a_device_that_was_left_fast(line: TwoRates, clock: FakeClock, baud: int) -> None:
+    """Whatever the ratio of the rates makes of what it says."""
+    for first in (65530, 700, 3):
+        session = over(line, clock, first)
+        session.hello()
+        assert session.raise_baud(baud) == baud
+        line.set_baud(115_200)  # the first host is gone without a word
+        started = clock.now
+        second = over(line, clock, first + 50)
+        second.hello()
+        assert line.device_baud == 115_200
+        assert works(second) and clock.now - started < 15
 
 
 def test_a_reset_during_the_change_is_noticed(session: Session, line: TwoRates) -> None:
@@ -109,3 +121,44 @@ def test_ends_that_cannot(clock: FakeClock) -> None:
     old = over(line, clock)
     old.hello()
     assert old.raise_baud(FAST) == 115_200 and works(old)
+
+
+# ---- a session that raises it by itself ----
+
+
+def test_hello_raises_the_rate_and_a_new_one_keeps_it(line: TwoRates, clock: FakeClock) -> None:
+    session = over(line, clock, max_baud=FAST)
+    session.hello()
+    assert session.baud == line.device_baud == FAST
+    session.hello()
+    assert session.baud == line.device_baud == FAST and clock.now == 0
+    assert works(session)
+
+
+def test_hello_over_a_line_that_does_not_carry_the_rate(line: TwoRates, clock: FakeClock) -> None:
+    line.best = 500_000
+    session = over(line, clock, max_baud=FAST)
+    assert session.hello().models
+    assert session.baud == line.device_baud == 115_200 and works(session)
+
+
+def test_a_reset_at_a_raised_rate_is_told(line: TwoRates, clock: FakeClock) -> None:
+    """The device is back at its first rate, so that nothing of what it says is understood."""
+    session = over(line, clock, max_baud=FAST)
+    session.hello()
+    session.write_input(0, 0, X)
+    line.reset()
+    with pytest.raises(DeviceResetError, match="first rate"):
+        session.write_input(0, 1, Y)
+    assert clock.now < 25
+    session.hello()
+    assert session.baud == line.device_baud == FAST and works(session)
+    assert line.device.runs == 1
+
+
+def test_hello_finds_a_device_that_was_reset_at_a_raised_rate(line: TwoRates, clock: FakeClock) -> None:
+    session = over(line, clock, max_baud=FAST)
+    session.hello()
+    line.reset()
+    session.hello()
+    assert session.baud == line.device_baud == FAST and clock.now < 5

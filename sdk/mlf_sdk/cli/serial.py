@@ -41,7 +41,11 @@ Baud = Annotated[
 ]
 MaxBaud = Annotated[
     int | None,
-    typer.Option("--max-baud", metavar="N", help="Raise the rate to this when both ends can."),
+    typer.Option(
+        "--max-baud",
+        metavar="N",
+        help="Raise the rate to this when both ends can (default: of its row; 0: never).",
+    ),
 ]
 _BoardOfPort = Annotated[
     str | None,

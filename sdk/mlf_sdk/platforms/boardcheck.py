@@ -28,6 +28,7 @@ _SECTIONS = frozenset(
 )
 _VECTOR_ALIGN = 128
 _UART_OVERSAMPLING = 16
+_NRF51_MOST_BAUD = 1_000_000
 
 
 def row_faults(row: Board, machine: Machine | None) -> list[str]:
@@ -108,12 +109,14 @@ def _uart_faults(row: Board) -> Iterator[str]:
         yield "sources: the UART's driver is the board's own, and no source is named"
     if uart.driver != "own" and uart.base is None:
         yield "uart.base: it is missing"
-    if uart.driver == "cmsdk" and row.clock_hz < uart.baud * _UART_OVERSAMPLING:
-        yield f"uart.baud: it is above clock_hz / {_UART_OVERSAMPLING}"
+    if uart.max_baud is not None and uart.max_baud < uart.baud:
+        yield "uart.max_baud: it is below baud"
+    most = {"cmsdk": row.clock_hz // _UART_OVERSAMPLING, "nrf51": _NRF51_MOST_BAUD}.get(uart.driver)
+    for field, baud in (("baud", uart.baud), ("max_baud", uart.max_baud)):
+        if most is not None and baud is not None and baud > most:
+            yield f"uart.{field}: it is above {most:,}, the most of this driver"
     if uart.driver == "nrf51" and (uart.tx_pin is None or uart.rx_pin is None):
         yield "uart: this driver needs tx_pin and rx_pin"
-    if uart.driver == "nrf51" and uart.baud > 1_000_000:
-        yield "uart.baud: it is above 1,000,000"
 
 
 def _host_faults(row: Board) -> Iterator[str]:

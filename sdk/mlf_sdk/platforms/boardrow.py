@@ -52,13 +52,15 @@ class Uart(_Row, frozen=True, kw_only=True):
     Attributes:
         driver: a source ``crt/baremetal/uart_<driver>.c``; ``own``: the board's ``sources`` have it.
         base: address of its registers; an own driver may do without.
-        baud: bits a second.
+        baud: bits a second that the board starts with.
+        max_baud: the rate may be raised to this when the host can do it as well; None: it is fixed.
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
     driver: Literal["cmsdk", "nrf51", "own"]
     base: Word | None = None
     baud: Positive = 115_200
+    max_baud: Positive | None = None
     tx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
     rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
 

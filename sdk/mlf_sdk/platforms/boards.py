@@ -143,7 +143,6 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "clock_hz": board.clock_hz,
         "tick_hz": board.counter.hz,
         "uart": msgspec.to_builtins(board.uart),
-        "rpc_max_payload": board.rpc.max_payload,
     }
 
 

@@ -12,9 +12,9 @@ from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.rpc.link import Link
 from mlf_sdk.rpc.protocol import Opcode, is_hello_of
-from mlf_sdk.rpc.transport import RatedTransport
+from mlf_sdk.rpc.transport import RatedTransport, Transport
 
-_CONFIRM_S = 2.0
+CONFIRM_S = 2.0
 _GOODBYE_S = 0.5
 
 
@@ -55,7 +55,7 @@ def change_baud(
         return False
     transport.set_baud(baud)
     try:
-        _greet(link, mark, deadline.within(_CONFIRM_S))
+        _greet(link, mark, deadline.within(CONFIRM_S))
     except NoAnswerError:
         transport.set_baud(before)
         _greet(link, mark, deadline)
@@ -63,12 +63,59 @@ def change_baud(
     return True
 
 
-def restore_baud(link: Link, transport: RatedTransport, baud: int, deadline: Deadline) -> None:
-    """Leave the line as it was found; a device that does not answer finds back by itself."""
-    with suppress(TargetError):
-        link.call(Opcode.BAUD, protocol.BaudRequest(0).pack(), deadline.within(_GOODBYE_S))
-    with suppress(TargetError):
-        transport.set_baud(baud)
+class LineRate:
+    """The rate of a session's line: raised when both ends can, told from silence, left as it was found.
+
+    Args:
+        link: on ``transport``.
+        transport: has a rate, or not.
+
+    Attributes:
+        mark: the current session.
+    """
+
+    def __init__(self, link: Link, transport: Transport) -> None:
+        self.mark = SessionMark(session=0, boot_nonce=0)
+        self._link = link
+        self._transport = transport if isinstance(transport, RatedTransport) else None
+        self._first = self.baud
+        link.on_silence = self._on_silence
+
+    @property
+    def baud(self) -> int:
+        """Bits a second; 0: there is no rate that we know."""
+        return self._transport.baud if self._transport is not None else 0
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether it is not the one that the line was opened with."""
+        return self.baud != self._first
+
+    def raise_to(self, baud: int, deadline: Deadline) -> None:
+        """See change_baud; a line without a rate, or as fast already, stays as it is."""
+        if self._transport is not None and baud > self.baud:
+            change_baud(self._link, self._transport, self.mark, baud, deadline)
+
+    def fall_back(self) -> None:
+        """Run this end at the first rate, as a device does that was reset."""
+        if self._transport is not None and self.is_raised:
+            self._transport.set_baud(self._first)
+
+    def restore(self) -> None:
+        """Leave the line as it was found; a device that does not answer finds back by itself."""
+        if self.is_raised:
+            with suppress(TargetError):
+                request = protocol.BaudRequest(0).pack()
+                self._link.call(Opcode.BAUD, request, self._link.after(_GOODBYE_S))
+            with suppress(TargetError):
+                self.fall_back()
+
+    def _on_silence(self, opcode: Opcode) -> None:
+        """Look for a device that fell silent at its first rate: raises DeviceResetError if it was reset."""
+        if self.is_raised and opcode not in (Opcode.HELLO, Opcode.BAUD):
+            self.fall_back()
+            with suppress(NoAnswerError):
+                _greet(self._link, self.mark, self._link.after(CONFIRM_S))
 
 
 def _greet(link: Link, mark: SessionMark, deadline: Deadline) -> None:
@@ -76,4 +123,4 @@ def _greet(link: Link, mark: SessionMark, deadline: Deadline) -> None:
     request = protocol.HelloRequest(mark.session).pack()
     body = link.call(Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, mark.session))
     if protocol.split(protocol.HelloReply, body)[0].boot_nonce != mark.boot_nonce:
-        raise DeviceResetError("the device was reset while the rate of the line was changed")
+        raise DeviceResetError("the device was reset: it runs the line at its first rate again")

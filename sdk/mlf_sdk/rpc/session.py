@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from types import TracebackType
 from typing import cast
@@ -22,10 +23,10 @@ from mlf_sdk.rpc.bulk import Pace
 from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.link import Link, Timeouts
 from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Opcode, is_hello_of
-from mlf_sdk.rpc.rate import SessionMark, change_baud, restore_baud
+from mlf_sdk.rpc.rate import CONFIRM_S, LineRate, SessionMark
 from mlf_sdk.rpc.target import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
 from mlf_sdk.rpc.tensors import read_tensor, write_tensor
-from mlf_sdk.rpc.transport import RatedTransport, Transport
+from mlf_sdk.rpc.transport import Transport
 
 __all__ = ["Session", "Timeouts"]
 
@@ -42,6 +43,7 @@ class Session:
         timeouts: how long to wait, and how often to try.
         console: called with each piece of text that the device prints between messages.
         draw: returns a number below its argument; makes session and sequence numbers.
+        max_baud: ``hello`` raises the rate of the line to this, when the device, the port and the line can.
 
     Every method may raise NoAnswerError, DeviceResetError and DeviceError, all of them TargetError.
     Where no deadline is given, one is made from ``timeouts``.
@@ -54,13 +56,13 @@ class Session:
         timeouts: Timeouts | None = None,
         console: Callable[[str], None] | None = None,
         draw: Callable[[int], int] = secrets.randbelow,
+        max_baud: int = 0,
     ) -> None:
         self.timeouts = timeouts or Timeouts()
         self._link = Link(transport, self.timeouts, console=console, sequence=draw(1 << 16))
         self._draw = draw
-        self._transport = transport
-        self._first_baud = transport.baud if isinstance(transport, RatedTransport) else 0
-        self._mark = SessionMark(session=0, boot_nonce=0)
+        self._rate = LineRate(self._link, transport)
+        self._max_baud = max_baud
         self._pace = Pace(window_bytes=0, payload_bytes=_LEAST_PAYLOAD)
         self._info: DeviceInfo | None = None
 
@@ -76,15 +78,13 @@ class Session:
 
     def close(self) -> None:
         """Close the transport; a rate that was raised is taken back first, as far as that is possible."""
-        if isinstance(self._transport, RatedTransport) and self.baud != self._first_baud:
-            restore_baud(self._link, self._transport, self._first_baud, self._link.after(1.0))
-            self._first_baud = self.baud
+        self._rate.restore()
         self._link.close()
 
     @property
     def baud(self) -> int:
         """Bits a second of the line; 0: it has no rate that we know."""
-        return self._transport.baud if isinstance(self._transport, RatedTransport) else 0
+        return self._rate.baud
 
     def raise_baud(self, baud: int, deadline: Deadline | None = None) -> int:
         """Run the line faster, if the device, the port and the line can; returns the rate in force.
@@ -92,10 +92,8 @@ class Session:
         Raises:
             NoAnswerError: the device can't be reached any more.
         """
-        can = Capability.BAUD in self.info.capabilities and isinstance(self._transport, RatedTransport)
-        if can and baud > self.baud and isinstance(self._transport, RatedTransport):
-            until = deadline or self._link.after(self.timeouts.hello_s)
-            change_baud(self._link, self._transport, self._mark, baud, until)
+        if Capability.BAUD in self.info.capabilities:
+            self._rate.raise_to(baud, deadline or self._link.after(self.timeouts.hello_s))
         return self.baud
 
     @property
@@ -115,7 +113,8 @@ class Session:
     def hello(self, deadline: Deadline | None = None) -> DeviceInfo:
         """Start a session and return what the device holds; waits for a device that is still booting.
 
-        Nothing that an earlier session left on the device is valid afterwards.
+        Nothing that an earlier session left on the device is valid afterwards. The rate of the line is
+        raised, if that was asked for; a line that does not carry it stays at its first one.
         """
         until = deadline or self._link.after(self.timeouts.hello_s)
         session = self._draw((1 << 32) - 1) + 1
@@ -128,7 +127,7 @@ class Session:
         hello, rest = protocol.split(protocol.HelloReply, body)
         if hello.max_payload < _LEAST_PAYLOAD:
             raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
-        self._mark = SessionMark(session=session, boot_nonce=hello.boot_nonce)
+        self._rate.mark = SessionMark(session=session, boot_nonce=hello.boot_nonce)
         self._pace = Pace(window_bytes=hello.window_bytes, payload_bytes=hello.max_payload)
         self._info = DeviceInfo(
             protocol_version=hello.version,
@@ -137,8 +136,27 @@ class Session:
             capabilities=Capability(hello.capabilities),
             boot_nonce=hello.boot_nonce,
             ticks_hz=hello.ticks_hz,
+        self.raise_baud(self._max_baud, until)
             window_bytes=hello.window_bytes,
             models=tuple(self._describe_model(index, until) for index in range(hello.num_models)),
+    def _greet(self, session: int, until: Deadline) -> bytes:
+        """Say hello at the rate of now, then at the first one, where a device is that was reset."""
+
+        def hello(deadline: Deadline) -> bytes:
+            request = protocol.HelloRequest(session).pack()
+            return self._link.call(
+                Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, session)
+            )
+
+        if self._rate.is_raised:
+            with suppress(NoAnswerError):
+                return hello(until.within(CONFIRM_S))
+            self._rate.fall_back()
+        return hello(until)
+
+    def _build_id(self, can: Capability, deadline: Deadline) -> str:
+        return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""
+
         )
         return self._info
 

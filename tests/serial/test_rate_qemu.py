@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rate of a generated image's line, on an emulated board: its UART is set to what both ends agreed on."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import Caller
+from qemu_pty import QemuPty, RateLine, qemu_pty
+
+from mlf_sdk import api
+from mlf_sdk.errors import TargetError
+from mlf_sdk.platforms.boards import find_board
+from mlf_sdk.rpc.codes import Capability
+from mlf_sdk.rpc.errors import DeviceResetError
+from mlf_sdk.rpc.portsession import PortChoice, port_session
+from mlf_sdk.rpc.serialport import open_port
+from mlf_sdk.rpc.session import Session, Timeouts
+from mlf_sdk.rpc.transport import RatedTransport
+
+ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
+BOARD = find_board("mps2-an386")
+FIRST, FAST = 115_207, 1_000_000  # 25 MHz / 217 is as near to 115200 as the divisor comes
+PATIENT = Timeouts(hello_s=60)
+
+pytestmark = [
+    pytest.mark.qemu,
+    pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="QEMU is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("digits") / "app"
+    api.generate(ARCHIVE, folder, board=BOARD.name)
+    api.build(folder)
+    return folder / "build" / "app.elf"
+
+
+@pytest.fixture
+def machine(elf: Path, tmp_path: Path) -> Iterator[QemuPty]:
+    with qemu_pty(BOARD, elf, tmp_path) as running:
+        yield running
+
+
+def soon(holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 10
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.02)
+    return holds()
+
+
+def infer(session: Session) -> np.ndarray:
+    tensor = session.info.models[0].inputs[0]
+    return session.infer(0, [np.ones(tensor.shape, tensor.dtype)])[0]
+
+
+def rated(machine: QemuPty, best: int) -> RateLine:
+    port = open_port(machine.port)
+    assert isinstance(port, RatedTransport)
+    return RateLine(port, machine, best=best)
+
+
+def test_the_rate_is_raised_and_taken_back(machine: QemuPty) -> None:
+    with port_session(machine.port, board=BOARD, timeout_s=30) as session:
+        assert Capability.BAUD in session.hello().capabilities
+        assert session.baud == FAST
+        assert machine.rates == [FIRST, FAST]
+        infer(session)
+    assert soon(lambda: machine.rates == [FIRST, FAST, FIRST])
+    with port_session(PortChoice(spec=machine.port, max_baud=0), board=BOARD, timeout_s=30) as session:
+        session.hello()
+        assert session.baud == 115_200
+        for refused in (1_000_001, 4_000_000, 700_000_000):
+            assert session.raise_baud(refused) == 115_200
+        assert session.raise_baud(921_600) == 921_600
+        infer(session)
+    assert soon(lambda: len(machine.rates) == 5)
+    assert machine.rates[3:] == [25_000_000 // 27, FIRST]
+
+
+def test_a_command_raises_it(machine: QemuPty, elf: Path, call: Caller) -> None:
+    done = call("run", elf.parents[1], "--port", machine.port, "--json")
+    assert (done.code, done.value["ok"]) == (0, True), done.err
+    assert FAST in machine.rates
+    before = len(machine.rates)
+    assert call("run", elf.parents[1], "--port", machine.port, "--max-baud", "0").code == 0
+    assert len(machine.rates) == before or machine.rates[before:] == [FIRST]
+
+
+@pytest.mark.parametrize("best", [500_000, 115_200])
+def test_a_cable_that_does_not_carry_it(machine: QemuPty, best: int) -> None:
+    """Both ends fall back by themselves, and the session goes on."""
+    line = rated(machine, best)
+    with Session(line, timeouts=PATIENT, max_baud=FAST) as session:
+        session.hello()
+        assert session.baud == 115_200
+        assert machine.rates == [FIRST, FAST, FIRST]
+        assert line.garbled >= 2
+        line.best = 1 << 30
+        assert session.raise_baud(FAST) == FAST
+        infer(session)
+
+
+def test_a_host_that_went_without_a_word(machine: QemuPty) -> None:
+    """The next one starts at the first rate; the device finds back."""
+    first = Session(rated(machine, FAST), timeouts=PATIENT, max_baud=FAST)
+    first.hello()
+    first._link.close()
+    assert machine.rates[-1] == FAST
+    with Session(rated(machine, FAST), timeouts=PATIENT) as second:
+        second.hello()
+        assert machine.rates[-1] == FIRST
+        infer(second)
+
+
+def test_a_reset_at_a_raised_rate(machine: QemuPty) -> None:
+    timeouts = Timeouts(first_try_s=0.5, tries=3, hello_s=60)
+    with Session(rated(machine, FAST), timeouts=timeouts, max_baud=FAST) as session:
+        session.hello()
+        nonce = session.info.boot_nonce
+        machine.reset()
+        assert soon(lambda: machine.rates[-1] == FIRST)
+        with pytest.raises(DeviceResetError, match="first rate"):
+            infer(session)
+        assert session.hello().boot_nonce != nonce
+        assert session.baud == FAST
+        infer(session)
+    assert issubclass(DeviceResetError, TargetError)
