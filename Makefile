@@ -16,6 +16,7 @@ help:
 	@echo "make lint    style and types of the Python code, format of the C code"
 	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
 	@echo "make docs    renew the reference pages that are made from the code"
+	@echo "make proof   every archive on every emulated board, as a table in docs/proof.md (CMSIS_NN=PATH)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make clean   remove what these commands made"
 
@@ -39,6 +40,12 @@ bench: $(STAMP) tools
 
 docs: $(STAMP)
 	$(PY) docs/generate.py
+
+SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar)
+PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
+proof: $(STAMP) tools
+	$(VENV)/bin/mlf-sdk proof $(PROVEN) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
+	  --markdown docs/proof.md --made-by 'make proof$(if $(CMSIS_NN), CMSIS_NN=PATH)'
 
 RUNS ?= 10000000
 FUZZERS ?= graph params rpc

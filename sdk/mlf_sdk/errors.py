@@ -52,12 +52,12 @@ class InputError(MlfError):
 
 
 class ModuleChoiceError(InputError):
-    """An archive has several modules (in operator style: functions), and none or an unknown one was chosen."""
+    """An archive has several modules (in operator style: functions), and none of them was chosen."""
 
-    def __init__(self, what: str, *, where: str, names: Sequence[str]) -> None:
+    def __init__(self, what: str, *, where: str, names: Iterable[str]) -> None:
         """As `MlfError`; ``names`` are those to choose from."""
-        super().__init__(what, where=where, hint="Choose one with --module: " + ", ".join(names))
         self.names = tuple(names)
+        super().__init__(what, where=where, hint="Choose one with --module: " + ", ".join(self.names))
 
 
 class ToolError(MlfError):

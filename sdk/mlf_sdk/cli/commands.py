@@ -19,8 +19,10 @@ from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.inspect import inspect
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.params import params as params_commands
-from mlf_sdk.cli.triage import triage
+from mlf_sdk.cli.proof import proof
 from mlf_sdk.cli.report import report
+from mlf_sdk.cli.triage import triage
+from mlf_sdk.cli.verify import verify
 from mlf_sdk.errors import InputError
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.report import terminal, values
@@ -262,8 +264,8 @@ def run(  # noqa: PLR0913, PLR0917 (a command's options)
 
 def register(app: typer.Typer) -> None:
     """Add all commands to the application, in the order of a person's work."""
-    for command in (inspect, doctor, boards, generate, build, check, run, report, test, flash):
+    for command in (inspect, doctor, boards, generate, build, check, run, report, test, proof, flash):
         app.command()(command)
-    for of_ports in (onport.ports, onport.verify, onport.monitor, triage):
+    for of_ports in (onport.ports, verify, onport.monitor, triage):
         app.command()(of_ports)
     app.add_typer(params_commands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.errors import FaultCollector, ModuleChoiceError
 from mlf_sdk.formats.limits import DEFAULT_LIMITS, Limits
 from mlf_sdk.formats.mlf import RawArchive, RawModule, load_mlf
 from mlf_sdk.model.code import index_code
@@ -52,9 +52,5 @@ def choose_module(archive: RawArchive, module: str | None) -> RawModule:
         return archive.modules[0]
     if module is None or module not in names:
         what = "several modules" if module is None else f"no module called '{module}'"
-        raise InputError(
-            f"the archive has {what}",
-            where=archive.source,
-            hint="Choose one with --module: " + ", ".join(names),
-        )
+        raise ModuleChoiceError(f"the archive has {what}", where=archive.source, names=names)
     return archive.modules[names.index(module)]

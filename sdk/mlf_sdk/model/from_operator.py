@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.formats.csource import FunctionDefinition
 from mlf_sdk.model.kernels import kernel_step
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring
@@ -25,13 +25,10 @@ def wire_operator(source: BuildInput, function: str | None) -> Wiring:
         function = known[0]
     if function is None or function not in known:
         what = "several functions" if function is None else f"no function called '{function}'"
-        raise InputError(
-            f"the archive is in operator style and has {what}"
-            if known
-            else "the archive defines no function",
-            where=source.archive.source,
-            hint="Choose one with --module: " + ", ".join(known) if known else "",
-        )
+        where = source.archive.source
+        if not known:
+            raise InputError("the archive defines no function", where=where)
+        raise ModuleChoiceError(f"the archive is in operator style and has {what}", where=where, names=known)
     args = signatures[function]
     written = _written_arguments(source.code.functions.get(function), len(args))
     table = TensorTable()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The proof of many models on many boards, as Markdown: the same cells give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlf_sdk.api.proof import FAILED, NOT_HERE, PROVEN, Cell, Proof
+from mlf_sdk.report.layout import Parts, counted, line, lines, number, table, verdict
+
+_MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}
+
+
+def proof_markdown(proof: Proof, command: str) -> str:
+    """The table with the command that makes it: first which cells hold, then every figure."""
+    return "\n".join([*_head(proof, command), *_overview(proof), *_figures(proof), *_absent(proof)]) + "\n"
+
+
+def _head(proof: Proof, command: str) -> Iterator[str]:
+    yield "# Proof"
+    yield ""
+    yield f"Made by `{command}`; do not edit."
+    yield ""
+    yield (
+        f"{counted(len(_rows(proof)), 'model')} on {counted(len(proof.boards), 'board')}: "
+        f"{number(proof.count(PROVEN))} cells proven, {number(proof.count(FAILED))} failed, "
+        f"{number(proof.count(NOT_HERE))} not possible (the last section says why). A cell is proven when"
+    )
+    yield ""
+    yield "- the arena's high-water mark on the target is the planned size, to the byte;"
+    yield "- arena, parameters and functions are in the image as planned, and no allocator is linked;"
+    yield "- the painted stack is within the static bound, and that within what is reserved;"
+    yield "- integer outputs are the host's, bit for bit; floats within 1e-5 of the largest. Where there is"
+    yield "  no host twin (machine code, CMSIS-NN), the boards are compared with the first of them."
+    yield ""
+
+
+def _rows(proof: Proof) -> dict[str, list[Cell]]:
+    rows: dict[str, list[Cell]] = {}
+    for cell in proof.cells:
+        rows.setdefault(_name(cell), []).append(cell)
+    return rows
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.archive}, {cell.module}" if cell.module else cell.archive
+
+
+def _overview(proof: Proof) -> Iterator[str]:
+    yield from _grid(
+        ["archive", *proof.boards],
+        [[name, *(_MARKS[cell.outcome] for cell in row)] for name, row in _rows(proof).items()],
+    )
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'|'.join('---' for _ in heads)}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+_HEADS = (
+    "board",
+    "arena: planned",
+    "measured",
+    "stack: bound",
+    "measured",
+    "flash",
+    "outputs",
+)
+
+
+def _figures(proof: Proof) -> Iterator[str]:
+    yield "## Figures"
+    yield ""
+    yield "In bytes. The archive's own summary is shown beside the plan and not held against it: where they"
+    yield "differ, the line says which known error of TVM's it is."
+    yield ""
+    for name, row in _rows(proof).items():
+        ran = [cell for cell in row if cell.outcome != NOT_HERE]
+        if ran:
+            yield f"### {name}"
+            yield ""
+            yield from _summary(ran)
+            yield from _grid(_HEADS, [_figures_of(cell) for cell in ran])
+
+
+def _summary(ran: Sequence[Cell]) -> Iterator[str]:
+    """The archive's summary against the plan, which is the same on every board."""
+    rows = next((cell.rows for cell in ran if cell.rows), ())
+    said = [row for row in rows if row.summary is not None]
+    for row in said:
+        agree = "the same" if row.summary == row.planned else row.summary_note
+        yield f"- {row.item}: summary {number(row.summary)}, planned {number(row.planned)}: {agree}"
+    if said:
+        yield ""
+
+
+def _figures_of(cell: Cell) -> list[str]:
+    measured = number(cell.arena_measured_bytes)
+    return [
+        cell.board,
+        f"{'' if cell.arena_is_exact else '<= '}{number(cell.arena_bytes)}",
+        measured,
+        number(cell.stack_bound_bytes),
+        number(cell.stack_measured_bytes),
+        number(cell.flash_bytes),
+        _outputs(cell) if cell.outcome == PROVEN else f"**FAILED**: {cell.why}",
+    ]
+
+
+def _outputs(cell: Cell) -> str:
+    if not cell.against:
+        return "the reference of the others"
+    if cell.integers or cell.max_difference == 0:
+        return f"= {cell.against}"
+    return f"{cell.against} +- {cell.max_difference:.1e}"
+
+
+def _absent(proof: Proof) -> Iterator[str]:
+    """Why a cell is not possible, each reason with the boards that it holds for."""
+    yield "## Not possible"
+    yield ""
+    rows = []
+    for name, row in _rows(proof).items():
+        reasons: dict[str, list[str]] = {}
+        for cell in row:
+            if cell.outcome == NOT_HERE:
+                reasons.setdefault(cell.why, []).append(cell.board)
+        rows += [[name, ", ".join(boards), why.splitlines()[0]] for why, boards in reasons.items()]
+    yield from _grid(["archive", "board", "why"], rows)
+
+
+def proof_parts(proof: Proof) -> Parts:
+    """The proof for people: the overview, and what failed."""
+    rows = [[name, *(cell.outcome for cell in row)] for name, row in _rows(proof).items()]
+    failed = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == FAILED]
+    counts = (
+        f"{proof.count(PROVEN):,} proven, {proof.count(FAILED):,} failed, {proof.count(NOT_HERE):,} not here"
+    )
+    return [
+        table(["archive", *proof.boards], rows),
+        *lines("failed", failed),
+        line("cells", counts),
+        line("verdict", verdict(proof.ok)),
+    ]
