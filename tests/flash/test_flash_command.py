@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from flash_helpers import halted_machine, stub
 
 from archives import Spec, build, write
 from mlf_sdk import api
+from mlf_sdk.api.firmware import inspect_firmware
 from mlf_sdk.cli.main import main
 from mlf_sdk.project.lock import read_lock
 from mlf_sdk.project.options import ProjectOptions
@@ -72,23 +74,70 @@ def test_a_runner_that_lies(app: Path, other: Path, tmp_path: Path, stubs_first,
         assert (code, err) == (0, "")
 
 
-def test_nobody_was_asked(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
-    """It says so; a verdict is only given by the board."""
-    code, out, err = call(capsys, "flash", app, "--runner-file", liar(tmp_path))
+def test_nothing_is_flashed_that_nobody_could_prove(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    """A verdict is only given by the board; without one it takes the user's word, before anything is touched."""
+    argv = ("flash", app, "--runner-file", liar(tmp_path))
+    code, out, err = call(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert "nothing says on which serial port it answers (--port)" in " ".join(err.split())
+    assert "--unproven-ok" in err
+    assert not (tmp_path / "bin" / "liar.argv").exists()
+    code, out, err = call(capsys, *argv, "--unproven-ok")
     assert (code, err) == (0, "")
-    assert "the board was not asked: nothing says on which serial port it answers" in out
+    assert re.search("^unproven +nothing says on which serial port", out, re.MULTILINE)
     assert "PASS" not in out
-    value = json.loads(call(capsys, "flash", app, "--runner-file", liar(tmp_path), "--json")[1])
+    value = json.loads(call(capsys, *argv, "--unproven-ok", "--json")[1])
     assert (value["proven"], value["models"]) == (False, None)
+    assert value["build_id"] == inspect_firmware(app / "build" / "app.elf").build_id
+
+
+def test_the_same_models_with_other_options_prove_nothing(
+    app: Path, tmp_path: Path, stubs_first, capsys
+) -> None:
+    twin = tmp_path / "twin"
+    options = ProjectOptions(kernel_flags=("-Os", "-ffp-contract=off"))
+    api.generate(write(build(Spec()), tmp_path / "tiny.tar"), twin, board="mps2-an386", options=options)
+    api.build(twin)
+    assert read_lock(twin).models[0].archive_sha256 == read_lock(app).models[0].archive_sha256
+    with halted_machine(tmp_path, image=twin / "build" / "app.elf", halted=False) as machine:
+        argv = ("--runner-file", liar(tmp_path), "--port", machine.console)
+        for more in ((), ("--unproven-ok",)):
+            code, out, err = call(capsys, "flash", app, *argv, *more)
+            assert (code, out) == (4, "")
+            assert "the board runs another image of the same models: build id" in " ".join(err.split())
+        assert call(capsys, "flash", twin, *argv)[0] == 0
+
+
+def test_a_board_that_does_not_tell_its_build_id(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
+    """As with a main.c of the user's own."""
+    mute = tmp_path / "mute"
+    api.generate(write(build(Spec()), tmp_path / "tiny.tar"), mute, board="mps2-an386")
+    main_c = mute / "src" / "main.c"
+    text = main_c.read_text()
+    assert ".build_id = mlf_build_id" in text
+    main_c.write_text(text.replace(".build_id = mlf_build_id,", ""))
+    api.build(mute)
+    with halted_machine(tmp_path, image=mute / "build" / "app.elf", halted=False) as machine:
+        argv = ("flash", mute, "--runner-file", liar(tmp_path), "--port", machine.console)
+        code, out, err = call(capsys, *argv)
+        assert (code, out) == (4, "")
+        assert ".build_id = mlf_build_id" in err
+        code, out, err = call(capsys, *argv, "--unproven-ok")
+        assert (code, err) == (0, "")
+        assert "does not tell its build id" in " ".join(out.split())
+        assert "PASS" not in out
 
 
 def test_arguments_of_the_user(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
-    assert call(capsys, "flash", app, "--runner-file", liar(tmp_path), "--", "--erase", "-v")[0] == 0
+    assert (
+        call(capsys, "flash", app, "--runner-file", liar(tmp_path), "--unproven-ok", "--", "--erase", "-v")[0]
+        == 0
+    )
     assert (tmp_path / "bin" / "liar.argv").read_text().split("\n")[1:] == ["--erase", "-v"]
 
 
 def test_a_runner_that_fails(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
-    code, out, err = call(capsys, "flash", app, "--runner-file", liar(tmp_path, code=9))
+    code, out, err = call(capsys, "flash", app, "--runner-file", liar(tmp_path, code=9), "--unproven-ok")
     assert (code, out) == (3, "")
     assert "liar failed with exit code 9" in err
 
@@ -101,7 +150,7 @@ def test_no_runner(app: Path, capsys) -> None:
     code, _, err = call(capsys, "flash", app, "--runner", "jtag")
     assert code == 2
     assert "no runner 'jtag'" in err
-    code, _, err = call(capsys, "flash", app, "--runner", "jlink", "--", "-Device", "X")
+    code, _, err = call(capsys, "flash", app, "--runner", "jlink", "--unproven-ok", "--", "-Device", "X")
     assert code == 3
     assert "'JLinkExe' or 'JLink' is not installed" in err
 
@@ -119,8 +168,8 @@ def test_projects_that_can_not_be_flashed(app: Path, tmp_path: Path, stubs_first
     assert call(capsys, "flash", tmp_path, "--runner", "gdb")[0] == 2
     api.generate(archive, tmp_path / "plain", board="mps2-an386", options=ProjectOptions(app="standalone"))
     shutil.copytree(app / "build", tmp_path / "plain" / "build")
-    code, out, _ = call(
-        capsys, "flash", tmp_path / "plain", "--runner-file", liar(tmp_path), "--port", "/dev/none"
-    )
-    assert code == 0
-    assert "its application (standalone) answers no requests" in " ".join(out.split())
+    argv = ("flash", tmp_path / "plain", "--runner-file", liar(tmp_path), "--port", "/dev/none")
+    code, out, err = call(capsys, *argv)
+    assert (code, out) == (2, "")
+    assert "its application (standalone) answers no requests" in " ".join(err.split())
+    assert call(capsys, *argv, "--unproven-ok")[0] == 0

@@ -48,7 +48,7 @@ class Bench:
         return ZephyrSetup(base=self.base, environ=environ, home=self.home, **changes)
 
     def flash(self, **options: Any) -> FlashReport:
-        return flash(self.app, zephyr=self.setup(), **options)
+        return flash(self.app, zephyr=self.setup(), unproven_ok=True, **options)
 
     def fails(self, kind: type[MlfError], match: str | None, **options: Any) -> MlfError:
         with pytest.raises(kind, match=match) as caught:
@@ -112,13 +112,16 @@ def test_the_output_is_told_line_by_line(bench: Bench):
 def test_the_command_line(bench: Bench, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(bench.home))
     bench.west.plan(flash={"out": "Flashing [bold]"})
-    argv = ["flash", str(bench.app), "--zephyr-base", str(bench.base), "--runner", "jlink", "--", "--reset"]
-    assert main(argv) == 0
+    argv = ["flash", str(bench.app), "--zephyr-base", str(bench.base), "--runner", "jlink"]
+    assert main([*argv, "--", "--reset"]) == 2
+    assert "nothing can prove that the board will run the image" in capfd.readouterr().err
+    assert bench.west.calls == []
+    assert main([*argv, "--unproven-ok", "--", "--reset"]) == 0
     shown = capfd.readouterr()
     assert "Flashing [bold]" in shown.err
     assert "8 B to nrf52840dk_nrf52840 with jlink" in shown.out
     assert bench.west.calls[0]["argv"][-3:] == ["-r", "jlink", "--reset"]
-    assert main([*argv[:4], "--json"]) == 0
+    assert main([*argv[:4], "--unproven-ok", "--json"]) == 0
     shown = capfd.readouterr()
     assert shown.err == ""
     assert '"runner": "nrfjprog"' in shown.out

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.api.project import PathLike, project_board
+from mlf_sdk.api.verification import Expected, Verification, compare_device, expected_of_project
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.platforms.runners import find_runner
@@ -37,7 +38,8 @@ class FlashReport:
     Attributes:
         console: where the board was asked; None: nowhere.
         device: what the board answered; None: it was not asked.
-        unproven: why it was not asked; empty when it was.
+        unproven: why nothing proves that the board runs the image; empty when it is proven.
+        build_id: of the image, in hex; empty: it has none.
     """
 
     folder: Path
@@ -48,11 +50,12 @@ class FlashReport:
     console: str | None
     device: DeviceInfo | None
     unproven: str
+    build_id: str
 
     @property
     def proven(self) -> bool:
-        """Whether the board itself showed the new image's models."""
-        return self.device is not None
+        """Whether the board itself showed that it runs the very image."""
+        return not self.unproven
 
 
 def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
@@ -64,13 +67,14 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
     console: str | None = None,
     extra: tuple[str, ...] = (),
     sign: PathLike | None = None,
+    unproven_ok: bool = False,
     zephyr: ZephyrSetup | None = None,
     timeout_s: float = 120.0,
     watch: Callable[[str], None] | None = None,
     say: Callable[[str], None] = lambda _: None,
     process_runner: ProcessRunner = run_process,
 ) -> FlashReport:
-    """Flash the image of a built project, and ask the board for the models that it runs.
+    """Flash the image of a built project, and ask the board for the build id of what it runs.
 
     Args:
         folder: of the project.
@@ -81,14 +85,15 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
         console: serial port on which the board answers; default: ``port``, unless that is something else.
         extra: more arguments for the runner.
         sign: key to sign a Zephyr project with, before it is flashed.
+        unproven_ok: flash although nothing can prove it; else nothing is touched then.
         zephyr: how to get at Zephyr, for a project on it.
         timeout_s: for flashing and the board's answer together.
         watch: called with each line of a Zephyr runner's output as it comes.
 
     Raises:
-        InputError: no project, not built, or no runner for the board.
+        InputError: no project, not built, no runner for the board, or nothing that could prove it.
         ToolError: the runner is missing, failed, or was late.
-        TargetError: no probe; or the board does not answer with the new image's models.
+        TargetError: no probe; or the board does not answer with the image's models and build id.
     """
     path = Path(folder)
     deadline = Deadline.after(timeout_s)
@@ -104,9 +109,14 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
     )
     elf = _image(path, lock)
     asked_at = console or (port if row.kind == "program" and row.port != "gdb" else None)
-    unproven = _why_not(lock)
-    if unproven == "" and asked_at is None:
-        asked_at, unproven = _found_console(board, row)
+    expected = expected_of_project(path, lock)
+    unproven = _why_not(lock, expected, board, row, asked_at)
+    if unproven and not unproven_ok:
+        raise InputError(
+            f"nothing can prove that the board will run the image: {unproven}",
+            where=str(path),
+            hint="Nothing was flashed. To flash all the same: --unproven-ok",
+        )
     say(f"flashing with {row.name}")
     job = FlashJob(
         elf=elf,
@@ -131,9 +141,10 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
     else:
         run = run_runner(row, job, runner=process_runner)
     device = None
-    if not unproven and asked_at is not None:
-        say(f"asking the board on {asked_at}")
-        device = _ask(asked_at, board, lock, row, deadline)
+    if not unproven:
+        say("asking the board" + (f" on {asked_at}" if asked_at else ""))
+        asked_at, device = _ask(asked_at, board, row, deadline)
+        unproven = _not_the_image(compare_device(asked_at, device, expected), row, unproven_ok)
     return FlashReport(
         folder=path,
         board=board,
@@ -143,6 +154,7 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
         console=asked_at,
         device=device,
         unproven=unproven,
+        build_id=expected.build_id or "",
     )
 
 
@@ -172,56 +184,78 @@ def _image(folder: Path, lock: Lock) -> Path:
     return elf
 
 
-def _why_not(lock: Lock) -> str:
-    return f"its application ({lock.options.app}) answers no requests" if lock.options.app != "rpc" else ""
+def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked_at: str | None) -> str:
+    """Why the board will not be able to prove what it runs; empty: it may."""
+    if lock.options.app != "rpc":
+        return f"its application ({lock.options.app}) answers no requests"
+    if expected.build_id is None:
+        return expected.no_build_id
+    if asked_at is None and not board.flasher.usb_ids:
+        option = "--console" if row.port == "gdb" or row.kind == "copy" else "--port"
+        return f"nothing says on which serial port it answers ({option})"
+    return ""
 
 
-def _found_console(board: Board, row: RunnerRow) -> tuple[str | None, str]:
-    """The board's serial port by its USB ids, or why there is none."""
-    option = "--console" if row.port == "gdb" or row.kind == "copy" else "--port"
-    if not board.flasher.usb_ids:
-        return None, f"nothing says on which serial port it answers ({option})"
-    try:
-        return find_port(board).device, ""
-    except PortMissingError as error:
-        return None, f"{error.what} ({option})"
-
-
-def _ask(console: str, board: Board, lock: Lock, row: RunnerRow, deadline: Deadline) -> DeviceInfo:
-    """What the board answers, which must be all of the project's models and no others."""
+def _ask(console: str | None, board: Board, row: RunnerRow, deadline: Deadline) -> tuple[str, DeviceInfo]:
+    """Where the board answered, and what."""
     left_s = min(max(deadline.remaining(), _LEAST_HELLO_S), _HELLO_S)
-    claim = f"{row.name} claims success, but "
     try:
-        device = _hello(console, board, Deadline.after(left_s))
+        return _hello(console, board, Deadline.after(left_s))
     except TargetError as error:
         raise FlashNotProvenError(
-            f"{claim}the board does not answer: {error.what}",
-            where=error.where or console,
+            f"{row.name} claims success, but the board does not answer: {error.what}",
+            where=error.where or console or f"board {board.name}",
             hint="Reset the board and try again; is this its serial port?\n" + error.hint,
         ) from error
-    wanted = {m.name: m.archive_sha256 for m in lock.models}
-    held = {m.name: m.archive_sha256 for m in device.models}
-    if sorted(held.values()) != sorted(wanted.values()):
-        raise FlashNotProvenError(
-            f"{claim}the board runs something else: it holds {_listed(held)}; "
-            f"the project has {_listed(wanted)}",
-            where=console,
-            hint="Was the project built after it was generated? Is this the board that was flashed? "
-            "Does the board have to be reset?",
-        )
-    return device
 
 
-def _hello(console: str, board: Board, deadline: Deadline) -> DeviceInfo:
-    """What the board answers; its port may go and come back while it restarts."""
+def _hello(console: str | None, board: Board, deadline: Deadline) -> tuple[str, DeviceInfo]:
+    """What the board answers; its port may go and come back while it restarts. None: found by its USB ids."""
     while True:
         try:
-            with port_session(console, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
-                return session.hello(deadline)
+            port = console or find_port(board).device
+            with port_session(port, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
+                return port, session.hello(deadline)
         except (PortMissingError, PortVanishedError):
             if deadline.within(_REOPEN_S).at == deadline.at:
                 raise
             time.sleep(_REOPEN_S)
+
+
+def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> str:
+    """Why the board's answer proves nothing; empty when it does.
+
+    Raises:
+        FlashNotProvenError: the board runs something else.
+    """
+    claim = f"{row.name} claims success, but "
+    device, expected = found.device, found.expected
+    if not found.models_ok:
+        held = {m.name: m.archive_sha256 for m in device.models}
+        wanted = {m.name: m.archive_sha256 for m in expected.models}
+        raise FlashNotProvenError(
+            f"{claim}the board runs something else: it holds {_listed(held)}; "
+            f"the project has {_listed(wanted)}",
+            where=found.port,
+            hint="Was the project built after it was generated? Is this the board that was flashed? "
+            "Does the board have to be reset?",
+        )
+    if found.build_ok:
+        return ""
+    if not device.build_id:
+        if unproven_ok:
+            return "it holds the models, but does not tell its build id"
+        raise FlashNotProvenError(
+            f"{claim}the board does not tell the build id of what it runs",
+            where=found.port,
+            hint="Its src/main.c is yours: does its mlf_rpc_config_t have .build_id = mlf_build_id?",
+        )
+    raise FlashNotProvenError(
+        f"{claim}the board runs another image of the same models: build id {device.build_id}; "
+        f"the image has {expected.build_id}",
+        where=found.port,
+        hint="Is this the board that was flashed? Does the board have to be reset?",
+    )
 
 
 def _listed(models: dict[str, str]) -> str:

@@ -47,6 +47,10 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
         ),
     ] = None,
     sign: opt.SignKey = None,
+    unproven_ok: Annotated[
+        bool,
+        typer.Option("--unproven-ok", help="Flash even when the board can't prove that it runs the image."),
+    ] = False,
     zephyr_base: opt.ZephyrBase = None,
     timeout: opt.FlashTimeout = 120.0,
     json: opt.Json = False,
@@ -54,7 +58,8 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
 ) -> None:
     """Flash a built project and prove it by the device.
 
-    A Zephyr project is flashed by west, and what stands after -- goes to its runner.
+    The board must answer with the build id of the image; where it can't, nothing is flashed without
+    --unproven-ok. A Zephyr project is flashed by west, and what stands after -- goes to its runner.
 
     Example: mlf-sdk flash app --port /dev/ttyACM0
 
@@ -69,6 +74,7 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
             console=console,
             extra=tuple(extra or ()),
             sign=sign,
+            unproven_ok=unproven_ok,
             zephyr=opt.zephyr_setup(zephyr_base),
             timeout_s=timeout,
             watch=progress.tell,
@@ -80,10 +86,12 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
 def _parts(report: FlashReport) -> Parts:
     what = f"{size(report.run.image_bytes)} to {report.board.name} with {report.runner.name}"
     parts: Parts = [line("flashed", f"{what} in {report.run.seconds:.1f} s")]
-    if report.device is None:
-        return [*parts, line("unproven", f"the board was not asked: {report.unproven}")]
-    models = [f"{m.name} ({m.archive_sha256[:12]})" for m in report.device.models]
-    return [*parts, *lines("answers", models), line("verdict", verdict(report.proven))]
+    if report.device is not None:
+        models = [f"{m.name} ({m.archive_sha256[:12]})" for m in report.device.models]
+        parts += [*lines("answers", models), line("build id", report.device.build_id or "not told")]
+    if not report.proven:
+        return [*parts, line("unproven", report.unproven)]
+    return [*parts, line("verdict", verdict(True))]
 
 
 def _values(report: FlashReport) -> dict[str, Any]:
@@ -99,6 +107,7 @@ def _values(report: FlashReport) -> dict[str, Any]:
         "seconds": round(report.run.seconds, 3),
         "image_bytes": report.run.image_bytes,
         "console": report.console,
+        "build_id": report.build_id or None,
         "models": None
         if device is None
         else [{"name": m.name, "archive_sha256": m.archive_sha256} for m in device.models],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for boards on ports: ``ports``, ``verify``, ``monitor``; the options of a port."""
+"""The commands for boards on ports: ``ports``, ``monitor``; the options of a port."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 
 from mlf_sdk.api import serial as api
 from mlf_sdk.cli import options as opt
-from mlf_sdk.cli.output import printable, show, status
-from mlf_sdk.report.layout import Parts, line, table, verdict
+from mlf_sdk.cli.output import printable, show
+from mlf_sdk.report.layout import Parts, table
 from mlf_sdk.rpc.portsession import PortChoice
 
 PortName = Annotated[
@@ -47,7 +47,7 @@ MaxBaud = Annotated[
         help="Raise the rate to this when both ends can (default: of its row; 0: never).",
     ),
 ]
-_BoardOfPort = Annotated[
+BoardOfPort = Annotated[
     str | None,
     typer.Option(
         "--board",
@@ -70,7 +70,7 @@ def port_choice(port: str | None, baud: int | None, max_baud: int | None) -> Por
 
 
 def ports(
-    board: _BoardOfPort = None,
+    board: BoardOfPort = None,
     board_file: opt.BoardFile = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
@@ -104,70 +104,18 @@ def _port_values(seen: api.SeenPort) -> dict[str, Any]:
     }
 
 
-def verify(
-    target: Annotated[
-        Path, typer.Argument(metavar="ARCHIVE|DIR", help="An archive, or the folder of a generated project.")
-    ],
-    port: NeededPort,
-    board: _BoardOfPort = None,
-    module: opt.Module = None,
-    baud: Baud = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for the board's answer.")] = 20.0,
-    json: opt.Json = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Ask a board whether it holds this very model.
-
-    Example: mlf-sdk verify digits.tar --port /dev/ttyACM0
-    """
-    choice = PortChoice(spec=port, baud=baud)
-    with status(as_json=json) as progress:
-        progress.say(f"asking the board on {port}")
-        found = api.verify_device(target, choice, board=board, module=module, timeout_s=timeout)
-    show(_verify_parts(found), _verify_values(found), as_json=json)
-    if not found.ok:
-        raise typer.Exit(1)
-
-
-def _verify_parts(found: api.Verification) -> Parts:
-    held = found.device.models
-    parts: Parts = [
-        line("port", found.port),
-        line("SDK", found.device.sdk_version or "the board does not say"),
-    ]
-    if found.sdk_version is not None and found.sdk_version != found.device.sdk_version:
-        parts.append(line("expected", f"SDK {found.sdk_version}", verdict(False)))
-    for wanted, model in zip(found.expected, found.found, strict=True):
-        text = f"{wanted.name}  sha256 {wanted.archive_sha256}"
-        parts.append(line("model", text, verdict(model is not None)))
-    if not all(found.found):
-        parts.append(
-            line("board holds", ", ".join(f"{m.name} ({m.archive_sha256[:16]})" for m in held) or "nothing")
-        )
-    return [*parts, line("verdict", verdict(found.ok))]
-
-
-def _verify_values(found: api.Verification) -> dict[str, Any]:
-    return {
-        "ok": found.ok,
-        "port": found.port,
-        "sdk_version": found.device.sdk_version or None,
-        "expected_sdk_version": found.sdk_version,
-        "boot_nonce": found.device.boot_nonce,
-        "models": [
-            {"name": wanted.name, "archive_sha256": wanted.archive_sha256, "found": model is not None}
-            for wanted, model in zip(found.expected, found.found, strict=True)
-        ],
-        "device": [{"name": m.name, "archive_sha256": m.archive_sha256} for m in found.device.models],
-    }
-
-
 def monitor(
     port: NeededPort,
-    board: _BoardOfPort = None,
+    board: BoardOfPort = None,
     baud: Baud = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", help="Seconds; without it until Ctrl-C.")
+    ] = None,
+    elf: Annotated[
+        Path | None,
+        typer.Option(
+            "--elf", metavar="ELF|DIR", help="Its image or project: faults that it prints are explained."
+        ),
     ] = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
@@ -187,6 +135,6 @@ def monitor(
             sys.stdout.flush()
 
     with suppress(KeyboardInterrupt):  # the way to end it
-        api.monitor(choice, take, board=board, timeout_s=timeout)
+        api.monitor(choice, take, board=board, timeout_s=timeout, elf=elf)
     if json:
         show([], {"port": port, "text": "".join(pieces)}, as_json=True)

@@ -111,7 +111,8 @@ def read_elf(data: bytes, *, linked: bool = False) -> RawElf:
     """Parse an ELF file of either class and byte order.
 
     Args:
-        linked: read the segments of a linked file, and neither symbols nor relocations.
+        linked: read the segments of a linked file, which may lack sections, and neither symbols nor
+            relocations.
 
     Raises:
         ElfFormatError: it is none, it is cut off, or it is beyond the bounds of this module.
@@ -137,7 +138,7 @@ class _Reader:
         elf_type, machine, _, _, segments_at, table_at, flags, _, size, number, entry, count, names_index = (
             fields
         )
-        sections = self._sections(table_at, entry, count, names_index)
+        sections = () if linked and count == 0 else self._sections(table_at, entry, count, names_index)
         symbols = () if linked else self._symbols(sections)
         relocations = () if linked else tuple(self._relocations(sections, len(symbols)))
         return RawElf(

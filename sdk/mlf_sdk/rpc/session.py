@@ -21,6 +21,7 @@ from mlf_sdk.rpc import protocol
 from mlf_sdk.rpc.arrays import Array, Inputs, arrays_of, bytes_of, pick
 from mlf_sdk.rpc.bulk import Pace
 from mlf_sdk.rpc.deadline import Deadline
+from mlf_sdk.rpc.errors import NoAnswerError
 from mlf_sdk.rpc.link import Link, Timeouts
 from mlf_sdk.rpc.protocol import Capability, Direction, Flag, Opcode, is_hello_of
 from mlf_sdk.rpc.rate import CONFIRM_S, LineRate, SessionMark
@@ -42,8 +43,8 @@ class Session:
         transport: bytes to and from the device.
         timeouts: how long to wait, and how often to try.
         console: called with each piece of text that the device prints between messages.
-        draw: returns a number below its argument; makes session and sequence numbers.
         max_baud: ``hello`` raises the rate of the line to this, when the device, the port and the line can.
+        draw: returns a number below its argument; makes session and sequence numbers.
 
     Every method may raise NoAnswerError, DeviceResetError and DeviceError, all of them TargetError.
     Where no deadline is given, one is made from ``timeouts``.
@@ -55,8 +56,8 @@ class Session:
         *,
         timeouts: Timeouts | None = None,
         console: Callable[[str], None] | None = None,
-        draw: Callable[[int], int] = secrets.randbelow,
         max_baud: int = 0,
+        draw: Callable[[int], int] = secrets.randbelow,
     ) -> None:
         self.timeouts = timeouts or Timeouts()
         self._link = Link(transport, self.timeouts, console=console, sequence=draw(1 << 16))
@@ -118,12 +119,7 @@ class Session:
         """
         until = deadline or self._link.after(self.timeouts.hello_s)
         session = self._draw((1 << 32) - 1) + 1
-        body = self._link.call(
-            Opcode.HELLO,
-            protocol.HelloRequest(session).pack(),
-            until,
-            accept=lambda body: is_hello_of(body, session),
-        )
+        body = self._greet(session, until)
         hello, rest = protocol.split(protocol.HelloReply, body)
         if hello.max_payload < _LEAST_PAYLOAD:
             raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
@@ -136,9 +132,13 @@ class Session:
             capabilities=Capability(hello.capabilities),
             boot_nonce=hello.boot_nonce,
             ticks_hz=hello.ticks_hz,
-        self.raise_baud(self._max_baud, until)
             window_bytes=hello.window_bytes,
+            build_id=self._build_id(Capability(hello.capabilities), until),
             models=tuple(self._describe_model(index, until) for index in range(hello.num_models)),
+        )
+        self.raise_baud(self._max_baud, until)
+        return self._info
+
     def _greet(self, session: int, until: Deadline) -> bytes:
         """Say hello at the rate of now, then at the first one, where a device is that was reset."""
 
@@ -156,9 +156,6 @@ class Session:
 
     def _build_id(self, can: Capability, deadline: Deadline) -> str:
         return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""
-
-        )
-        return self._info
 
     def _describe_model(self, index: int, deadline: Deadline) -> ModelInfo:
         where = f"model {index}"

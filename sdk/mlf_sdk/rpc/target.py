@@ -119,6 +119,7 @@ class DeviceInfo:
         ticks_hz: frequency of its counter in Hz; 0: not known, or no counter.
         window_bytes: of requests that it takes while it is busy; 0: one request at a time.
         models: by index.
+        build_id: of its image, in hex; empty: it does not tell.
     """
 
     protocol_version: int
@@ -129,6 +130,7 @@ class DeviceInfo:
     ticks_hz: int
     models: tuple[ModelInfo, ...]
     window_bytes: int = 0
+    build_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
