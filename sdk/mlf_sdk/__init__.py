@@ -16,10 +16,20 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.api import build, check, generate, load, run
+    from mlf_sdk.api import build, check, generate, load, profile, run
     from mlf_sdk.project.options import ProjectOptions
 
-__all__ = ["MlfError", "ProjectOptions", "__version__", "build", "check", "generate", "load", "run"]
+__all__ = [
+    "MlfError",
+    "ProjectOptions",
+    "__version__",
+    "build",
+    "check",
+    "generate",
+    "load",
+    "profile",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401

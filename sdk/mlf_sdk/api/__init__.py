@@ -10,6 +10,7 @@ from mlf_sdk.api.project import (
     load,
     plan_project,
 )
+from mlf_sdk.api.profile import profile
 from mlf_sdk.api.results import MemoryFigures, RunReport
 from mlf_sdk.api.run import run
 
@@ -23,5 +24,6 @@ __all__ = [
     "generate",
     "load",
     "plan_project",
+    "profile",
     "run",
 ]

@@ -23,6 +23,7 @@ from mlf_sdk.rpc.portsession import PortChoice, port_session
 from mlf_sdk.rpc.session import Session
 from mlf_sdk.rpc.target import ModelInfo
 from mlf_sdk.rpc.targets import open_session
+from mlf_sdk.tools.west import ZephyrSetup
 from mlf_sdk.verify.data import Batch, match_inputs
 from mlf_sdk.verify.execute import find_model
 
@@ -116,6 +117,8 @@ def prepare(
     board_file: PathLike | None = None,
     module: str | None = None,
     options: ProjectOptions | None = None,
+    platform: str | None = None,
+    zephyr: ZephyrSetup | None = None,
 ) -> Prepared:
     """The project of an archive (kept in the cache) or in a folder; nothing is built.
 
@@ -135,7 +138,14 @@ def prepare(
         prepared = Prepared(folder=path, lock=lock, board=row, model=choose_model(lock, module, path))
     else:
         model = load(path, module=module)
-        plan = plan_project([model], board=board or DEFAULT_BOARD, board_file=board_file, options=options)
+        plan = plan_project(
+            [model],
+            board=board or DEFAULT_BOARD,
+            board_file=board_file,
+            options=options,
+            platform=platform,
+            zephyr=zephyr,
+        )
         prepared = Prepared(
             folder=cached_project(plan), lock=plan.lock, board=plan.board, model=plan.lock.models[0]
         )

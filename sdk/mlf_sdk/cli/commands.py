@@ -19,6 +19,7 @@ from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.inspect import inspect
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.params import params as params_commands
+from mlf_sdk.cli.profile import profile
 from mlf_sdk.cli.proof import proof
 from mlf_sdk.cli.report import report
 from mlf_sdk.cli.triage import triage
@@ -266,6 +267,8 @@ def register(app: typer.Typer) -> None:
     """Add all commands to the application, in the order of a person's work."""
     for command in (inspect, doctor, boards, generate, build, check, run, report, test, proof, flash):
         app.command()(command)
+    for of_steps in (profile,):
+        app.command()(of_steps)
     for of_ports in (onport.ports, verify, onport.monitor, triage):
         app.command()(of_ports)
     app.add_typer(params_commands)

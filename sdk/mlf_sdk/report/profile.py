@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile for people: a row a step, a bar for its share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mlf_sdk.report.layout import Parts, counted, line, lines, number, table
+from mlf_sdk.verify.profile import Profile, StepProfile
+
+_BAR = 20
+
+
+def profile_parts(profile: Profile) -> Parts:
+    """What was measured, and where it goes."""
+    what = "step" if profile.rows == "steps" else "kernel call"
+    rows = [_row(profile, step) for step in profile.steps]
+    rows.append(
+        (
+            "",
+            _share_text(profile, profile.overhead),
+            "",
+            number(profile.overhead),
+            *_blanks(profile),
+            _rest(profile),
+        )
+    )
+    rows.append(("", "", "", number(profile.total), *_sums(profile), "total"))
+    return [
+        line("model", f"{profile.model}: {counted(len(profile.steps), what)}"),
+        line("board", profile.board),
+        line("measured", f"{counted(profile.runs, 'run')}; {profile.method}"),
+        *lines("note", profile.notes),
+        "",
+        table(_headings(profile), rows),
+    ]
+
+
+def _rest(profile: Profile) -> str:
+    return "the executor" if profile.rows == "steps" else "executor, entry, and what is part of it"
+
+
+def _headings(profile: Profile) -> list[str]:
+    spread = [">least", ">most"] if profile.runs > 1 else []
+    more = [">MACs", ">each", ">bytes"] if profile.rows == "steps" else []
+    return [">step", ">share", "=", f">{profile.unit}", *spread, *more, "function"]
+
+
+def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
+    spread = [number(step.least), number(step.most)] if profile.runs > 1 else []
+    each = "-" if step.per_mac is None else f"{step.per_mac:.2f}"
+    more = [number(step.work.macs), each, number(step.work.moved_bytes)] if profile.rows == "steps" else []
+    share = f"{step.share:.1%}"
+    name = step.name.removeprefix(f"tvmgen_{profile.model}_")
+    return (str(step.index), share, bar(step.share), number(step.cost), *spread, *more, name)
+
+
+def _share_text(profile: Profile, cost: int) -> str:
+    return f"{cost / profile.total:.1%}" if profile.total else "-"
+
+
+def _blanks(profile: Profile) -> list[str]:
+    return [""] * (len(_headings(profile)) - 5)
+
+
+def _sums(profile: Profile) -> list[str]:
+    spread = ["", ""] if profile.runs > 1 else []
+    if profile.rows != "steps":
+        return spread
+    moved = [step.work.moved_bytes for step in profile.steps]
+    known = [m for m in moved if m is not None]
+    each = f"{profile.total / profile.macs:.2f}" if profile.macs else "-"
+    return [*spread, number(profile.macs), each, number(sum(known)) if len(known) == len(moved) else "-"]
+
+
+def bar(share: float) -> str:
+    """A bar of a share, 0 to 1; a block is a twentieth."""
+    return "█" * max(0, min(_BAR, round(share * _BAR)))
+
+
+def profile_values(profile: Profile) -> dict[str, Any]:
+    """The profile as plain values."""
+    values = dataclasses.asdict(profile)
+    for step, plain in zip(profile.steps, values["steps"], strict=True):
+        plain["per_mac"] = step.per_mac
+        plain["moved_bytes"] = step.work.moved_bytes
+        plain.update(plain.pop("work"))
+    return {**values, "macs": profile.macs}
