@@ -70,6 +70,7 @@ class CodeItem:
     kind: PartKind
     section: str
     size_bytes: int
+    is_function: bool
 
 
 class Contents:
@@ -130,7 +131,13 @@ class Contents:
             if section is None or not symbol.size_bytes or not (symbol.is_function or symbol.is_object):
                 continue
             kind = self.kind(symbol, section) or self._default(section)
-            item = CodeItem(name=symbol.name, kind=kind, section=section.name, size_bytes=symbol.size_bytes)
+            item = CodeItem(
+                name=symbol.name,
+                kind=kind,
+                section=section.name,
+                size_bytes=symbol.size_bytes,
+                is_function=symbol.is_function,
+            )
             found.setdefault((symbol.address, section.name), item)
         return tuple(sorted(found.values(), key=lambda i: (-i.size_bytes, i.name)))
 

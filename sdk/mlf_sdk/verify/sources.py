@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which source file each symbol of a linked image came from, and which compilers made it."""
+"""Which source file each symbol of a linked image came from."""
 
 from __future__ import annotations
 
@@ -17,23 +17,16 @@ from mlf_sdk.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
-    """A compiled file: its path as the compiler saw it, and what the compiler says of itself."""
-
-    path: str
-    producer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Where the code of an image came from; all of it empty without debug information.
 
     Attributes:
+        paths: of all compiled files, as the compiler saw them.
         ranges: (start, end, path) of code, by address, without overlap.
         local_files: (address, symbol) of every local symbol -> name of its file, without its folder.
     """
 
-    units: tuple[Unit, ...] = ()
+    paths: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int, str], ...] = ()
     local_files: Mapping[tuple[int, str], str]
 
@@ -47,7 +40,7 @@ class Sources:
     def path_of_local(self, address: int, name: str) -> str:
         """The file of a local symbol, with its folder where debug information tells; else empty."""
         file = self.local_files.get((address, name), "")
-        paths = {u.path for u in self.units if u.path.rpartition("/")[2] == file} if file else set()
+        paths = {path for path in self.paths if path.rpartition("/")[2] == file} if file else set()
         return paths.pop() if len(paths) == 1 else file
 
 
@@ -62,10 +55,10 @@ def read_sources(path: Path) -> Sources:
             elf = ELFFile(file)
             local_files = dict(_local_files(elf))
             try:
-                units, ranges = _debug_information(elf)
+                paths, ranges = _debug_information(elf)
             except (DWARFError, KeyError, ValueError, AttributeError):
-                units, ranges = (), ()
-            return Sources(units=units, ranges=ranges, local_files=local_files)
+                paths, ranges = (), ()
+            return Sources(paths=paths, ranges=ranges, local_files=local_files)
     except (ELFError, OSError) as error:
         raise InputError(f"can't read the image: {error}", where=str(path)) from error
 
@@ -85,26 +78,23 @@ def _local_files(elf: ELFFile) -> Iterator[tuple[tuple[int, str], str]]:
                 yield (symbol["st_value"] & ~1 if thumb else symbol["st_value"], symbol.name), file
 
 
-def _debug_information(elf: ELFFile) -> tuple[tuple[Unit, ...], tuple[tuple[int, int, str], ...]]:
+def _debug_information(elf: ELFFile) -> tuple[tuple[str, ...], tuple[tuple[int, int, str], ...]]:
     if not elf.has_dwarf_info():
         return (), ()
     dwarf = elf.get_dwarf_info()
-    by_offset = {cu.cu_offset: _unit(cu.get_top_DIE()) for cu in dwarf.iter_CUs()}
+    by_offset = {cu.cu_offset: _path(cu.get_top_DIE()) for cu in dwarf.iter_CUs()}
     table = dwarf.get_aranges()
     ranges: list[tuple[int, int, str]] = []
     for entry in sorted(table.entries if table else (), key=lambda e: (e.begin_addr, -e.length)):
         start, end = entry.begin_addr, entry.begin_addr + entry.length
-        unit = by_offset.get(entry.info_offset)
+        path = by_offset.get(entry.info_offset)
         # What the linker left out has address 0.
-        if unit is not None and start and (not ranges or start >= ranges[-1][1]):
-            ranges.append((start, end, unit.path))
+        if path is not None and start and (not ranges or start >= ranges[-1][1]):
+            ranges.append((start, end, path))
     return tuple(dict.fromkeys(by_offset.values())), tuple(ranges)
 
 
-def _unit(top: DIE) -> Unit:
-    def text(name: str) -> str:
-        found = top.attributes.get(name)
-        value = found.value if found is not None else b""
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
-
-    return Unit(path=text("DW_AT_name").removeprefix("./"), producer=text("DW_AT_producer"))
+def _path(top: DIE) -> str:
+    found = top.attributes.get("DW_AT_name")
+    value = found.value if found is not None else b""
+    return value.decode("utf-8", "replace").removeprefix("./") if isinstance(value, bytes) else ""

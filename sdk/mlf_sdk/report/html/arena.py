@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of an arena: steps to the right, offsets upward; a rectangle is a buffer in use."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from xml.etree import ElementTree as ET
+
+from mlf_sdk.report.html.data import Arena, ArenaRect, Step
+from mlf_sdk.report.html.names import shorten
+from mlf_sdk.report.html.svg import SMALL_CHAR, element, filled, markup, path, picture, ticks
+from mlf_sdk.report.layout import number, size
+
+_LEFT, _RIGHT, _TOP = 76.0, 14.0, 44.0
+_PLOT, _STRIP, _GAP = 360.0, 72.0, 46.0
+_ENDS = 34.0  # width of "inputs written" and of "outputs read"
+_ALL_STEPS = 940.0
+_LEAST_STEP = 26.0
+_READABLE = 10  # characters of a shortened name that still say something
+_LINE = 14.0
+
+
+def arena_picture(arena: Arena, steps: Sequence[Step]) -> str:
+    """The SVG of a plan."""
+    return _Picture(arena, steps).draw()
+
+
+def when_text(rect: ArenaRect) -> str:
+    """When a buffer is in use, for people."""
+    if rect.steps is None:
+        return "before the first step"
+    first, last = rect.steps
+    return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+class _Picture:
+    def __init__(self, arena: Arena, steps: Sequence[Step]) -> None:
+        self.arena = arena
+        self.steps = steps
+        self.starts = [step.first for step in steps]
+        self.column = max(_ALL_STEPS / max(len(steps), 1), _LEAST_STEP)
+        self.width = _LEFT + 2 * _ENDS + self.column * len(steps) + _RIGHT
+        self.top = max(arena.size_bytes, arena.lower_bound_bytes, arena.measured_bytes or 0, 1)
+        self.bottom = _TOP + _PLOT
+        self.strip = self.bottom + _GAP
+        self.height = self.strip + _STRIP + 26
+        text = (
+            f"The arena of {size(arena.size_bytes)} over {len(steps)} steps, {len(arena.rects)} buffers; "
+            f"most is in use in step {self._step_at(arena.peak)}. The table below has all figures."
+        )
+        self.root = picture(self.width, self.height, name="arena", text=text, least=round(self.width * 0.72))
+
+    def draw(self) -> str:
+        self._grid()
+        for rect in self.arena.rects:
+            if rect.size_bytes:
+                self._rect(rect)
+        self._peak("peak-line")
+        self._marks()
+        self._axis()
+        self._live()
+        return markup(self.root)
+
+    def x(self, time: int) -> float:
+        """Where a time begins."""
+        if time <= 0:
+            return _LEFT
+        if time >= self.arena.end:
+            return _LEFT + _ENDS + self.column * len(self.steps) + (_ENDS if time > self.arena.end else 0.0)
+        index = self._step_at(time)
+        step = self.steps[index]
+        return _LEFT + _ENDS + self.column * (index + (time - step.first) / step.phases)
+
+    def y(self, offset: float) -> float:
+        return self.bottom - _PLOT * offset / self.top
+
+    def _step_at(self, time: int) -> int:
+        return max(bisect.bisect_right(self.starts, time) - 1, 0)
+
+    def _grid(self) -> None:
+        right = self.width - _RIGHT
+        for value in ticks(self.top):
+            y = self.y(value)
+            element(self.root, "path", class_="grid", d=path([(_LEFT, y), (right, y)]))
+            element(self.root, "text", number(value), class_="tick", x=_LEFT - 8, y=y + 4, text_anchor="end")
+        for edge in (*(self.x(start) for start in self.starts), self.x(self.arena.end)):
+            element(self.root, "path", class_="grid", d=path([(edge, _TOP), (edge, self.bottom)]))
+        self._peak("peak")
+
+    def _peak(self, style: str) -> None:
+        left, right = self.x(self.arena.peak), self.x(self.arena.peak + 1)
+        width = max(right - left, 3) + 2
+        element(self.root, "rect", class_=style, x=left - 1, y=_TOP - 6, width=width, height=_PLOT + 12)
+
+    def _rect(self, rect: ArenaRect) -> None:
+        left, right = self.x(rect.first), self.x(rect.last + 1)
+        top, bottom = self.y(rect.offset + rect.size_bytes), self.y(rect.offset)
+        width, height = right - left, bottom - top
+        title = "\n".join(
+            (
+                rect.name,
+                f"{rect.kind}, {size(rect.size_bytes)} at offset {number(rect.offset)}",
+                when_text(rect),
+            )
+        )
+        group = filled(self.root, rect.kind, left + 0.5, top, width - 1, height, title=title)
+        _label(group, rect, (left, top, width, height))
+
+    def _marks(self) -> None:
+        """The ends of the arena: planned, bound, measured."""
+        arena = self.arena
+        right = self.width - _RIGHT
+        planned, bound = arena.size_bytes, arena.lower_bound_bytes
+        element(
+            self.root, "path", class_="mark", d=path([(_LEFT, self.y(planned)), (right, self.y(planned))])
+        )
+        said = [f"planned {size(planned)}"]
+        if bound == planned:
+            said.append("= lower bound")
+        else:
+            element(
+                self.root, "path", class_="bound", d=path([(_LEFT, self.y(bound)), (right, self.y(bound))])
+            )
+            said.append(f"lower bound {size(bound)} (dashed)")
+        if arena.measured_bytes is not None:
+            equal = "=" if arena.measured_bytes == planned else ""
+            said.append(f"{equal} measured {'' if equal else size(arena.measured_bytes)}".strip())
+        element(self.root, "text", ", ".join(said).replace(", =", " ="), class_="label out", x=_LEFT, y=16)
+
+    def _axis(self) -> None:
+        y = self.bottom + 16
+        every = max(1, round(22 / self.column + 0.49)) if self.column < 22 else 1
+        element(self.root, "text", "in", class_="tick", x=_LEFT + _ENDS / 2, y=y, text_anchor="middle")
+        for step in self.steps:
+            if step.index % every == 0:
+                middle = self.x(step.first) + self.column / 2
+                element(
+                    self.root,
+                    "text",
+                    str(step.index),
+                    class_="tick",
+                    title=step.name,
+                    x=middle,
+                    y=y,
+                    text_anchor="middle",
+                )
+        end = self.x(self.arena.end) + _ENDS / 2
+        element(self.root, "text", "out", class_="tick", x=end, y=y, text_anchor="middle")
+        element(self.root, "text", "step", class_="tick", x=_LEFT - 8, y=y, text_anchor="end")
+
+    def _live(self) -> None:
+        """How much is in use at each time."""
+        base = self.strip + _STRIP
+        most = max((live for _, live in self.arena.live), default=0)
+        if not most:
+            return
+        points = [(_LEFT, base)]
+        times = [*(time for time, _ in self.arena.live[1:]), self.arena.end + 1]
+        for (start, live), stop in zip(self.arena.live, times, strict=True):
+            y = base - _STRIP * live / most
+            points += [(self.x(start), y), (self.x(stop), y)]
+        points.append((points[-1][0], base))
+        element(self.root, "path", class_="live", d=path(points) + "Z")
+        element(self.root, "path", class_="axis", d=path([(_LEFT, base), (self.width - _RIGHT, base)]))
+        element(self.root, "text", "in use", class_="tick", x=_LEFT - 8, y=base - 2, text_anchor="end")
+        x = (self.x(self.arena.peak) + self.x(self.arena.peak + 1)) / 2
+        element(self.root, "circle", class_="dot", cx=x, cy=self.strip, r=3.5)
+        text = f"peak: {size(most)} in step {self._step_at(self.arena.peak)}"
+        wide = SMALL_CHAR * len(text)
+        at = min(max(x, _LEFT + wide / 2), self.width - _RIGHT - wide / 2)
+        element(self.root, "text", text, class_="label out", x=at, y=self.strip - 8, text_anchor="middle")
+
+
+def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
+    """A name where there is room for it, else the size; upright in what is high and narrow."""
+    left, top, width, height = box
+    lies = width >= height or width >= _READABLE * SMALL_CHAR + 8
+    along, across = (width, height) if lies else (height, width)
+    lines = _lines(rect, int((along - 8) / SMALL_CHAR), int((across - 2) / _LINE))
+    x, y = left + width / 2, top + height / 2
+    turn = {} if lies else {"transform": f"rotate(-90 {x:.2f} {y:.2f})"}
+    for index, text in enumerate(lines):
+        line_y = y + 4 + _LINE * (index - (len(lines) - 1) / 2)
+        element(group, "text", text, class_="small in", x=x, y=line_y, text_anchor="middle", **turn)
+
+
+def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:
+    """What can be said in ``rows`` lines of ``fits`` characters."""
+    figure = size(rect.size_bytes)
+    together = f"{rect.label}  {figure}"
+    name = rect.label if len(rect.label) <= fits else shorten(rect.label, fits)
+    readable = name == rect.label or (rect.kind != "workspace" and fits >= _READABLE)
+    if rows < 1:
+        return []
+    if len(together) <= fits and rows < 2:
+        return [together]
+    lines = ([name] if readable else []) + ([figure] if len(figure) <= fits else [])
+    return lines[:rows]

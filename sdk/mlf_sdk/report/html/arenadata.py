@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan of an arena, out of a project's lock."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+
+from mlf_sdk.project.lock import LockBuffer, LockModel
+from mlf_sdk.report.html.data import Arena, ArenaRect, RectKind
+from mlf_sdk.report.html.names import shared_prefix
+
+
+def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:
+    """The arena of a model: rectangles, what is live when, and the peak."""
+    end = max([s.first + s.phases for s in model.steps], default=1)
+    prefix = shared_prefix([step.name for step in model.steps])
+    rects = tuple(_rect(model, buffer, end, prefix) for buffer in model.buffers)
+    live = live_bytes(rects)
+    return Arena(
+        size_bytes=model.arena_bytes,
+        lower_bound_bytes=model.lower_bound_bytes,
+        measured_bytes=measured_bytes,
+        exact=all(step.exact for step in model.steps),
+        rects=rects,
+        live=live,
+        peak=max(live, key=lambda point: (point[1], -point[0]), default=(0, 0))[0],
+        end=end,
+    )
+
+
+def live_bytes(rects: Sequence[ArenaRect]) -> tuple[tuple[int, int], ...]:
+    """(time, bytes) wherever the bytes in use change."""
+    changes: dict[int, int] = {}
+    for rect in rects:
+        changes[rect.first] = changes.get(rect.first, 0) + rect.size_bytes
+        changes[rect.last + 1] = changes.get(rect.last + 1, 0) - rect.size_bytes
+    found, total = [], 0
+    for time, change in sorted(changes.items()):
+        total += change
+        found.append((time, total))
+    return tuple(found)
+
+
+def _rect(model: LockModel, buffer: LockBuffer, end: int, prefix: str) -> ArenaRect:
+    starts = [step.first for step in model.steps]
+    first = max(bisect.bisect_right(starts, buffer.first) - 1, 0)
+    last = bisect.bisect_right(starts, min(buffer.last, end - 1)) - 1
+    return ArenaRect(
+        kind=_kind(model, buffer, end),
+        name=buffer.name,
+        label=buffer.name.removeprefix(prefix).removeprefix("fused_")
+        if buffer.step is None
+        else f"workspace of step {buffer.step}",
+        offset=buffer.offset,
+        size_bytes=buffer.size_bytes,
+        first=buffer.first,
+        last=buffer.last,
+        steps=(first, last) if 0 <= first <= last else None,
+    )
+
+
+def _kind(model: LockModel, buffer: LockBuffer, end: int) -> RectKind:
+    if buffer.step is not None:
+        return "workspace"
+    if buffer.first == 0:
+        return "input"
+    return "output" if buffer.last == end else "tensor"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was gathered to the figures of a report: pure, and the same for the same findings."""
+
+from __future__ import annotations
+
+from mlf_sdk.api.report import Findings
+from mlf_sdk.api.results import RunReport
+from mlf_sdk.project.lock import Lock, LockModel, LockNode
+from mlf_sdk.report.html.arenadata import arena_of
+from mlf_sdk.report.html.data import Fact, Inference, Oddity, Report, SectionRow, Step, Verdict
+from mlf_sdk.report.html.flowdata import flow_of
+from mlf_sdk.report.html.names import short_names
+from mlf_sdk.report.layout import counted, number, size
+from mlf_sdk.report.proof import run_rows
+from mlf_sdk.report.terminal import board_text, executor_text
+from mlf_sdk.verify.compare import Comparison
+
+
+def collect(found: Findings) -> Report:
+    """The figures of a report."""
+    model, done = found.model, found.run
+    labels = short_names([step.name for step in model.steps])
+    return Report(
+        model=model.name,
+        board=found.board.name,
+        board_title=board_text(found.board),
+        ok=found.ok,
+        facts=_facts(found),
+        verdicts=_verdicts(found),
+        proof=run_rows(done) if done else found.check.rows,
+        memories=found.memories,
+        stack=found.check.stack,
+        allocators=found.check.allocators,
+        arena=arena_of(model, done.memory.arena_high_water_bytes if done else None),
+        steps=tuple(_step(model, index, label) for index, label in enumerate(labels)),
+        flow=flow_of(model, labels),
+        profile=found.profile,
+        no_profile=found.no_profile,
+        inference=_inference(done) if done else None,
+        not_run=found.not_run,
+        code=found.code,
+        groups=tuple(group for group in found.check.groups if group.size_bytes),
+        sections=tuple(
+            SectionRow(
+                name=s.name,
+                address=s.address,
+                load_address=s.load_address,
+                size_bytes=s.size_bytes,
+                in_file=s.in_file,
+            )
+            for s in found.image.sections
+        ),
+        provenance=_provenance(found),
+        oddities=None
+        if found.examination is None
+        else tuple(Oddity(where=o.where, what=o.what, handled=o.handled) for o in found.examination.oddities),
+    )
+
+
+def tensor_text(tensor: LockNode) -> str:
+    """A tensor's type for people: ``int8 [1, 32, 32, 3]``."""
+    return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
+
+
+def _step(model: LockModel, index: int, label: str) -> Step:
+    step = model.steps[index]
+    made = [model.tensors[i] for i in step.outputs]
+    return Step(
+        index=index,
+        name=step.name,
+        label=label,
+        first=step.first,
+        phases=step.phases,
+        workspace_bytes=step.workspace_bytes,
+        exact=step.exact,
+        makes=", ".join(map(tensor_text, made)),
+        output_bytes=sum(t.size_bytes for t in made),
+    )
+
+
+def _facts(found: Findings) -> tuple[Fact, ...]:
+    model = found.model
+    io = [
+        Fact(label=what, text=f"'{t.name}'  {t.dtype} [{', '.join(map(str, t.shape))}], {size(t.size_bytes)}")
+        for what, tensors in (("input", model.inputs), ("output", model.outputs))
+        for t in tensors
+    ]
+    params = size(model.params_bytes) if model.params_bytes else "constants in the code"
+    others = [m.name for m in found.lock.models if m is not model]
+    facts = [
+        Fact(label="model", text=f"{executor_text(model.executor)}, {counted(len(model.steps), 'step')}"),
+        Fact(label="archive", text=f"{model.archive}: MLF {model.mlf_version}, made by {model.compiler}"),
+        Fact(label="board", text=f"{found.board.name}: {board_text(found.board)}"),
+        *io,
+        Fact(label="parameters", text=params),
+    ]
+    facts += [Fact(label="compiler", text=text) for text in found.firmware.toolchain]
+    if others:
+        facts.append(Fact(label="with it", text=f"also in the image: {', '.join(others)}"))
+    return (*facts, *(Fact(label="note", text=note) for note in model.notes))
+
+
+def _verdicts(found: Findings) -> tuple[Verdict, ...]:
+    done = found.run
+    image = Verdict(
+        what="image",
+        ok=found.check.ok,
+        text="linked as it was planned" if found.check.ok else "it is not what was planned",
+    )
+    if done is None:
+        not_run = f"not run: {found.not_run}"
+        return (
+            image,
+            Verdict(what="memory", ok=None, text=not_run),
+            Verdict(what="outputs", ok=None, text=not_run),
+        )
+    return image, _memory_verdict(done), *_output_verdicts(done)
+
+
+def _inference(done: RunReport) -> Inference:
+    timed = done.instructions is None and done.ticks and done.ticks_hz
+    return Inference(
+        count=done.inferences,
+        instructions=done.instructions,
+        milliseconds=done.ticks / done.ticks_hz / done.inferences * 1e3 if timed else None,
+        accuracy=done.accuracy,
+    )
+
+
+def _memory_verdict(done: RunReport) -> Verdict:
+    memory = done.memory
+    measured = memory.arena_high_water_bytes
+    if measured is None:
+        text = "this target can't measure its arena"
+    elif measured == memory.arena_bytes:
+        text = f"arena {size(measured)} measured, as planned"
+    else:
+        text = f"arena {size(measured)} measured, {number(memory.arena_bytes)} planned"
+        text += "" if memory.exact else " (a bound)"
+    return Verdict(what="memory", ok=memory.ok if measured is not None or not memory.ok else None, text=text)
+
+
+def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
+    verdicts = [
+        Verdict(what="outputs", ok=c.ok, text=_comparison(c, what, done.inferences))
+        for c, what in ((done.compare, "the reference"), (done.twin, "the host's"))
+        if c is not None
+    ]
+    if verdicts:
+        return tuple(verdicts)
+    return (Verdict(what="outputs", ok=None, text=done.twin_note or "not compared with anything"),)
+
+
+def _comparison(found: Comparison, what: str, inferences: int) -> str:
+    total = sum(o.elements for o in found.outputs)
+    of = f"{counted(total, 'element')} of {counted(inferences, 'inference')}"
+    if not found.mismatches:
+        return f"equal to {what} (max difference {found.max_abs:.2g}; {of})"
+    return f"differ from {what} in {found.mismatches:,} of {of} (max difference {found.max_abs:.2g})"
+
+
+def _provenance(found: Findings) -> tuple[Fact, ...]:
+    lock, model = found.lock, found.model
+    options = lock.options
+    chosen = [
+        f"application {options.app}",
+        f"executor {options.executor}",
+        f"parameters in {options.params}",
+        *(["inputs kept"] if options.keep_inputs else []),
+        *(["shared arena"] if options.share_arena else []),
+        *(["CMSIS-NN"] if options.cmsis_nn else []),
+    ]
+    return (
+        Fact(label="archive", text=model.archive),
+        Fact(label="sha256", text=model.archive_sha256),
+        Fact(label="format", text=f"Model Library Format {model.mlf_version}, made by {model.compiler}"),
+        Fact(label="SDK", text=f"mlf-sdk {lock.sdk_version}"),
+        Fact(label="build id", text=found.firmware.build_id or "the linker made none"),
+        *(Fact(label="compiler", text=text) for text in found.firmware.toolchain),
+        Fact(label="kernel flags", text=" ".join(options.kernel_flags)),
+        Fact(label="options", text=", ".join(chosen)),
+        Fact(label="platform", text=_platform(lock)),
+    )
+
+
+def _platform(lock: Lock) -> str:
+    if lock.zephyr is None:
+        return lock.platform
+    return f"{lock.platform} {lock.zephyr.series}, board {lock.zephyr.board}"

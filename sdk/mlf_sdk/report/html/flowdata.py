@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dataflow of a model, out of a project's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlf_sdk.project.lock import LockModel, LockNode, LockTensor
+from mlf_sdk.report.html.data import Edge, Flow, Node
+
+
+def flow_of(model: LockModel, labels: Sequence[str]) -> Flow:
+    """Inputs, steps and outputs as nodes; an edge for every tensor that one writes and another reads.
+
+    Args:
+        labels: a short name for each step.
+    """
+    return _Builder(model).build(labels)
+
+
+class _Builder:
+    def __init__(self, model: LockModel) -> None:
+        self.model = model
+        self.nodes: list[Node] = []
+        self.edges: dict[Edge, None] = {}
+        self.writer: dict[int, int] = {}  # root of a tensor -> node that wrote it last
+
+    def build(self, labels: Sequence[str]) -> Flow:
+        model = self.model
+        roots = [tensor.root for tensor in model.tensors]
+        for number, tensor in zip(model.input_tensors, model.inputs, strict=True):
+            self.writer[roots[number]] = self._add(tensor.name, _type(tensor), None)
+        for index, step in enumerate(model.steps):
+            made = [model.tensors[i] for i in step.outputs]
+            node = self._add(step.name, ", ".join(_type(t) for t in made), index, labels[index])
+            for number in step.inputs:
+                self._edge(roots[number], node, model.tensors[number].name)
+            for number in step.outputs:
+                self.writer[roots[number]] = node
+        for number, output in zip(model.output_tensors, model.outputs, strict=True):
+            self._edge(roots[number], self._add(output.name, _type(output), None), output.name)
+        return Flow(nodes=tuple(self.nodes), edges=tuple(self.edges))
+
+    def _add(self, name: str, detail: str, step: int | None, label: str = "") -> int:
+        self.nodes.append(Node(label=label or name, name=name, detail=detail, step=step))
+        return len(self.nodes) - 1
+
+    def _edge(self, root: int, target: int, tensor: str) -> None:
+        source = self.writer.get(root)
+        if source is not None and source != target:
+            self.edges[Edge(source=source, target=target, tensor=tensor)] = None
+
+
+def _type(tensor: LockTensor | LockNode) -> str:
+    return f"{tensor.dtype} {'×'.join(map(str, tensor.shape)) or 'scalar'}"

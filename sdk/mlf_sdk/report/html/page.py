@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a report as one HTML page: no network, no script, the same bytes for the same figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.report.html.arena import arena_picture, when_text
+from mlf_sdk.report.html.data import Report
+from mlf_sdk.report.html.flow import flow_picture
+from mlf_sdk.report.html.memory import LABELS, memory_picture
+from mlf_sdk.report.html.names import harmless
+from mlf_sdk.report.html.svg import bar, swatch
+from mlf_sdk.report.layout import capacity, counted, number, size
+from mlf_sdk.version import __version__
+
+_TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+FUNCTIONS_SHOWN = 20
+
+
+def render_page(report: Report) -> bytes:
+    """The page, UTF-8."""
+    template = _environment().get_template("report.html.j2")
+    pictures = {
+        "arena": Markup(arena_picture(report.arena, report.steps)),  # noqa: S704 (ElementTree escapes)
+        "flow": Markup(flow_picture(report.flow)),  # noqa: S704
+        "memories": [(memory, Markup(memory_picture(memory))) for memory in report.memories],  # noqa: S704
+    }
+    text = template.render(
+        report=report,
+        pictures=pictures,
+        part_labels=LABELS,
+        functions_shown=FUNCTIONS_SHOWN,
+        sdk_version=__version__,
+        takes=_takes(report),
+    )
+    return (text.rstrip() + "\n").encode()
+
+
+def write_page(path: Path, report: Report) -> None:
+    """Write the page to a file, whole or not at all.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        temporary.write_bytes(render_page(report))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"can't write the report: {error.strerror}", where=str(path)) from error
+
+
+def _takes(report: Report) -> list[list[str]]:
+    """For each step what it takes something from."""
+    found: list[dict[str, None]] = [{} for _ in report.steps]
+    for edge in report.flow.edges:
+        source, step = report.flow.nodes[edge.source], report.flow.nodes[edge.target].step
+        if step is not None:
+            found[step][f"'{source.name}'" if source.step is None else f"step {source.step}"] = None
+    return [list(names) for names in found]
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_plain,
+    )
+    environment.filters.update(
+        number=number,
+        size=size,
+        capacity=capacity,
+        counted=counted,
+        address=lambda value: f"0x{value:08x}",
+        percent=lambda value: f"{value:.1%}",
+        bar=lambda share, kind: Markup(bar(kind, share)),  # noqa: S704
+        swatch=lambda kind: Markup(swatch(kind)),  # noqa: S704
+        when=when_text,
+        breakable=_breakable,
+    )
+    return environment
+
+
+def _breakable(name: str) -> Markup:
+    """A long name that may be broken behind an underscore."""
+    return Markup("_<wbr>").join(harmless(name).split("_"))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Names are printed as they are, but for characters that do not print."""
+    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value

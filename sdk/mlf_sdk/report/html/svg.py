@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SVG elements: a thin layer over ElementTree, which escapes what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from mlf_sdk.report.html.names import harmless
+
+CHAR = 7.0  # width of a character in px, on the safe side: fonts differ
+SMALL_CHAR = 6.2
+
+Attribute = str | int | float
+
+
+def element(
+    parent: ET.Element, tag: str, text: str = "", /, *, title: str = "", **attributes: Attribute
+) -> ET.Element:
+    """Add an element.
+
+    Args:
+        title: what is shown on hover.
+        attributes: ``_`` stands for ``-``; a ``_`` at the end is left out (``class_``).
+    """
+    names = {key.rstrip("_").replace("_", "-"): _value(value) for key, value in attributes.items()}
+    found = ET.SubElement(parent, tag, names)
+    if title:
+        ET.SubElement(found, "title").text = harmless(title)
+    if text:
+        found.text = harmless(text)
+    return found
+
+
+def _value(value: Attribute) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else harmless(str(value))
+
+
+def picture(width: float, height: float, *, name: str, text: str, least: int | None = None) -> ET.Element:
+    """An SVG picture that scales with the page, but not below ``least`` px of width (default: its own).
+
+    Args:
+        name: a word that makes its ids unique on the page.
+        text: what it shows, for those who can't see it.
+    """
+    style = f"min-width:{least or round(width)}px;max-width:{round(width * 1.25)}px"
+    root = ET.Element(
+        "svg",
+        {
+            "viewBox": f"0 0 {_value(width)} {_value(height)}",
+            "width": _value(width),
+            "height": _value(height),
+            "style": style,
+            "role": "img",
+            "aria-labelledby": f"{name}-text",
+        },
+    )
+    element(root, "desc", text, id=f"{name}-text")
+    return root
+
+
+def markup(root: ET.Element) -> str:
+    """The picture as text."""
+    return ET.tostring(root, encoding="unicode", short_empty_elements=False)
+
+
+def swatch(kind: str, width: float = 18.0, height: float = 12.0) -> str:
+    """A patch of a kind's colour and pattern, for legends and tables."""
+    root = ET.Element(
+        "svg", {"class": "swatch", "width": _value(width), "height": _value(height), "aria-hidden": "true"}
+    )
+    filled(root, kind, 0.5, 0.5, width - 1, height - 1)
+    return markup(root)
+
+
+def bar(kind: str, share: float, width: float = 160.0) -> str:
+    """A bar of ``share`` (0 to 1) of the width."""
+    box = {"viewBox": f"0 0 {_value(width)} 12", "preserveAspectRatio": "none"}
+    size = {"width": _value(width), "height": "12"}
+    root = ET.Element("svg", {"class": "bar", **box, **size, "aria-hidden": "true"})
+    element(root, "rect", class_="rail", x=0, y=5.5, width=width, height=1)
+    filled(root, kind, 0.5, 0.5, max(width * min(share, 1.0) - 1, 0.5), 11)
+    return markup(root)
+
+
+def filled(
+    parent: ET.Element, kind: str, x: float, y: float, width: float, height: float, *, title: str = ""
+) -> ET.Element:
+    """A rectangle in the colour and the pattern of a kind."""
+    group = element(parent, "g", title=title)
+    place: dict[str, Attribute] = {"x": x, "y": y, "width": max(width, 0.3), "height": max(height, 0.3)}
+    element(group, "rect", class_=f"f f-{kind}", **place)
+    element(group, "rect", class_=f"p p-{kind}", **place)
+    return group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A label that would like to stand at ``x`` (its middle), with the room that it takes."""
+
+    x: float
+    width: float
+
+
+def spread(labels: Sequence[Wanted], left: float, right: float, gap: float = 10.0) -> list[float]:
+    """The middles of labels in one row: as near to where they want to be as they fit, in the same order."""
+    lefts: list[float] = []
+    end = left
+    for label in labels:
+        start = max(label.x - label.width / 2, end)
+        lefts.append(start)
+        end = start + label.width + gap
+    limit = right
+    for index in range(len(labels) - 1, -1, -1):
+        lefts[index] = min(lefts[index], limit - labels[index].width)
+        limit = lefts[index] - gap
+    return [start + label.width / 2 for start, label in zip(lefts, labels, strict=True)]
+
+
+def ticks(most: int, count: int = 8) -> tuple[int, ...]:
+    """Round numbers from 0 to ``most``: multiples of a power of two."""
+    if most <= 0:
+        return (0,)
+    step = 1
+    while most / step > count:
+        step *= 2
+    return tuple(range(0, most + 1, step))
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """The data of a path through points."""
+    return "M" + "L".join(f"{_value(float(x))},{_value(float(y))}" for x, y in points)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report in the terminal: the figures of the page, with pictures out of characters; and as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from mlf_sdk.report.html.data import Arena, ArenaRect, Report, Step
+from mlf_sdk.report.html.memory import LABELS
+from mlf_sdk.report.html.names import harmless
+from mlf_sdk.report.layout import Parts, counted, line, number, size, table, verdict
+from mlf_sdk.report.proof import ProofTable
+from mlf_sdk.verify.memorymap import MemoryMap
+from mlf_sdk.verify.profile import Profile
+
+_BAR = 40
+_ROWS = 16
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_STYLES = {"input": "green", "output": "red", "tensor": "cyan", "workspace": "yellow"}
+_SHOWN = 10
+
+
+def overview_parts(report: Report, page: Path | None) -> Parts:
+    """A report for people."""
+    parts: Parts = [
+        line("model", report.model),
+        *(line(f.label if f.label != "model" else "", f.text) for f in report.facts if f.label != "note"),
+        ProofTable(rows=report.proof),
+    ]
+    for memory in report.memories:
+        if memory.used_bytes:
+            parts += ["", *_memory(memory)]
+    parts += [
+        "",
+        line("arena", _arena_text(report.arena)),
+        ArenaPicture(arena=report.arena, steps=report.steps),
+    ]
+    parts += [
+        "",
+        *(_profile(report.profile) if report.profile else [line("profile", f"none: {report.no_profile}")]),
+    ]
+    parts += [""]
+    for found in report.verdicts:
+        mark = Text("not checked") if found.ok is None else verdict(found.ok)
+        parts.append(line(found.what, found.text, mark))
+    if page is not None:
+        parts.append(line("page", str(page)))
+    return [*parts, line("verdict", verdict(report.ok))]
+
+
+def report_values(report: Report, page: Path | None) -> dict[str, object]:
+    """A report as plain values: every figure of the page."""
+    values = dataclasses.asdict(report)
+    values["memories"] = [
+        {**dataclasses.asdict(m), "used_bytes": m.used_bytes, "free_bytes": m.free_bytes}
+        for m in report.memories
+    ]
+    return {**values, "page": str(page) if page else None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArenaPicture:
+    """The plan of an arena out of letters: a column for each step, the lowest offset at the bottom."""
+
+    arena: Arena
+    steps: tuple[Step, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """As wide as there is room."""
+        size_bytes = max(self.arena.size_bytes, 1)
+        margin = len(number(size_bytes)) + 1
+        columns = len(self.steps) + 2
+        wide = max(1, min(6, (options.max_width - margin) // columns))
+        solid = [rect for rect in self.arena.rects if rect.size_bytes]
+        for row in range(_ROWS - 1, -1, -1):
+            low, high = size_bytes * row / _ROWS, size_bytes * (row + 1) / _ROWS
+            text = Text(f"{number(round(high)):>{margin - 1}} ", style="dim")
+            for column in range(columns):
+                self._cell(text, solid, (low + high) / 2, column, wide)
+            yield text
+        if wide >= 2:
+            heads = ["in", *(str(s.index) for s in self.steps), "out"]
+            yield Text(" " * margin + "".join(f"{head:<{wide}}"[:wide] for head in heads), style="dim")
+        peak = next((s for s in reversed(self.steps) if s.first <= self.arena.peak), None)
+        if peak is not None and self.arena.peak:
+            yield Text(f"{'peak in step ':>{margin}}{peak.index}: {peak.label}")
+        yield self._legend(solid)
+
+    def _cell(self, text: Text, solid: list[ArenaRect], offset: float, column: int, wide: int) -> None:
+        first, last = self._times(column)
+        for index, rect in enumerate(solid):
+            inside = rect.offset <= offset < rect.offset + rect.size_bytes
+            if inside and rect.first <= last and first <= rect.last:
+                text.append(_letter(index) * wide, style=_STYLES[rect.kind])
+                return
+        text.append("." * wide, style="dim")
+
+    def _times(self, column: int) -> tuple[int, int]:
+        if column == 0:
+            return 0, 0
+        if column > len(self.steps):
+            return self.arena.end, self.arena.end
+        step = self.steps[column - 1]
+        return step.first, step.first + step.phases - 1
+
+    def _legend(self, solid: list[ArenaRect]) -> Text:
+        largest = sorted(range(len(solid)), key=lambda i: (-solid[i].size_bytes, i))[:_SHOWN]
+        text = Text()
+        for count, index in enumerate(sorted(largest)):
+            rect = solid[index]
+            text.append("\n" if count else "")
+            text.append(f"{_letter(index)} ", style=_STYLES[rect.kind])
+            text.append(f"{rect.kind:<9} {number(rect.size_bytes):>11}  {harmless(rect.name)}")
+        if len(solid) > _SHOWN:
+            text.append(f"\n... and {counted(len(solid) - _SHOWN, 'smaller buffer')} (--json lists all)")
+        return text
+
+
+def _letter(index: int) -> str:
+    return _LETTERS[index % len(_LETTERS)]
+
+
+def _arena_text(arena: Arena) -> str:
+    equal = arena.size_bytes == arena.lower_bound_bytes
+    bound = "the lower bound" if equal else f"lower bound {size(arena.lower_bound_bytes)}"
+    return f"{size(arena.size_bytes)}, {bound}"
+
+
+def _bar(share: float) -> str:
+    return "█" * max(round(_BAR * share), 1 if share else 0)
+
+
+def _memory(memory: MemoryMap) -> Parts:
+    share = memory.used_bytes / memory.size_bytes
+    fill = f"{size(memory.used_bytes)} of {size(memory.size_bytes)} ({share:.1%})"
+    rows = [
+        (LABELS[part.kind], number(part.size_bytes), _bar(part.size_bytes / memory.used_bytes))
+        for part in memory.parts
+    ]
+    return [line(memory.name, fill), table(("=part", ">bytes", "="), rows)]
+
+
+def _profile(profile: Profile) -> Parts:
+    most = max((step.cost for step in profile.steps), default=0)
+    rows = [
+        (
+            str(step.index),
+            number(step.cost),
+            f"{step.share:.1%}",
+            _bar(step.cost / most if most else 0),
+            step.name,
+        )
+        for step in profile.steps
+    ]
+    total = f"{number(profile.total)} {profile.unit} an inference, {profile.method}"
+    return [line("profile", total), table((">step", f">{profile.unit}", ">share", "=", "function"), rows)]

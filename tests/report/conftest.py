@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the report share: figures, pages, a browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from chromium import PROGRAM, Chromium
+from report_cases import findings, long_net
+
+from archives import Spec, build, write
+from mlf_sdk.report.html.collect import collect
+from mlf_sdk.report.html.data import Report
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
+    """Reports of a graph, an ahead-of-time model, 64 steps, and of one that was not run."""
+    folder = tmp_path_factory.mktemp("report")
+    graph = write(build(Spec(nop=True)), folder / "graph.tar")
+    aot = write(build(Spec(kind="aot-c", dtype="int8")), folder / "aot.tar")
+    long = long_net(folder / "long.tar", 64)
+    return {
+        "graph": collect(findings(graph)),
+        "aot": collect(findings(aot)),
+        "long": collect(findings(long)),
+        "still": collect(findings(graph, was_run=False)),
+    }
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """A headless Chromium."""
+    if PROGRAM is None:
+        pytest.skip("no Chromium here: pages are not looked at (apt-get install chromium)")
+    found = Chromium(tmp_path_factory.mktemp("chromium"))
+    yield found
+    found.close()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page in a browser: no errors, nothing loaded, no page that scrolls sideways, details open in print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chromium import Chromium
+
+from mlf_sdk.report.html.data import Report
+from mlf_sdk.report.html.page import write_page
+
+NAMES = ("graph", "aot", "long", "still")
+
+
+@pytest.fixture(scope="module")
+def pages(reports: dict[str, Report], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, report in reports.items():
+        write_page(folder / f"{name}.html", report)
+    return {name: folder / f"{name}.html" for name in reports}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 768, 1280, 2200])
+@pytest.mark.parametrize("name", NAMES)
+def test_in_a_browser(browser: Chromium, pages: dict[str, Path], name: str, width: int, scheme: str) -> None:
+    browser.open(pages[name], width=width, scheme=scheme)
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.logged() == []
+    assert browser.requested() == [pages[name].as_uri()]
+    ground = browser.ask("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 23, 27)")
+    assert browser.ask("document.querySelectorAll('.scroll > svg').length") >= 3
+    assert browser.ask("[...document.querySelectorAll('.scroll > svg')].every(s => s.clientHeight > 60)")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_stay_in_their_pictures(browser: Chromium, pages: dict[str, Path], name: str) -> None:
+    browser.open(pages[name], width=1280)
+    outside = browser.ask(
+        """[...document.querySelectorAll('.scroll > svg')].flatMap(svg => {
+             const box = svg.getBoundingClientRect();
+             return [...svg.querySelectorAll('text')].filter(t => {
+               const at = t.getBoundingClientRect();
+               return at.left < box.left - 1 || at.right > box.right + 1 || at.top < box.top - 1
+                 || at.bottom > box.bottom + 1;
+             }).map(t => t.textContent);
+           })"""
+    )
+    assert outside == []
+
+
+def test_in_print(browser: Chromium, pages: dict[str, Path]) -> None:
+    browser.open(pages["graph"], width=700, scheme="dark")
+    closed = browser.ask("[...document.querySelectorAll('details')].map(d => d.clientHeight)")
+    pdf = browser.pdf()
+    assert pdf.startswith(b"%PDF-")
+    opened = browser.ask("[...document.querySelectorAll('details')].map(d => d.clientHeight)")
+    assert len(closed) >= 4
+    assert all(after > before + 20 for before, after in zip(closed, opened, strict=True))
+    assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.ask("document.querySelector('nav').clientHeight") == 0
+    assert browser.ask("document.documentElement.scrollWidth") <= 700
+
+
+def test_a_page_that_does_too_much_is_seen(browser: Chromium, tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text("<body style='width:3000px'><script>console.error('x')</script><img src='other.png'>")
+    browser.open(page, width=400)
+    assert browser.ask("document.documentElement.scrollWidth") > 400
+    assert any("other.png" in url for url in browser.requested())
+    assert browser.logged()

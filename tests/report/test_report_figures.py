@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a report: they are the lock's, the image's and the run's, and they add up."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_cases import findings, image_of
+
+from archives import Spec, build, write
+from mlf_sdk.platforms.select import regions_of
+from mlf_sdk.report.html.arenadata import live_bytes
+from mlf_sdk.report.html.collect import collect
+from mlf_sdk.report.html.data import ArenaRect, Edge, Flow, Node, Report
+from mlf_sdk.report.html.flow import layers_of
+from mlf_sdk.report.html.names import harmless, shared_prefix, short_names, shorten
+from mlf_sdk.report.html.svg import Wanted, spread, ticks
+from mlf_sdk.verify.image import region_use
+from mlf_sdk.verify.memorymap import Contents, memory_maps
+from mlf_sdk.verify.sources import Sources
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    return write(build(Spec(nop=True)), tmp_path / "graph.tar")
+
+
+# ---- memory ----
+
+
+def test_parts_fill_a_memory_exactly(graph: Path) -> None:
+    found = findings(graph)
+    regions = regions_of(found.board)
+    for memory, region in zip(found.memories, region_use(found.image, regions), strict=True):
+        assert memory.used_bytes == region.used_bytes
+        assert memory.used_bytes + memory.free_bytes == memory.size_bytes
+    flash = {p.kind: p.size_bytes for p in found.memories[0].parts}
+    assert flash["vectors"] == 64
+    assert flash["params"] == 64
+    assert flash["tables"] == 16 * len(found.model.steps)
+    assert flash["init"] == 96
+    assert flash["runtime"] == 116
+    assert flash["constants"] == 40, "what no symbol covers"
+    gaps = 4 * (len(found.model.kernel_symbols) // 2)
+    assert flash["kernels"] + flash["library"] + gaps >= sum(
+        i.size_bytes for i in found.code if i.kind in ("kernels", "library")
+    )
+    ram = {p.kind: p.size_bytes for p in found.memories[1].parts}
+    assert ram == {"stack": 8192, "data": 96, "arena": found.model.arena_reserved_bytes, "bss": 24}
+
+
+def test_debug_information_decides_before_names(graph: Path) -> None:
+    lock = findings(graph).lock
+    image = image_of(lock)
+    kernel = next(s for s in image.symbols if s.name == lock.models[0].kernel_symbols[0])
+    sources = Sources(
+        paths=("crt/rpc/mlf_rpc.c",),
+        ranges=((kernel.address, kernel.address + kernel.size_bytes, "src/main.c"),),
+        local_files={},
+    )
+    kinds = {item.name: item.kind for item in Contents(lock, image, sources).items()}
+    assert kinds[kernel.name] == "application"
+    assert kinds["mlf_run"] == "runtime"
+    assert kinds["memcpy"] == "library"
+
+
+def test_a_region_without_anything(graph: Path) -> None:
+    lock = findings(graph).lock
+    contents = Contents(lock, image_of(lock), Sources(local_files={}))
+    (found,) = memory_maps(contents, image_of(lock), [("spare", 0x40000000, 1024)])
+    assert (found.parts, found.used_bytes, found.free_bytes) == ((), 0, 1024)
+
+
+# ---- arena ----
+
+
+def test_arena_is_the_plan(reports: dict[str, Report], graph: Path) -> None:
+    lock = findings(graph).lock.models[0]
+    arena = reports["graph"].arena
+    assert [(r.name, r.offset, r.size_bytes, r.first, r.last) for r in arena.rects] == [
+        (b.name, b.offset, b.size_bytes, b.first, b.last) for b in lock.buffers
+    ]
+    assert {r.kind for r in arena.rects} >= {"input", "output", "workspace"}
+    assert max(r.offset + r.size_bytes for r in arena.rects) == arena.size_bytes == lock.arena_bytes
+    most = max(live for _, live in arena.live)
+    at_peak = sum(r.size_bytes for r in arena.rects if r.first <= arena.peak <= r.last)
+    assert at_peak == most <= arena.size_bytes
+    assert arena.live[-1] == (arena.end + 1, 0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(0, 30), st.integers(0, 9)), max_size=12))
+def test_live_bytes(spans: list[tuple[int, int, int]]) -> None:
+    rects = [
+        ArenaRect(
+            kind="tensor",
+            name="",
+            label="",
+            offset=0,
+            size_bytes=size,
+            first=first,
+            last=first + more,
+            steps=None,
+        )
+        for size, first, more in spans
+    ]
+    points = dict(live_bytes(rects))
+    for time in range(45):
+        known = [t for t in points if t <= time]
+        expected = sum(r.size_bytes for r in rects if r.first <= time <= r.last)
+        assert (points[max(known)] if known else 0) == expected
+
+
+# ---- steps and graph ----
+
+
+def test_flow(reports: dict[str, Report]) -> None:
+    flow = reports["graph"].flow
+    assert [node.step for node in flow.nodes] == [None, 0, 1, 2, None]
+    assert [(e.source, e.target) for e in flow.edges] == [(0, 1), (1, 2), (2, 3), (3, 4)]
+    long = reports["long"].flow
+    assert len(long.nodes) == 66
+    assert len(long.edges) == 65 + 16, "16 branches"
+
+
+@given(
+    st.integers(1, 12).flatmap(
+        lambda n: st.tuples(st.just(n), st.sets(st.tuples(st.integers(0, n), st.integers(0, n))))
+    )
+)
+def test_layers_go_down(case: tuple[int, set[tuple[int, int]]]) -> None:
+    count, pairs = case
+    nodes = tuple(Node(label=str(n), name=str(n), detail="", step=n) for n in range(count + 1))
+    edges = tuple(Edge(source=a, target=b, tensor="") for a, b in sorted(pairs) if a < b)
+    layers = layers_of(Flow(nodes=nodes, edges=edges))
+    level = {n: index for index, members in enumerate(layers) for n in members}
+    assert sorted(level) == list(range(count + 1))
+    assert all(level[e.source] < level[e.target] for e in edges)
+
+
+def test_a_failed_row_makes_the_report_fail(graph: Path) -> None:
+    found = findings(graph)
+    broken = dataclasses.replace(
+        found.check, rows=(dataclasses.replace(found.check.rows[0], ok=False, note="why"),)
+    )
+    assert found.run is not None
+    report = collect(
+        dataclasses.replace(found, run=dataclasses.replace(found.run, check=broken), check=broken)
+    )
+    assert report.ok is False
+    assert [v.ok for v in report.verdicts if v.what == "image"] == [False]
+    assert any(not row.ok and row.note == "why" for row in report.proof)
+    assert collect(found).ok is True
+
+
+def test_not_run(reports: dict[str, Report]) -> None:
+    still = reports["still"]
+    assert still.ok is True
+    assert still.inference is None
+    assert [v.ok for v in still.verdicts] == [True, None, None]
+    assert still.arena.measured_bytes is None
+    assert all(row.measured is None for row in still.proof)
+
+
+# ---- small parts ----
+
+
+def test_names() -> None:
+    names = ["tvmgen_net_fused_nn_conv2d_add", "tvmgen_net_fused_nn_dense", "tvmgen_net_nn_pool"]
+    assert shared_prefix(names) == "tvmgen_net_"
+    assert short_names(names) == ["nn_conv2d_add", "nn_dense", "nn_pool"]
+    assert short_names(["tvmgen_default___tvm_main__"]) == ["default___tvm_main__"]
+    assert short_names(["same", "same"]) == ["same", "same"]
+    assert short_names([]) == []
+    assert short_names(["tvmgen_net_fused_add_1", "tvmgen_net_fused_add_2"]) == ["add_1", "add_2"]
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 7) == "abcd…jk"
+    assert [len(shorten("a" * 50, n)) for n in range(1, 9)] == list(range(1, 9))
+    assert harmless("a\u202eb\x00<\u00e4") == "a\\u202eb\\x00<\u00e4"
+
+
+@given(st.lists(st.tuples(st.floats(0, 1000), st.floats(1, 60)), max_size=12))
+def test_labels_do_not_overlap(wanted: list[tuple[float, float]]) -> None:
+    labels = [Wanted(x=x, width=width) for x, width in sorted(wanted)]
+    middles = spread(labels, 0.0, 1000.0)
+    edges = [(m - label.width / 2, m + label.width / 2) for m, label in zip(middles, labels, strict=True)]
+    assert all(left >= -1e-6 and right <= 1000 + 1e-6 for left, right in edges)
+    assert all(b[0] - a[1] >= 10 - 1e-6 for a, b in pairwise(edges))
+
+
+@pytest.mark.parametrize(("most", "count"), [(0, 1), (1, 2), (96_288, 6), (8, 9), (1 << 32, 9)])
+def test_ticks(most: int, count: int) -> None:
+    found = ticks(most)
+    assert len(found) == count
+    assert found[0] == 0
+    assert found[-1] <= most

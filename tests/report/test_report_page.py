@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: well formed, self-contained, accessible, the same figures as the JSON, harmless whatever a name is."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from model_cases import Net
+from report_cases import Page, findings
+from rich.console import Console
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.report.html import page as page_module
+from mlf_sdk.report.html.collect import collect
+from mlf_sdk.report.html.data import Oddity, Report
+from mlf_sdk.report.html.memory import LABELS
+from mlf_sdk.report.html.page import render_page, write_page
+from mlf_sdk.report.overview import overview_parts, report_values
+
+NAMES = ("graph", "aot", "long", "still")
+HOSTILE = (
+    "<script>alert(1)<script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "</style></title><!-- ]]> -->",
+    "{{ 7 * 7 }}{% for %}",
+    "right\u202eto\u2066left",
+    "null\x00 bell\x07 \ud800",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_well_formed(reports: dict[str, Report], name: str) -> None:
+    page = Page(render_page(reports[name]))
+    elements = page.root.all()
+    (html,) = [e for e in page.root.children if e.tag == "html"]
+    assert html.attributes["lang"] == "en"
+    ids = [e.attributes["id"] for e in elements if "id" in e.attributes]
+    assert len(ids) == len(set(ids)), "an id is there twice"
+    for element in elements:
+        for key in ("aria-labelledby", "aria-describedby"):
+            assert set(element.attributes.get(key, "").split()) <= set(ids)
+        if element.attributes.get("href", "").startswith("#"):
+            assert element.attributes["href"][1:] in ids
+        if element.tag in ("td", "th"):
+            assert element.parent is not None
+            assert element.parent.tag == "tr"
+    used = re.findall(r"url\(#(\w+)\)", "".join(e.words() for e in elements if e.tag == "style"))
+    assert used
+    assert set(used) <= set(ids)
+    assert not page.comments
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_self_contained(reports: dict[str, Report], name: str) -> None:
+    page = Page(render_page(reports[name]))
+    elements = page.root.all()
+    assert not [
+        e for e in elements if e.tag in ("script", "link", "img", "iframe", "object", "embed", "base")
+    ]
+    assert not [k for e in elements for k in e.attributes if k in ("src", "srcset") or k.startswith("on")]
+    assert all(e.attributes["href"].startswith("#") for e in elements if "href" in e.attributes)
+    style = "".join(e.words() for e in elements if e.tag == "style")
+    assert "@import" not in style
+    assert re.findall(r"url\((?!#)", style) == []
+    (policy,) = [e for e in elements if e.attributes.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_accessible(reports: dict[str, Report], name: str) -> None:
+    page = Page(render_page(reports[name]))
+    elements = page.root.all()
+    levels = [int(e.tag[1]) for e in elements if re.fullmatch(r"h[1-6]", e.tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    for table in page.root.find("table"):
+        (caption,) = table.find("caption")
+        assert caption.words().strip()
+        assert all(th.attributes.get("scope") in ("row", "col") for th in table.find("th"))
+        heads = len(table.find("thead")[0].find("th"))
+        assert {len([c for c in row.children if c.tag in ("td", "th")]) for row in table.find("tr")} == {
+            heads
+        }
+    for svg in page.root.find("svg"):
+        if svg.attributes.get("aria-hidden") != "true":
+            assert svg.attributes["role"] == "img"
+            (text,) = [c for c in svg.find("desc") if c.attributes["id"] == svg.attributes["aria-labelledby"]]
+            assert len(text.words()) > 20
+    for box in elements:
+        if box.attributes.get("class") == "scroll":
+            assert (box.attributes["tabindex"], box.attributes["role"]) == ("0", "region")
+            assert box.attributes["aria-label"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_those_of_the_json(reports: dict[str, Report], name: str) -> None:
+    report = reports[name]
+    values = report_values(report, None)
+    page = Page(render_page(report))
+    cells = {
+        section.attributes["id"]: [cell.words() for row in section.find("tr") for cell in row.find("td")]
+        for section in page.root.find("section")
+    }
+    memories = [part for memory in values["memories"] for part in memory["parts"]]
+    assert memories
+    for part in memories:
+        assert f"{part['size_bytes']:,}" in cells["memory"]
+    for memory in values["memories"]:
+        assert f"{memory['used_bytes']:,}" in page.root.words()
+    assert len(values["arena"]["rects"]) == len(report.arena.rects) > 2
+    for rect in values["arena"]["rects"]:
+        assert {f"{rect['offset']:,}", f"{rect['size_bytes']:,}"} <= set(cells["arena"])
+    for row in values["proof"]:
+        for key in ("summary", "planned", "image", "measured"):
+            if row[key] is not None:
+                assert any(cell.endswith(f"{row[key]:,}") for cell in cells["proof"])
+    for item in values["code"]:
+        assert f"{item['size_bytes']:,}" in cells["code"]
+    assert (values["profile"] is None) == (name == "still")
+    for step in (values["profile"] or {"steps": ()})["steps"]:
+        assert f"{step['cost']:,}" in cells["profile"]
+    assert [v["ok"] for v in values["verdicts"]] == [v.ok for v in report.verdicts]
+
+
+def test_same_bytes(reports: dict[str, Report]) -> None:
+    assert render_page(reports["graph"]) == render_page(dataclasses.replace(reports["graph"]))
+
+
+def test_words_beside_colours(reports: dict[str, Report]) -> None:
+    good = reports["graph"]
+    bad = dataclasses.replace(
+        good, ok=False, proof=(dataclasses.replace(good.proof[0], ok=False, note="it grew"), *good.proof[1:])
+    )
+    words = Page(render_page(good)).root.find("main")[0].words()
+    assert "WRONG" not in words
+    page = Page(render_page(bad))
+    assert "✗ FAIL" in page.root.find("header")[0].words()
+    assert "✗ WRONG" in page.root.find("main")[0].words()
+    assert "FAIL" in page.root.find("title")[0].words()
+    for kind in {part.kind for memory in good.memories for part in memory.parts}:
+        assert LABELS[kind] in words
+
+
+# ---- names from the archive ----
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    net = Net(name=HOSTILE[0])
+    inputs = [net.input(name) for name in HOSTILE[:4]]  # the others are refused when an archive is read
+    last = inputs[0]
+    for other in inputs[1:]:
+        last = net.call("add", [last, other], "in0[i] + in1[i]", name=HOSTILE[1])
+    report = collect(findings(net.write(tmp_path / "hostile.tar", last)))
+    oddities = tuple(Oddity(where=text, what=text, handled=text) for text in HOSTILE)
+    rects = tuple(
+        dataclasses.replace(rect, name=HOSTILE[4], label=HOSTILE[4] + HOSTILE[5])
+        for rect in report.arena.rects
+    )
+    report = dataclasses.replace(
+        report,
+        board=HOSTILE[1],
+        oddities=oddities,
+        arena=dataclasses.replace(report.arena, rects=rects),
+        no_profile=HOSTILE[0],
+        profile=None,
+    )
+    data = render_page(report)
+    page = Page(data)
+    tags = {element.tag for element in page.root.all()}
+    assert not tags & {"script", "img"}
+    assert not page.comments
+    words = page.root.words()
+    for text in HOSTILE[:4]:
+        assert text in words
+    assert "right\\u202eto\\u2066left" in words
+    assert "null\\x00 bell\\x07 \\ud800" in words
+    assert not {"\u202e", "\u2066", "\x00", "\x07"} & set(data.decode())
+    console = Console(width=100, file=io.StringIO(), markup=False)
+    for part in overview_parts(report, None):
+        console.print(part)
+
+
+def test_names_keep_their_characters(tmp_path: Path) -> None:
+    net = Net(name="größe")
+    path = net.write(tmp_path / "net.tar", net.call("neg", [net.input("שלום 模型 _x_")], "-in0[i]"))
+    words = Page(render_page(collect(findings(path)))).root.words()
+    assert "größe" in words
+    assert "שלום 模型 _x_" in words
+
+
+# ---- writing ----
+
+
+def test_written_whole_or_not_at_all(
+    reports: dict[str, Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    write_page(path, reports["aot"])
+    before = path.read_bytes()
+    assert before == render_page(reports["aot"])
+
+    def fail(self: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(InputError, match="No space left"):
+        write_page(path, reports["graph"])
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+# ---- colours ----
+
+CSS = (Path(page_module.__file__).parents[1] / "templates" / "report.css").read_text()
+TEXTS = (
+    ("ink", "page"),
+    ("ink", "sheet"),
+    ("quiet", "page"),
+    ("quiet", "sheet"),
+    ("link", "page"),
+    ("good", "good-bg"),
+    ("bad", "bad-bg"),
+    ("quiet", "bad-bg"),
+    ("none", "none-bg"),
+)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance, WCAG 2.2."""
+    digits = colour.lstrip("#")
+    digits = "".join(2 * c for c in digits) if len(digits) == 3 else digits
+    parts = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    r, g, b = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_of_text() -> None:
+    schemes = re.findall(r":root \{(.*?)\n\s*\}", CSS, re.DOTALL)
+    assert len(schemes) == 3, "light, dark, print"
+    for scheme in schemes:
+        colours = dict(re.findall(r"--([\w-]+): (#\w+);", scheme))
+        for text, ground in TEXTS:
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+
+
+def test_colours_of_parts() -> None:
+    fills = dict(re.findall(r"\.f-(\w+) \{ fill: (#\w+)", CSS))
+    patterns: dict[str, str] = {}
+    for names, pattern in re.findall(r"((?:\.p-\w+(?:, )?)+) \{ fill: url\(#(\w+)\)", CSS):
+        patterns.update(dict.fromkeys(re.findall(r"\.p-(\w+)", names), pattern))
+    assert set(LABELS) <= set(fills)
+    (text,) = re.findall(r"text\.in \{ fill: (#\w+)", CSS)
+    assert all(contrast(fill, text) >= 4.5 for fill in fills.values())
+    pictures = (
+        ["vectors", "runtime", "application", "kernels", "library", "tables", "params", "constants", "init"],
+        ["stack", "arena", "data", "bss", "params"],
+        ["input", "output", "tensor", "workspace"],
+    )
+    for kinds in pictures:
+        looks = [(fills[kind], patterns.get(kind)) for kind in kinds]
+        assert len(set(looks)) == len(looks)
+        plain = [kind for kind in kinds if kind not in patterns]
+        greys = sorted(luminance(fills[kind]) for kind in plain)
+        assert all(b - a > 0.05 for a, b in pairwise(greys)), f"told apart by colour alone: {plain}"
