@@ -68,6 +68,7 @@ C_AND_CXX_KEYWORDS = [
     "true",
     "try",
     "typename",
+    "typeof",
     "using",
     "virtual",
     "wchar_t",

@@ -13,26 +13,18 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mlf_sdk.formats.cdeclaration import split_commas
-from mlf_sdk.formats.ctokens import IDENTIFIER, KEYWORDS, match_brackets
+from mlf_sdk.formats.cindirect import indirect_call
+from mlf_sdk.formats.ctokens import IDENTIFIER, match_brackets
 from mlf_sdk.formats.cunit import FunctionDefinition
+from mlf_sdk.formats.cwords import ALLOCATE, FREE, KEYWORDS
 
-ALLOCATE = "TVMBackendAllocWorkspace"
-FREE = "TVMBackendFreeWorkspace"
 MAX_REQUEST_BYTES = (1 << 32) - 1
 """Largest request that is believed."""
 
 MAX_LITERAL_WORDS = 16
 """Tokens of a size with its casts and parentheses."""
 
-SCALAR_TYPES = frozenset(
-    [f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    + ["float", "double", "char", "short", "int", "long", "signed", "unsigned", "_Bool", "bool"]
-    + ["size_t", "uintptr_t", "intptr_t", "half", "__fp16", "_Float16", "const", "volatile"]
-)
-"""Words of which the type of a plain number is made."""
-
 _ALLOCATORS = frozenset({ALLOCATE, FREE})
-_HARMLESS = frozenset({ALLOCATE, FREE, "TVMAPISetLastError"})
 _JUMPS = frozenset({"goto", "do", "asm", "__asm__", "__asm", "setjmp", "longjmp", "__builtin_longjmp"})
 _LITERAL = re.compile(
     r"(?:\( )*(?:\( (?:uint64_t|int64_t|size_t|uint32_t) \) )?(?:\( )*"
@@ -117,53 +109,12 @@ def find_allocations(function: FunctionDefinition) -> Allocations:
         if not uses_macros:
             return allocations
     except _UncertainError as uncertain:
-        if allocates or _indirect(function):
+        if allocates or indirect_call(function):
             return Allocations(reason=str(uncertain))
     called = function.called | (names & function.macro_words)
     return Allocations(
         events=tuple(Event(kind=Kind.CALL, name=name, conditional=True) for name in sorted(called))
     )
-
-
-def foreign_runtime_call(called: frozenset[str]) -> str:
-    """A function of the runtime that may call anything, or the empty string."""
-    return min((name for name in called if name.startswith("TVM") and name not in _HARMLESS), default="")
-
-
-def _indirect(function: FunctionDefinition) -> str:
-    """Why a call in the function may go anywhere; empty when none does."""
-    if foreign := foreign_runtime_call(function.called):
-        return f"{foreign} may call any function"
-    texts, kinds = function.tokens.texts, function.tokens.kinds
-    partner = match_brackets(function.tokens)
-    if partner is None:
-        return "brackets do not nest"
-    variables = {parameter.name for parameter in function.parameters}
-    for index, following in enumerate([*texts[1:], ""]):
-        if kinds[index] == IDENTIFIER and following != "(":
-            variables.add(texts[index])
-    for index in range(len(texts) - 1):
-        if texts[index + 1] != "(":
-            continue
-        if kinds[index] == IDENTIFIER:
-            if texts[index] in variables - KEYWORDS or texts[index - 1 : index] in (["."], ["->"]):
-                return f"{texts[index]} is called through a pointer"
-        elif texts[index] == "]" or (
-            texts[index] == ")" and not _is_cast_or_head(texts, partner[index], index)
-        ):
-            return "a function is called through a pointer"
-    return ""
-
-
-def _is_cast_or_head(texts: list[str], start: int, close: int) -> bool:
-    """Whether the parentheses [start, close] hold a type, or the condition of a statement."""
-    if start > 0 and texts[start - 1] in ("if", "for", "while", "switch"):
-        return True
-    words = texts[start + 1 : close]
-    names = [word for word in words if word != "*"]
-    if len(names) == 1 and words[0] == names[0] and len(words) > 1:
-        return True
-    return bool(names) and all(word in SCALAR_TYPES or word in KEYWORDS for word in names)
 
 
 class _Walk:
@@ -176,7 +127,7 @@ class _Walk:
         if partner is None:
             raise _UncertainError("brackets do not nest")
         self.partner = partner
-        if reason := _indirect(function):
+        if reason := indirect_call(function):
             raise _UncertainError(reason)
         if jump := min(_JUMPS & set(self.texts), default=""):
             raise _UncertainError(f"the body has {jump}")

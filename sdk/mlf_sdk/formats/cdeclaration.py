@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mlf_sdk.formats.ctokens import IDENTIFIER, KEYWORDS, NUMBER, STRING, Tokens
+from mlf_sdk.formats.ctokens import IDENTIFIER, NUMBER, STRING, Tokens
 from mlf_sdk.formats.cunit import EntryArgument, EntryWrapper, Parameter, Pool
+from mlf_sdk.formats.cwords import KEYWORDS
 
 _ATTRIBUTES = frozenset({"__attribute__", "__attribute", "__declspec", "_Alignas", "alignas", "asm"})
 _STORAGE = frozenset({"static", "extern", "inline", "__inline", "__inline__", "TVM_DLL", "_Noreturn"})

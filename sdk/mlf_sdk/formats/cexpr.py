@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.formats.callocs import SCALAR_TYPES
-from mlf_sdk.formats.ctokens import CHARACTER, IDENTIFIER, KEYWORDS, NUMBER, STRING, Tokens
+from mlf_sdk.formats.ctokens import CHARACTER, IDENTIFIER, NUMBER, STRING, Tokens
+from mlf_sdk.formats.cwords import KEYWORDS, SCALAR_TYPES
 
 MAX_DEPTH: Final = 90
 """Nesting of one expression; deeper ones are refused (generated ones stay below 40)."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.ctokens import KEYWORDS
+from mlf_sdk.formats.cwords import C_RESERVED
 
 MAX_FAULTS = 100
 """Faults kept of one archive: enough to repair it, bounded for a hostile one."""
@@ -21,22 +21,6 @@ MAX_FUNCTION_NAME = 1024
 """Characters in a function name (fused names of real models run past 120)."""
 
 _C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-C_KEYWORDS = KEYWORDS | {
-    "_Alignas",
-    "_Alignof",
-    "_Atomic",
-    "_Bool",
-    "_Complex",
-    "_Generic",
-    "_Imaginary",
-    "_Noreturn",
-    "_Static_assert",
-    "_Thread_local",
-    "asm",
-    "typeof",
-}
-"""Words of C that no function of an archive can be called."""
 
 
 class BoundedFaults(FaultCollector):
@@ -90,6 +74,6 @@ def function_name_problem(name: str) -> str | None:
         return f"is longer than {MAX_FUNCTION_NAME} characters: {shown(name)}"
     if not _C_IDENTIFIER.fullmatch(name):
         return f"is not a C identifier: {shown(name)}"
-    if name in C_KEYWORDS:
+    if name in C_RESERVED:
         return f"is reserved in C: {shown(name)}"
     return None

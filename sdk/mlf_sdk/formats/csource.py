@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from mlf_sdk.errors import Fault
 from mlf_sdk.formats import ctokens
+from mlf_sdk.formats.cbody import Head, Surroundings, define_function
 from mlf_sdk.formats.cdeclaration import (
     BODY,
     Declaration,
-    Signature,
     read_declaration,
     read_pool,
     read_signature,
@@ -60,10 +59,7 @@ _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")')
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)")
 _TOTAL_SIZE = re.compile(r"[ \t]*// of total size (\d{1,18}) bytes")
 _WORD = re.compile(r"[^\W\d]\w*")
-_PRAGMA = re.compile(r"[ \t]*#[ \t]*pragma\b")
 _STRUCT_WORDS = frozenset({"struct", "union", "enum", "class"})
-_NOT_CALLS = ctokens.KEYWORDS | {"__attribute__", "_Alignas", "_Alignof", "defined"}
-_C_SUFFIXES = (".c", ".h")
 
 
 def scan_source(text: str, member: str) -> SourceScan:
@@ -95,18 +91,6 @@ def call_graph(scans: Iterable[SourceScan]) -> dict[str, frozenset[str]]:
     return graph
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A function's head, and where its body lies in the text."""
-
-    signature: Signature
-    is_static: bool
-    offset: int
-    line: int
-    start: int
-    stop: int
-
-
 class _Scanner:
     """One pass over a source, from one top-level declaration to the next."""
 
@@ -122,7 +106,7 @@ class _Scanner:
         self.macros: set[str] = set()
         self.macro_words: set[str] = set()
         self.braces = 0
-        self.found: list[_Found] = []
+        self.found: list[tuple[Head, int, int]] = []  # a function, and where its body is
         self.declarations: list[FunctionDeclaration] = []
         self.variables: list[GlobalVariable] = []
         self.pools: list[Pool] = []
@@ -216,9 +200,8 @@ class _Scanner:
             self._fault(start, "braces follow something that is no function, struct or initialiser")
             return
         name_at = self.head.starts[self.head.texts.index(signature.name)]
-        self.found.append(
-            _Found(signature, declaration.is_static, name_at, self._line(name_at), start + 1, stop - 1)
-        )
+        head = Head(signature, declaration.is_static, name_at, self._line(name_at))
+        self.found.append((head, start + 1, stop - 1))
 
     def _end_declaration(self, position: int) -> None:
         """A declaration ended in a semicolon: a prototype, variables, a type, or nothing."""
@@ -250,70 +233,23 @@ class _Scanner:
     def _functions(self) -> tuple[FunctionDefinition, ...]:
         """Tokens first: macros that are defined inside a body count for every function."""
         bodies = []
-        for found in self.found:
-            tokens = ctokens.tokenise(self.text, found.start, found.stop)
+        for head, start, stop in self.found:
+            tokens = ctokens.tokenise(self.text, start, stop)
             for text, kind in zip(tokens.texts, tokens.kinds, strict=True):
                 if kind == ctokens.DIRECTIVE:
                     self._directive(text)
             for at, what in tokens.problems:
                 self._fault(at, what)
-            bodies.append((found, tokens))
-        macros, words = frozenset(self.macros), frozenset(self.macro_words)
-        defined = Counter(found.signature.name for found in self.found)
-        return tuple(
-            self._function(found, tokens, defined[found.signature.name], macros, words)
-            for found, tokens in bodies
-        )
-
-    def _function(
-        self,
-        found: _Found,
-        tokens: Tokens,
-        definitions: int,
-        macros: frozenset[str],
-        macro_words: frozenset[str],
-    ) -> FunctionDefinition:
-        texts, kinds = tokens.texts, tokens.kinds
-        called = {
-            text
-            for text, kind, following in zip(texts, kinds, texts[1:], strict=False)
-            if following == "(" and kind == ctokens.IDENTIFIER
-        }
-        names = {text for text, kind in zip(texts, kinds, strict=True) if kind == ctokens.IDENTIFIER}
-        return FunctionDefinition(
-            name=found.signature.name,
+            bodies.append((head, tokens))
+        source = Surroundings(
             member=self.member,
-            return_type=found.signature.return_type,
-            parameters=found.signature.parameters,
-            is_static=found.is_static,
-            is_packed=found.signature.is_packed,
-            offset=found.offset,
-            line=found.line,
-            tokens=tokens,
-            called=frozenset(called - _NOT_CALLS),
-            identifiers=frozenset(names - ctokens.KEYWORDS),
-            doubts=self._doubts(tokens, definitions),
-            macros=macros,
-            macro_words=macro_words,
+            macros=frozenset(self.macros),
+            macro_words=frozenset(self.macro_words),
+            remapped=self.remapped,
+            has_faults=bool(self.faults),
+            definitions=Counter(head.signature.name for head, _ in bodies),
         )
-
-    def _doubts(self, tokens: Tokens, definitions: int) -> tuple[str, ...]:
-        """Why the tokens of a body may not be what a compiler sees."""
-        kinds = set(tokens.kinds)
-        directives = [
-            text
-            for text, kind in zip(tokens.texts, tokens.kinds, strict=True)
-            if kind == ctokens.DIRECTIVE and _PRAGMA.match(text) is None
-        ]
-        doubts = {
-            "a preprocessor line is in the body": bool(directives),
-            "the body has characters that are not C": ctokens.OTHER in kinds or bool(tokens.problems),
-            "the source has trigraphs, digraphs or raw strings": self.remapped,
-            "the source is not C": not self.member.endswith(_C_SUFFIXES),
-            "the source has faults": bool(self.faults),
-            "the function is defined more than once": definitions > 1,
-        }
-        return tuple(doubt for doubt, holds in doubts.items() if holds)
+        return tuple(define_function(head, tokens, source) for head, tokens in bodies)
 
     def _drop_last(self) -> None:
         for column in (self.head.texts, self.head.kinds, self.head.starts):

@@ -18,45 +18,6 @@ PUNCTUATION = "p"
 DIRECTIVE = "d"
 OTHER = "o"
 
-KEYWORDS = frozenset(
-    {
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-    }
-)
-
 # Each alternative is a single run of one character class or a fixed string: none can backtrack.
 # Strings with escapes, block comments and preprocessor lines match their opening only; see _finish.
 _TOKEN = re.compile(

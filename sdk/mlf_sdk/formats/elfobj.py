@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats import rawelf
 from mlf_sdk.formats.armattributes import ArmAttributes, AttributesError, attribute_problems, read_attributes
-from mlf_sdk.formats.callocs import ALLOCATE
+from mlf_sdk.formats.cwords import ALLOCATE
 from mlf_sdk.formats.objectflow import ObjectWorkspace, kernel_workspaces
 from mlf_sdk.formats.rawelf import ElfFormatError, RawElf, read_elf
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mlf_sdk.formats.accesses import AccessLog
-from mlf_sdk.formats.callocs import SCALAR_TYPES
 from mlf_sdk.formats.cexpr import (
     OTHER,
     Expr,
@@ -26,6 +25,7 @@ from mlf_sdk.formats.cexpr import (
 from mlf_sdk.formats.cranges import Scope, range_of
 from mlf_sdk.formats.ctokens import DIRECTIVE, match_brackets
 from mlf_sdk.formats.cunit import FunctionDefinition
+from mlf_sdk.formats.cwords import SCALAR_TYPES
 from mlf_sdk.formats.kernelargs import ArgumentNames, argument_names
 
 MAX_STATEMENTS: Final = 100_000

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from mlf_sdk.formats.callocs import SCALAR_TYPES
 from mlf_sdk.formats.cexpr import UnreadableError
 from mlf_sdk.formats.cunit import FunctionDefinition
+from mlf_sdk.formats.cwords import SCALAR_TYPES
 
 _HANDLE: Final = re.compile(
     r"void \* (\w+) = \( \( \( TVMValue \* \) (\w+) \) \[ (?:\( )?(\d{1,3})(?: \))? \] \. v_handle \) ;"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mlf_sdk.formats.callocs import SCALAR_TYPES, Allocations, Kind
-from mlf_sdk.formats.ctokens import IDENTIFIER, KEYWORDS, NUMBER
+from mlf_sdk.formats.callocs import Allocations, Kind
+from mlf_sdk.formats.ctokens import IDENTIFIER, NUMBER
 from mlf_sdk.formats.cunit import FunctionDefinition
+from mlf_sdk.formats.cwords import KEYWORDS, SCALAR_TYPES
 
 _HANDLE = re.compile(
     r"void \* (\w+) = \( \( \( TVMValue \* \) (\w+) \) \[ (?:\( )?(\d{1,4})(?: \))? \] \. v_handle \) ;"

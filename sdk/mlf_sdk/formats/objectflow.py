@@ -14,7 +14,7 @@ import capstone
 from capstone import arm
 
 from mlf_sdk.formats import rawelf
-from mlf_sdk.formats.callocs import ALLOCATE, FREE
+from mlf_sdk.formats.cwords import ALLOCATE, FREE
 from mlf_sdk.formats.rawelf import RawElf
 from mlf_sdk.formats.thumb import Call, Place, Step, ThumbCode, UntraceableError, place
 

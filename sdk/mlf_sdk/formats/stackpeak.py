@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.callocs import ALLOCATE, FREE, Allocations, Kind, find_allocations
+from mlf_sdk.formats.callocs import Allocations, Kind, find_allocations
 from mlf_sdk.formats.cunit import FunctionDefinition, SourceScan
+from mlf_sdk.formats.cwords import ALLOCATE, FREE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

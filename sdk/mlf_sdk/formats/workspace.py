@@ -17,12 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from mlf_sdk.formats.callocs import (
-    Allocations,
-    block_kind,
-    find_allocations,
-    foreign_runtime_call,
-)
+from mlf_sdk.formats.callocs import Allocations, block_kind, find_allocations
+from mlf_sdk.formats.cindirect import foreign_runtime_call
 from mlf_sdk.formats.ctokens import match_brackets
 from mlf_sdk.formats.cunit import FunctionDefinition, SourceScan
 from mlf_sdk.formats.kernelbody import KernelBody, slot_sizes

@@ -6,89 +6,9 @@ from __future__ import annotations
 import hashlib
 import re
 
-MAX_LENGTH = 63  # significant initial characters of an internal identifier, C99 5.2.4.1
+from mlf_sdk.formats.cwords import RESERVED
 
-_KEYWORDS = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "and_eq",
-        "asm",
-        "atomic",
-        "auto",
-        "bitand",
-        "bitor",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "compl",
-        "const",
-        "constexpr",
-        "continue",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "main",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "not",
-        "not_eq",
-        "nullptr",
-        "operator",
-        "or",
-        "or_eq",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "wchar_t",
-        "while",
-        "xor",
-        "xor_eq",
-    ]
-)
+MAX_LENGTH = 63  # significant initial characters of an internal identifier, C99 5.2.4.1
 
 
 def legal_identifier(name: str, *, fallback: str = "x", max_length: int = MAX_LENGTH) -> str:
@@ -100,7 +20,7 @@ def legal_identifier(name: str, *, fallback: str = "x", max_length: int = MAX_LE
     text = re.sub(r"__+", "_", text)
     if text[0].isdigit():
         text = f"{fallback}{text}"
-    if text in _KEYWORDS:
+    if text in RESERVED:
         text += "_"
     if len(text) > max_length:
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
