@@ -8,11 +8,11 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test lint bench docs fuzz clean tools help
+.PHONY: demo test coverage lint bench docs fuzz clean tools help
 
 help:
 	@echo "make demo    set everything up, then run the digits example on an emulated Cortex-M4"
-	@echo "make test    set everything up, then run all tests"
+	@echo "make test    set everything up, then run all tests; the parsers' must reach every line and branch"
 	@echo "make lint    style and types of the Python code, format of the C code"
 	@echo "make bench   instructions, memory and times, as JSON in build/bench.json"
 	@echo "make docs    renew the reference pages that are made from the code"
@@ -24,8 +24,13 @@ demo: $(STAMP) tools
 	$(VENV)/bin/mlf-sdk run $(DEMO)/digits-graph-tvm0.11.1.tar --board $(DEMO_BOARD) \
 	  --inputs $(DEMO)/test.npz --expect $(DEMO)/test.npz --twin
 
-test: $(STAMP) tools
-	$(PY) -m pytest -n $(JOBS) --dist worksteal
+test: $(STAMP) tools coverage
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore=tests/formats
+
+# The tests of the parsers must reach every line and branch of what reads an archive.
+coverage: $(STAMP)
+	$(PY) -m pytest tests/formats -n $(JOBS) --dist worksteal --cov=mlf_sdk.formats --cov-branch \
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check sdk tests

@@ -514,4 +514,4 @@ class TestRealArchives:
             start = time.process_time()
             scan_source(text, name)
             spent.append(time.process_time() - start)
-        assert min(spent) < 0.15
+        assert min(spent) < 2  # 0.1 s; the rest is for slow machines and for measuring coverage

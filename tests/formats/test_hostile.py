@@ -35,7 +35,7 @@ def test_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "evil.tar"
     path.write_bytes(HOSTILE[name])
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         with pytest.raises(InputError) as caught:
             load_mlf(path)
@@ -48,6 +48,6 @@ def test_is_refused(name: str, tmp_path: Path) -> None:
     assert str(path) in text
     assert len(text) < 8000
     assert "".join(text.split("\n")).isprintable()
-    assert time.monotonic() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
     assert peak_bytes < MAX_BYTES
     assert [entry.name for entry in tmp_path.iterdir()] == ["evil.tar"]

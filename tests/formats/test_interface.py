@@ -107,8 +107,8 @@ def test_what_is_refused(text: str, faults: list[str]) -> None:
     ],
 )
 def test_hostile_text_takes_little_time(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     found, faults = parse(text)
     assert found is None
     assert len(faults) == 1
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 20  # what is quadratic takes minutes
