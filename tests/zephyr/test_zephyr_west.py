@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With a Zephyr tree: what Zephyr's own tools make of a generated project: west build, sysbuild, twister."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from archives import Spec, build, write
+from mlf_sdk import api
+from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
+from mlf_sdk.project.options import App, ProjectOptions
+from mlf_sdk.tools.west import ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.tools.zephyrtree import ZephyrTree
+
+pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
+BOARD = "mps2_an385"
+
+
+def make_app(folder: Path, setup: ZephyrSetup, app: App) -> Path:
+    archive = write(build(Spec()), folder / "tiny.tar")
+    options = ProjectOptions(app=app)
+    api.generate(archive, folder / "app", board=BOARD, platform="zephyr", options=options, zephyr=setup)
+    return folder / "app"
+
+
+def run(argv: list[object], cwd: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def workspace(real_tree: ZephyrTree) -> Path:
+    topdir = west_topdir(real_tree.base)
+    if topdir is None:
+        pytest.skip(f"{real_tree.base} lies in no west workspace")
+    if shutil.which("west") is None:
+        pytest.skip("west is not installed")
+    return topdir
+
+
+def test_a_run_in_a_workspace_is_built_by_west(workspace: Path, real_setup: ZephyrSetup, tmp_path: Path):
+    app = make_app(tmp_path, real_setup, "rpc")
+    report = api.run(app, zephyr=real_setup)
+    assert report.ok
+    assert report.memory.arena_high_water_bytes == report.memory.arena_bytes
+    assert "WEST_PYTHON" in (app / "build/CMakeCache.txt").read_text()
+
+
+def test_west_build_by_hand(workspace: Path, real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path):
+    """As the README of the project says; the SDK then checks what west built."""
+    app = make_app(tmp_path, real_setup, "rpc")
+    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    environment = build_environment(real_tree, real_setup, is_native=False)
+    run(["west", "build", "-b", board, "-d", app / "build", app], workspace, environment)
+    assert api.check(app).ok
+
+
+def test_west_build_with_sysbuild(
+    workspace: Path, real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path
+):
+    if not (real_tree.base / "share/sysbuild").is_dir():
+        pytest.skip(f"Zephyr {real_tree.version} has no sysbuild")
+    app = make_app(tmp_path, real_setup, "rpc")
+    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    environment = build_environment(real_tree, real_setup, is_native=False)
+    run(["west", "build", "--sysbuild", "-b", board, "-d", app / "build", app], workspace, environment)
+    assert (app / "build/app/zephyr/zephyr.elf").is_file()
+    with pytest.raises(InputError, match="built with sysbuild"):
+        api.check(app)
+
+
+def test_twister_runs_the_sample(real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path):
+    environment = build_environment(real_tree, real_setup, is_native=False)
+    if modules := real_setup.module_paths():
+        environment["ZEPHYR_MODULES"] = ";".join(modules)
+    twister = real_tree.base / "scripts/twister"
+    tried = subprocess.run(["python3", twister, "--help"], env=environment, capture_output=True, text=True)
+    if "ModuleNotFoundError" in tried.stderr:
+        pytest.skip(f"twister can't start: {tried.stderr.strip().splitlines()[-1]}")
+    app = make_app(tmp_path, real_setup, "standalone")
+    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    out = tmp_path / "out"
+    run(["python3", twister, "-T", app, "-p", board, "-O", out], tmp_path, {**os.environ, **environment})
+    (suite,) = json.loads((out / "twister.json").read_text())["testsuites"]
+    assert (suite["name"].rpartition("/")[2], suite["status"]) == ("mlf.tiny_app.standalone", "passed")
+
+
+def test_an_undeclared_function_ends_the_build(real_setup: ZephyrSetup, tmp_path: Path):
+    app = make_app(tmp_path, real_setup, "rpc")
+    code = next((app / "model/tiny/codegen").rglob("*_lib1.c"))
+    code.write_text(code.read_text() + "\nfloat extra(float x) { return nosuchf(x); }\n")
+    with pytest.raises(ToolError, match=r"implicit declaration of function .nosuchf"):
+        api.build(app, zephyr=real_setup)
