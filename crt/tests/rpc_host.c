@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server as a program of the host: requests on standard input, replies on standard output. */
+/*
+ * The server as a program of the host: requests on standard input, replies on standard output.
+ *   rpc_host [BOOT_NONCE [RUNS_FILE]]: each run adds a byte to the file, whatever becomes of the program
+ */
+#include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "fake_models.h"
@@ -17,12 +22,20 @@ static void write_all(void *ctx, const uint8_t *data, size_t size) {
   }
 }
 
-int main(void) {
+static int runs_file = -1;
+
+static void count_run(void) {
+  if (runs_file >= 0 && write(runs_file, "r", 1) != 1) {
+    _exit(1);
+  }
+}
+
+int main(int argc, char **argv) {
   static const char banner[] = "rpc_host: ready\n";
   static uint32_t state[MLF_RPC_STATE_WORDS(FAKE_TOTAL_INPUTS, FAKE_NUM_MODELS)];
   static mlf_rpc_t rpc;
   static uint8_t buffer[256];
-  static const mlf_rpc_config_t config = {
+  static mlf_rpc_config_t config = {
       .models = fake_models,
       .num_models = 3, /* the fourth cannot be described in full */
       .state = state,
@@ -34,6 +47,13 @@ int main(void) {
       .boot_nonce = 0xB0070001u,
       .sdk_version = "1.2.3",
   };
+  if (argc > 1) {
+    config.boot_nonce = (uint32_t)strtoul(argv[1], NULL, 10);
+  }
+  if (argc > 2) {
+    runs_file = open(argv[2], O_WRONLY | O_APPEND | O_CREAT, 0600);
+    fake_on_run = count_run;
+  }
   if (mlf_rpc_init(&rpc, &config) != MLF_OK) {
     return 1;
   }

@@ -154,8 +154,7 @@ class Resetting:
         self.session.hello()
         self.session.write_input(0, 0, X)
         self.session.write_input(0, 1, Y)
-        self.line._through = [0, 0]
-        self.line._reset = Reset(after_bytes=after_bytes, to_device=to_device, action=self._reset)
+        self.line.reset_after(Reset(after_bytes=after_bytes, to_device=to_device, action=self._reset))
 
     def _reset(self) -> None:
         self.done = True

@@ -160,16 +160,22 @@ class FaultTransport:
         clock: Clock = time.monotonic,
     ) -> None:
         self._inner = inner
-        self._reset = reset
         self._clock = clock
         self._ready = bytearray()
-        self._through = [0, 0]  # bytes to the host, to the device
+        self._reset: Reset | None
+        self._through: list[int]  # bytes to the host, to the device
+        self.reset_after(reset)
         self.set_faults(faults or Faults())
 
     def set_faults(self, faults: Faults) -> None:
         """Change what happens to bytes from now on; what is under way is lost."""
         self.to_device = Lane(faults, self._clock, faults.seed * 2)
         self.to_host = Lane(faults, self._clock, faults.seed * 2 + 1)
+
+    def reset_after(self, reset: Reset | None) -> None:
+        """Reset the device at another moment, with bytes counted from now; None: never."""
+        self._through = [0, 0]
+        self._reset = reset
 
     def read(self, max_bytes: int, deadline: Deadline) -> bytes:
         """See Transport."""
