@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One call for each job: load, generate, build, check, run."""
 
+from mlf_sdk.api.compare import compare
+from mlf_sdk.api.profile import profile
 from mlf_sdk.api.project import (
     GeneratedProject,
     ProjectPlan,
@@ -10,7 +12,6 @@ from mlf_sdk.api.project import (
     load,
     plan_project,
 )
-from mlf_sdk.api.profile import profile
 from mlf_sdk.api.results import MemoryFigures, RunReport
 from mlf_sdk.api.run import run
 
@@ -21,6 +22,7 @@ __all__ = [
     "RunReport",
     "build",
     "check",
+    "compare",
     "generate",
     "load",
     "plan_project",

@@ -15,6 +15,7 @@ from mlf_sdk.api.serial import check_device
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.cases import test
+from mlf_sdk.cli.compare import compare
 from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.inspect import inspect
 from mlf_sdk.cli.output import show, status
@@ -267,7 +268,7 @@ def register(app: typer.Typer) -> None:
     """Add all commands to the application, in the order of a person's work."""
     for command in (inspect, doctor, boards, generate, build, check, run, report, test, proof, flash):
         app.command()(command)
-    for of_steps in (profile,):
+    for of_steps in (profile, compare):
         app.command()(of_steps)
     for of_ports in (onport.ports, verify, onport.monitor, triage):
         app.command()(of_ports)

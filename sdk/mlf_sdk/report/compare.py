@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several targets against the first one, for people and as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rich.text import Text
+
+from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
+from mlf_sdk.report.values import comparison_values
+from mlf_sdk.verify.bisect import StepDifference
+from mlf_sdk.verify.places import CompareReport, PlaceResult
+
+
+def compare_parts(report: CompareReport) -> Parts:
+    """What agrees, and the first step that does not."""
+    reference, *others = report.places
+    parts: Parts = [
+        line(
+            "model",
+            f"{report.model}: {counted(report.steps, 'step')}, {counted(report.inferences, 'inference')}",
+        ),
+        line("reference", _place_text(reference)),
+    ]
+    for place in others:
+        parts.append(line("against", _place_text(place)))
+        parts.append(
+            line("outputs", _outputs_text(place), verdict(place.comparison is None or place.comparison.ok))
+        )
+        if place.steps_equal:
+            parts.append(line("steps", "all agree", verdict(True)))
+        if place.first is not None:
+            parts += _difference_parts(place.first)
+        parts += lines("note", [place.note] if place.note else [])
+        if place.saved is not None:
+            parts.append(line("saved", str(place.saved)))
+    return [*parts, line("verdict", verdict(report.ok))]
+
+
+def _place_text(place: PlaceResult) -> str:
+    return place.name if place.name == place.board else f"{place.name} ({place.board})"
+
+
+def _outputs_text(place: PlaceResult) -> str:
+    found = place.comparison
+    if found is None:
+        return "-"
+    if found.ok:
+        return f"equal (max difference {found.max_abs:.3g})"
+    elements = sum(o.elements for o in found.outputs)
+    text = f"{found.mismatches:,} of {elements:,} elements differ, by up to {found.max_abs:.6g}"
+    return text + (f"; first in inference {place.inference}" if place.inference is not None else "")
+
+
+def _difference_parts(first: StepDifference) -> Parts:
+    found = first.difference
+    where = f"[{', '.join(map(str, first.at))}]"
+    inputs = "equal inputs" if first.same_inputs else "inputs that agree within the tolerance"
+    return [
+        line("first step", Text(f"{first.index}: {first.name}", style="bold"), verdict(False)),
+        *lines(
+            "",
+            [
+                f"output {first.output} ({first.dtype} {list(first.shape)}), from {inputs}",
+                f"{found.mismatches:,} of {found.elements:,} elements differ, by up to {found.max_abs:.6g}",
+                f"most at {where}: {first.expected:.9g} expected, {first.got:.9g} there",
+            ],
+        ),
+    ]
+
+
+def compare_values(report: CompareReport) -> dict[str, Any]:
+    """The comparison as plain values."""
+    return {
+        "ok": report.ok,
+        "model": report.model,
+        "archive_sha256": report.archive_sha256,
+        "inferences": report.inferences,
+        "steps": report.steps,
+        "reference": report.places[0].name,
+        "places": [_place_values(place) for place in report.places],
+    }
+
+
+def _place_values(place: PlaceResult) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "board": place.board,
+        "ok": place.ok,
+        "outputs": comparison_values(place.comparison),
+        "inference": place.inference,
+        "steps_equal": place.steps_equal,
+        "first_step": None if place.first is None else dataclasses.asdict(place.first),
+        "saved": None if place.saved is None else str(place.saved),
+        "note": place.note,
+    }
