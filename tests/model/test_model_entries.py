@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from archives import Spec, build, edit_json, merge, without, write
+from elfobjects import Elf
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.model.build import load_model
 from mlf_sdk.model.types import Model, Pool, StepAbi, TensorKind
@@ -222,6 +223,147 @@ def test_static_pools(tmp_path: Path) -> None:
 def test_pool_of_unknown_size(tmp_path: Path) -> None:
     files = replaced(usmp_files(), LIB0, ("[176]", "[N]"))
     assert faults_of(files, tmp_path) == [(LIB0, "the size of the pool 'global_workspace' is not told")]
+
+
+# ---- pools that the caller gives ----
+
+
+def pool_files(macros: str = "#define TVMGEN_TINY_SRAM_WORKSPACE_POOL_SIZE 176\n") -> dict[str, bytes]:
+    """The run function takes a struct with one memory pool."""
+    files = replaced(
+        build(kind="aot-c"),
+        HEADER,
+        ("int32_t tvmgen_tiny_run(", f"struct tvmgen_tiny_workspace_pools {{\n  void* sram;\n}};\n{macros}int32_t tvmgen_tiny_run("),
+        ("tvmgen_tiny_outputs* outputs\n)", "tvmgen_tiny_outputs* outputs,\n  struct tvmgen_tiny_workspace_pools* workspace_pools\n)"),
+    )  # fmt: skip
+    files = replaced(
+        files,
+        LIB0,
+        ("outputs* outputs) {", "outputs* outputs, struct tvmgen_tiny_workspace_pools* workspace_pools) {"),
+        ("(void* x,void* output0);", "(void* x,void* output0,void* sram);"),
+        ("(inputs->x,outputs->output)", "(inputs->x,outputs->output,workspace_pools->sram)"),
+    )
+    return {**files, **typed_relay()}
+
+
+def test_pools_of_the_caller(tmp_path: Path) -> None:
+    (step,) = load(pool_files(), tmp_path).steps
+    assert (step.abi, step.symbol) == (StepAbi.AOT_C, "tvmgen_tiny_run")
+    assert step.pools == (Pool(symbol="sram", size_bytes=176, constant=False),)
+    assert [(w.slot, w.size_bytes) for w in step.workspaces] == [(0, 176)]
+
+
+@pytest.mark.parametrize(
+    "macros",
+    [
+        "",
+        "#define TVMGEN_TINY_SRAM_WORKSPACE_POOL_SIZE -176\n",
+        "#define TVMGEN_TINY_SRAM_A_SIZE 176\n#define TVMGEN_TINY_SRAM_B_SIZE 176\n",
+    ],
+)
+def test_pool_of_the_caller_whose_size_is_not_told(tmp_path: Path, macros: str) -> None:
+    assert faults_of(pool_files(macros), tmp_path) == [(HEADER, "the size of the pool 'sram' is not told")]
+
+
+# ---- which function is the entry, and what tells its arguments ----
+
+
+def test_entry_of_an_older_name(tmp_path: Path) -> None:
+    files = replaced(build(kind="aot-packed"), LIB1, ("___tvm_main__(", "_run_model("))
+    files = replaced(files, LIB0, ("___tvm_main__(", "_run_model("))
+    assert load(files, tmp_path).steps[0].symbol == "tvmgen_tiny_run_model"
+
+
+def test_no_function_that_could_be_the_entry(tmp_path: Path) -> None:
+    files = replaced(build(kind="aot-packed"), LIB1, ("___tvm_main__(", "_start("))
+    files = replaced(files, LIB0, ("___tvm_main__(", "_start("), ("tvmgen_tiny_run(", "tvmgen_tiny_begin("))
+    (fault,) = faults_of(files, tmp_path)
+    assert fault[0] == "./codegen/host"
+    assert "no source or object defines 'tvmgen_tiny_run', the entry" in fault[1]
+
+
+def without_main(relay: str, kernel: str) -> dict[str, bytes]:
+    """An archive as TVM 0.8 exports some: main is declared, and nothing defines it."""
+    files = build(kind="aot-c", version=5)
+    return {**files, LIB1: kernel.encode(), "src/relay.txt": relay.encode()}
+
+
+RELU = (
+    "#include <stdint.h>\nint32_t tvmgen_tiny_fused_nn_relu(void* p0, void* T_relu) {\n"
+    "  for (int32_t i = 0; i < 8; ++i) { float v = ((float*)p0)[i]; ((float*)T_relu)[i] = v > 0.0f ? v : 0.0f; }\n"
+    "  return 0;\n}\n"
+)
+ONE_RELU = "def @main(%x: Tensor[(1, 8), float32]) -> Tensor[(1, 8), float32] {\n  nn.relu(%x)\n}\n"
+
+
+def test_main_that_nothing_defines_is_derived(tmp_path: Path) -> None:
+    model = load(without_main(ONE_RELU, RELU), tmp_path)
+    assert [step.symbol for step in model.steps] == ["tvmgen_tiny_fused_nn_relu"]
+    assert model.io_names == (("x",), ("output",))
+
+
+def test_main_that_nothing_defines_and_nothing_tells(tmp_path: Path) -> None:
+    files = without_main(ONE_RELU.replace("nn.relu", "exp"), RELU)
+    (fault,) = faults_of(files, tmp_path)
+    assert "tvmgen_tiny_fused_nn_relu" in fault[1]
+
+
+def c_metadata(name: str = "x_0", code: int = 2) -> bytes:
+    """C metadata tables of one input and one output of 8 elements, and the function that gives them."""
+    tables = ""
+    for kind, tensor in (("inputs", name), ("outputs", "output")):
+        tables += (
+            f"static const int64_t kTvmgenMetadata_{kind}_0_shape[2] = {{\n1L, \n8L}};\n"
+            f"static const struct TVMTensorInfo kTvmgenMetadata_{kind}[1] = {{\n{{\n"
+            f'"{tensor}" /* name*/, \nkTvmgenMetadata_{kind}_0_shape, \n2L /* num_shape*/, \n'
+            f"{{{code}, 32, 1}} /* dtype*/}}\n}};\n"
+        )
+    return f"{tables}int32_t tvmgen_tiny_get_c_metadata(void) {{\n  return 0;\n}}\n".encode()
+
+
+def test_shapes_come_from_c_metadata(tmp_path: Path) -> None:
+    def rename(top: dict[str, Any]) -> None:
+        inputs = main_of(top)["inputs"]
+        inputs["x:0"] = inputs.pop("x")
+
+    files = {**build(kind="aot-packed"), "codegen/host/src/tiny_lib2.c": c_metadata()}
+    model = load(edit_json(files, "metadata.json", rename), tmp_path)
+    assert model.io_names == (("x:0",), ("output",))  # the metadata has the real name
+    assert [t.shape for t in model.tensors] == [(1, 8), (1, 8)]
+    model = load(files, tmp_path)
+    assert model.io_names == (("x_0",), ("output",))  # nothing else there is called like that
+
+
+@pytest.mark.parametrize("broken", [c_metadata(code=9), c_metadata().replace(b"_shape[2]", b"_dims[2]")])
+def test_c_metadata_that_cannot_be_read_is_left_alone(tmp_path: Path, broken: bytes) -> None:
+    files = {**build(kind="aot-packed"), "codegen/host/src/tiny_lib2.c": broken, **typed_relay()}
+    assert load(files, tmp_path).io_names == (("x",), ("output",))
+
+
+def test_result_that_nothing_tells(tmp_path: Path) -> None:
+    """The relay text has no type at its result, and the metadata no outputs."""
+    files = edit_json(build(kind="aot-packed"), "metadata.json", forget_io)
+    ((member, what),) = faults_of(files, tmp_path)
+    assert member == "./metadata.json"
+    assert "the shapes of the inputs and outputs stand neither" in what
+
+
+@pytest.mark.parametrize("allocates", [False, True])
+def test_entry_that_calls_an_object(tmp_path: Path, allocates: bool) -> None:
+    """A kernel may be machine code; what it asks for is not replayed: the archive's figure is taken."""
+    files = build(kind="aot-c")
+    text = files[LIB1].decode()
+    start = text.index("TVM_DLL int32_t tvmgen_tiny_fused_smooth(")
+    body = text.index("{", start)
+    end = text.index("return 0;\n}\n", start) + len("return 0;\n}\n")
+    files[LIB1] = (text[:body].rstrip() + ";\n" + text[end:]).encode()
+    symbols = [("tvmgen_tiny_fused_smooth", 1, 18, 1), ("TVMBackendAllocWorkspace", 0, 16, 0)]
+    elf = Elf(symbols=symbols, relocations=[(0, 10, 2)]) if allocates else Elf(symbols=symbols[:1])
+    files["codegen/host/lib/tiny_lib2.o"] = elf.build()
+    model = load({**files, **typed_relay()}, tmp_path)
+    assert {u.member for u in model.units if u.linked} == {LIB0, LIB1, "codegen/host/lib/tiny_lib2.o"}
+    assert model.steps[0].exact is not allocates
+    assert model.steps[0].stack_high_water_bytes == (104 if allocates else 64)
 
 
 # ---- operator style ----

@@ -103,6 +103,7 @@ class _AotBuilder:
             return None
         scans = tuple(self.source.code.scans.values())
         peak = stack_peak(scans, symbol, alignment=STACK_ALIGNMENT)
+        peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
         main = self.module.metadata.main[0] if self.module.metadata.main else None
         bound = main.workspace_size_bytes if main is not None else 0
         pools, workspaces = self._pools(usmp) if usmp else self._interface_pools()
@@ -116,12 +117,17 @@ class _AotBuilder:
             outputs=outputs,
             spans=(whole,) * (len(inputs) + len(outputs)),
             workspaces=workspaces,
-            stack_high_water_bytes=peak.bytes if peak.bytes is not None else bound,
+            stack_high_water_bytes=bound if peak_bytes is None else peak_bytes,
             pools=pools,
             devices=self.interface.devices if self.interface and abi is StepAbi.AOT_C else (),
             unit=usmp[0] if usmp else "",
-            exact=peak.exact,
+            exact=peak.exact and peak_bytes is not None,
         )
+
+    def _objects_allocate(self, symbol: str) -> bool:
+        """Whether machine code below the entry asks for workspace, which no replay of sources sees."""
+        objects = self.source.code.objects
+        return any(objects[m].allocator_sites for m in self.source.code.reachable([symbol]) if m in objects)
 
     def _complete(self, symbol: str) -> bool:
         """Whether everything the entry calls is there; what is missing is one fault each."""
