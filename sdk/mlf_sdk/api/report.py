@@ -9,10 +9,11 @@ from pathlib import Path
 
 from mlf_sdk.api.cache import cached_project, only_one
 from mlf_sdk.api.doctor import ArchiveExamination, examine_archive
+from mlf_sdk.api.profile import profile
 from mlf_sdk.api.project import ZEPHYR, PathLike, build, check, load, plan_project, project_board
 from mlf_sdk.api.results import Array, RunReport
 from mlf_sdk.api.run import run
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.formats.firmware import Firmware, read_firmware
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.platforms.select import regions_of
@@ -74,6 +75,7 @@ class ReportRequest:
         module: of an archive or project with several models.
         inputs, expect: see ``mlf_sdk.run``.
         with_run: boot the image and measure; else only what the linked image shows.
+        with_profile: measure each step as well, where that is possible.
         timeout_s: for starting the image and all inferences together.
     """
 
@@ -86,6 +88,7 @@ class ReportRequest:
     inputs: PathLike | Mapping[str, Array] | None = None
     expect: PathLike | Mapping[str, Array] | None = None
     with_run: bool = True
+    with_profile: bool = True
     timeout_s: float = 120.0
     build_timeout_s: float = 600.0
 
@@ -118,7 +121,8 @@ class _Gatherer:
             self._say(f"building for {lock.board}")
             with only_one(str(folder.resolve()), self._request.build_timeout_s):
                 build(folder, timeout_s=self._request.build_timeout_s, zephyr=self._request.zephyr)
-        return self._findings(folder, lock, model, done, not_run)
+        measured, no_profile = (None, not_run) if not_run else self._profile()
+        return self._findings(folder, lock, model, done, not_run, measured, no_profile)
 
     def _folder(self) -> Path:
         """The project: that of an archive is kept in the cache, as ``run`` keeps it."""
@@ -177,8 +181,37 @@ class _Gatherer:
             say=self._say,
         )
 
+    def _profile(self) -> tuple[Profile | None, str]:
+        """The profile, or why there is none."""
+        request = self._request
+        if not request.with_profile:
+            return None, "it was not asked for"
+        try:
+            found = profile(
+                self._path,
+                board=request.board,
+                board_file=request.board_file,
+                module=request.module,
+                inputs=request.inputs,
+                options=request.options,
+                platform=request.platform,
+                zephyr=request.zephyr,
+                timeout_s=request.timeout_s,
+                say=self._say,
+            )
+        except (InputError, ToolError) as error:
+            return None, error.what
+        return found, ""
+
     def _findings(
-        self, folder: Path, lock: Lock, model: LockModel, done: RunReport | None, not_run: str
+        self,
+        folder: Path,
+        lock: Lock,
+        model: LockModel,
+        done: RunReport | None,
+        not_run: str,
+        measured: Profile | None,
+        no_profile: str,
     ) -> Findings:
         board = project_board(folder, lock)
         elf, regions = _image_of(folder, lock, board)
@@ -195,8 +228,8 @@ class _Gatherer:
             firmware=read_firmware(elf.read_bytes(), str(elf)),
             run=done,
             not_run=not_run,
-            profile=None,
-            no_profile=not_run,
+            profile=measured,
+            no_profile=no_profile,
             examination=None if self._is_project else examine_archive(self._path, self._request.module),
         )
 

@@ -38,6 +38,9 @@ def report(  # noqa: PLR0913, PLR0917 (a command's options)
     with_run: Annotated[
         bool, typer.Option("--run/--no-run", help="Boot the image and measure, or look at the image alone.")
     ] = True,
+    with_profile: Annotated[
+        bool, typer.Option("--profile/--no-profile", help="Measure each step as well, or leave that out.")
+    ] = True,
     timeout: opt.RunTimeout = 120.0,
     params: opt.ParamsPlace = opt.Params.FLASH,
     cflags: opt.Cflags = None,
@@ -72,6 +75,7 @@ def report(  # noqa: PLR0913, PLR0917 (a command's options)
         inputs=inputs,
         expect=expect,
         with_run=with_run,
+        with_profile=with_profile,
         timeout_s=timeout,
     )
     with status(as_json=json) as progress:

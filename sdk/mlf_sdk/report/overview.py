@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mlf_sdk.report.html.data import Arena, ArenaRect, Report, Step
 from mlf_sdk.report.html.memory import LABELS
-from mlf_sdk.report.html.names import harmless
+from mlf_sdk.report.html.names import harmless, short_names, shorten
 from mlf_sdk.report.layout import Parts, counted, line, number, size, table, verdict
 from mlf_sdk.report.proof import ProofTable
 from mlf_sdk.verify.memorymap import MemoryMap
@@ -22,6 +22,7 @@ _ROWS = 16
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _STYLES = {"input": "green", "output": "red", "tensor": "cyan", "workspace": "yellow"}
 _SHOWN = 10
+_NAME = 60  # characters of a name, at most
 
 
 def overview_parts(report: Report, page: Path | None) -> Parts:
@@ -87,8 +88,10 @@ class ArenaPicture:
             yield Text(" " * margin + "".join(f"{head:<{wide}}"[:wide] for head in heads), style="dim")
         peak = next((s for s in reversed(self.steps) if s.first <= self.arena.peak), None)
         if peak is not None and self.arena.peak:
-            yield Text(f"{'peak in step ':>{margin}}{peak.index}: {peak.label}")
-        yield self._legend(solid)
+            name = shorten(harmless(peak.label), _NAME)
+            yield Text(f"{' ' * margin}peak in step {peak.index}: {name}")
+        yield ""
+        yield from self._legend(solid)
 
     def _cell(self, text: Text, solid: list[ArenaRect], offset: float, column: int, wide: int) -> None:
         first, last = self._times(column)
@@ -107,17 +110,21 @@ class ArenaPicture:
         step = self.steps[column - 1]
         return step.first, step.first + step.phases - 1
 
-    def _legend(self, solid: list[ArenaRect]) -> Text:
+    def _legend(self, solid: list[ArenaRect]) -> Parts:
         largest = sorted(range(len(solid)), key=lambda i: (-solid[i].size_bytes, i))[:_SHOWN]
-        text = Text()
-        for count, index in enumerate(sorted(largest)):
-            rect = solid[index]
-            text.append("\n" if count else "")
-            text.append(f"{_letter(index)} ", style=_STYLES[rect.kind])
-            text.append(f"{rect.kind:<9} {number(rect.size_bytes):>11}  {harmless(rect.name)}")
+        rows = [
+            (
+                Text(_letter(index), style=_STYLES[solid[index].kind]),
+                solid[index].kind,
+                number(solid[index].size_bytes),
+                shorten(harmless(solid[index].label), _NAME),
+            )
+            for index in sorted(largest)
+        ]
+        parts: Parts = [table(("=", "=kind", ">bytes", "buffer"), rows)]
         if len(solid) > _SHOWN:
-            text.append(f"\n... and {counted(len(solid) - _SHOWN, 'smaller buffer')} (--json lists all)")
-        return text
+            parts.append(f"... and {counted(len(solid) - _SHOWN, 'smaller buffer')} (--json lists all)")
+        return parts
 
 
 def _letter(index: int) -> str:
@@ -146,13 +153,14 @@ def _memory(memory: MemoryMap) -> Parts:
 
 def _profile(profile: Profile) -> Parts:
     most = max((step.cost for step in profile.steps), default=0)
+    names = [shorten(name, _NAME) for name in short_names([step.name for step in profile.steps])]
     rows = [
         (
             str(step.index),
             number(step.cost),
             f"{step.share:.1%}",
             _bar(step.cost / most if most else 0),
-            step.name,
+            names[step.index],
         )
         for step in profile.steps
     ]

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from mlf_sdk.report.html.names import harmless
 
 CHAR = 7.0  # width of a character in px, on the safe side: fonts differ
-SMALL_CHAR = 6.2
+SMALL_CHAR = 6.6
 
 Attribute = str | int | float
 
@@ -89,9 +89,9 @@ def filled(
 ) -> ET.Element:
     """A rectangle in the colour and the pattern of a kind."""
     group = element(parent, "g", title=title)
-    place: dict[str, Attribute] = {"x": x, "y": y, "width": max(width, 0.3), "height": max(height, 0.3)}
-    element(group, "rect", class_=f"f f-{kind}", **place)
-    element(group, "rect", class_=f"p p-{kind}", **place)
+    for layer in ("f", "p"):  # fill, then pattern
+        style = f"{layer} {layer}-{kind}"
+        element(group, "rect", class_=style, x=x, y=y, width=max(width, 0.3), height=max(height, 0.3))
     return group
 
 
