@@ -11,10 +11,10 @@ import typer
 from mlf_sdk import api
 from mlf_sdk.api.doctor import MachineExamination, examine_archive, examine_machine
 from mlf_sdk.api.places import is_place, located
-from mlf_sdk.api.serial import check_device
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.cases import test
+from mlf_sdk.cli.check import check
 from mlf_sdk.cli.compare import compare
 from mlf_sdk.cli.flash import flash
 from mlf_sdk.cli.inspect import inspect
@@ -23,6 +23,7 @@ from mlf_sdk.cli.params import params as params_commands
 from mlf_sdk.cli.profile import profile
 from mlf_sdk.cli.proof import proof
 from mlf_sdk.cli.report import report
+from mlf_sdk.cli.sbom import sbom
 from mlf_sdk.cli.triage import triage
 from mlf_sdk.cli.verify import verify
 from mlf_sdk.errors import InputError
@@ -30,7 +31,7 @@ from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.report import terminal, values
 from mlf_sdk.report.doctor import doctor_parts, doctor_values
 from mlf_sdk.report.layout import lines
-from mlf_sdk.report.proof import check_parts, run_parts
+from mlf_sdk.report.proof import run_parts
 from mlf_sdk.tools.zephyrbuild import signed_images
 from mlf_sdk.verify.data import write_npz
 
@@ -40,6 +41,8 @@ def doctor(
         Path | None, typer.Argument(metavar="ARCHIVE", help="Examine this archive, not the machine.")
     ] = None,
     module: opt.Module = None,
+    board: opt.BoardName = None,
+    board_file: opt.BoardFile = None,
     zephyr_base: opt.ZephyrBase = None,
     json: opt.Json = False,
     debug: opt.Debug = False,
@@ -48,18 +51,20 @@ def doctor(
 
     Example: mlf-sdk doctor
 
-    Example: mlf-sdk doctor digits.tar
+    Example: mlf-sdk doctor digits.tar --board mps2-an386
     """
+    if archive is None and board is not None:
+        raise typer.BadParameter("--board is for an archive: doctor ARCHIVE --board NAME")
     with status(as_json=json) as progress:
         progress.say("looking for tools" if archive is None else f"reading {archive.name}")
         found = (
             examine_machine(opt.zephyr_setup(zephyr_base))
             if archive is None
-            else examine_archive(archive, module)
+            else examine_archive(archive, module, board=board, board_file=board_file)
         )
     show(doctor_parts(found), doctor_values(found), as_json=json)
-    if isinstance(found, MachineExamination) and not found.ok:
-        raise typer.Exit(3)
+    if not found.ok:
+        raise typer.Exit(3 if isinstance(found, MachineExamination) else 1)
 
 
 def boards(board_file: opt.BoardFile = None, json: opt.Json = False, debug: opt.Debug = False) -> None:
@@ -161,24 +166,6 @@ def build(
     show([*lines("signed", signed), *terminal.built_parts(folder, built)], result, as_json=json)
 
 
-def check(
-    folder: opt.Folder,
-    port: onport.PortName = None,
-    baud: onport.Baud = None,
-    json: opt.Json = False,
-    debug: opt.Debug = False,
-) -> None:
-    """Compare a built image with what was planned.
-
-    Example: mlf-sdk check app
-    """
-    choice = onport.port_choice(port, baud, None)
-    report = api.check(folder) if choice is None else check_device(folder, choice)
-    show(check_parts(report), values.check_values(report), as_json=json)
-    if not report.ok:
-        raise typer.Exit(1)
-
-
 def run(  # noqa: PLR0913, PLR0917 (a command's options)
     target: Annotated[
         Path, typer.Argument(metavar="ARCHIVE|DIR", help="An archive, or the folder of a generated project.")
@@ -270,6 +257,6 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     for of_steps in (profile, compare):
         app.command()(of_steps)
-    for of_ports in (onport.ports, verify, onport.monitor, triage):
+    for of_ports in (onport.ports, verify, onport.monitor, triage, sbom):
         app.command()(of_ports)
     app.add_typer(params_commands)
