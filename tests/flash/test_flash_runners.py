@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,23 @@ def test_a_tool_that_does_not_say_that_it_succeeded(name: str, elf: Path, tools:
     stub(tools, TOOLS[name][0], prints="bye")
     with pytest.raises(RunnerFailedError, match="ended without saying that it succeeded"):
         run_runner(ROWS[name], job(elf, port="/dev/ttyUSB0"))
+
+
+def test_the_output_is_told_as_it_comes(elf: Path, tools: Path) -> None:
+    """Line by line, while the tool still runs; an error does not repeat it."""
+    said: list[str] = []
+    stub(tools, "pyocd", prints="erasing\nwriting\n0000395 C No available debug probes", code=1)
+    with pytest.raises(NoProbeError) as error:
+        run_runner(ROWS["pyocd"], job(elf), watch=said.append)
+    assert said[:3] == ["erasing", "writing", "0000395 C No available debug probes"]
+    assert "erasing" not in error.value.what
+    with pytest.raises(NoProbeError, match="erasing"):
+        run_runner(ROWS["pyocd"], job(elf))
+    slow = "import time\nprint('halfway', flush=True)\ntime.sleep(60)\n"
+    (tools / "pyocd").write_text(f"#!{sys.executable}\n{slow}")
+    with pytest.raises(RunnerFailedError, match="did not end within"):
+        run_runner(ROWS["pyocd"], job(elf, timeout_s=1), watch=said.append)
+    assert said[-1] == "halfway"
 
 
 def test_a_tool_that_hangs(elf: Path, tools: Path) -> None:

@@ -88,7 +88,7 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
         unproven_ok: flash although nothing can prove it; else nothing is touched then.
         zephyr: how to get at Zephyr, for a project on it.
         timeout_s: for flashing and the board's answer together.
-        watch: called with each line of a Zephyr runner's output as it comes.
+        watch: called with each line of the runner's output as it comes.
 
     Raises:
         InputError: no project, not built, no runner for the board, or nothing that could prove it.
@@ -127,7 +127,7 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
         timeout_s=max(1.0, deadline.remaining()),
     )
     if on_zephyr:
-        zephyr_job = ZephyrFlash(
+        west = ZephyrFlash(
             folder=path,
             name=zephyr_name,
             runner=row.name,
@@ -136,10 +136,9 @@ def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
             sign=Path(sign) if sign else None,
             timeout_s=job.timeout_s,
         )
-        setup = zephyr or ZephyrSetup()
-        run = flash_zephyr(zephyr_job, setup, watch=watch, process_runner=process_runner)
+        run = flash_zephyr(west, zephyr or ZephyrSetup(), watch=watch, process_runner=process_runner)
     else:
-        run = run_runner(row, job, runner=process_runner)
+        run = run_runner(row, job, watch=watch, runner=process_runner)
     device = None
     if not unproven:
         say("asking the board" + (f" on {asked_at}" if asked_at else ""))

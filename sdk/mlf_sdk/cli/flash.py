@@ -77,7 +77,7 @@ def flash(  # noqa: PLR0913, PLR0917 (a command's options)
             unproven_ok=unproven_ok,
             zephyr=opt.zephyr_setup(zephyr_base),
             timeout_s=timeout,
-            watch=progress.tell,
+            watch=None if json else progress.tell,
             say=progress.say,
         )
     show(_parts(report), _values(report), as_json=json)

@@ -20,6 +20,7 @@ from mlf_sdk.tools.runners.row import FILES, PLACEHOLDER, Failure, RunnerRow
 from mlf_sdk.tools.runners.volumes import MOUNTS, find_volume
 
 Which = Callable[[str], str | None]
+Watch = Callable[[str], None]
 _PORT = re.compile(r"[A-Za-z0-9_./:\[\]%+@-]+")  # nothing that a script could take for more than a name
 _SHOWN_LINES = 30
 
@@ -59,11 +60,20 @@ def run_runner(
     row: RunnerRow,
     job: FlashJob,
     *,
+    watch: Watch | None = None,
     runner: ProcessRunner = run_process,
     which: Which = shutil.which,
     mounts: Path = MOUNTS,
 ) -> FlashRun:
     """Bring the image of ``job`` onto the board.
+
+    Args:
+        row: the runner.
+        job: the image and the board.
+        watch: called with each line of the runner's output as it comes; errors do not repeat it then.
+        runner: starts programs.
+        which: finds them.
+        mounts: the system's table of volumes.
 
     Raises:
         InputError: the image or an argument can't be used.
@@ -88,12 +98,12 @@ def run_runner(
             )
             image = _write_image(row.file, folder, job, options)
             argv = ["dd", f"if={image}", f"of={volume / image.name}", "bs=64k", "conv=fsync"]
-            result = _run(row, argv, job.timeout_s, runner)
+            result = _run(row, argv, job.timeout_s, runner, watch)
             _judge_copy(row, volume, result)
         else:
             argv = _program_argv(row, job, folder, options, which)
-            result = _run(row, argv, job.timeout_s, runner)
-            _judge(row, result)
+            result = _run(row, argv, job.timeout_s, runner, watch)
+            _judge(row, result, shown=watch is not None)
     return FlashRun(
         argv=tuple(argv),
         output=_joined(result),
@@ -195,9 +205,11 @@ def _family(job: FlashJob, options: Mapping[str, str]) -> int:
     return family
 
 
-def _run(row: RunnerRow, argv: Sequence[str], timeout_s: float, runner: ProcessRunner) -> ProcessResult:
+def _run(
+    row: RunnerRow, argv: Sequence[str], timeout_s: float, runner: ProcessRunner, watch: Watch | None
+) -> ProcessResult:
     try:
-        return runner(argv, timeout_s=timeout_s, check=False)
+        return runner(argv, timeout_s=timeout_s, check=False, watch=watch)
     except ProcessError as error:
         failure = _told(row, error.tail)
         if failure is not None:
@@ -207,19 +219,20 @@ def _run(row: RunnerRow, argv: Sequence[str], timeout_s: float, runner: ProcessR
         ) from error
 
 
-def _judge(row: RunnerRow, result: ProcessResult) -> None:
+def _judge(row: RunnerRow, result: ProcessResult, *, shown: bool) -> None:
     output = _joined(result)
+    tail = "" if shown else output
     missing = [p for p in row.success if not re.search(p, output, re.MULTILINE)]
     failure = _told(row, output)
     if result.returncode == 0 and not missing and failure is None:
         return
     if failure is not None:
-        raise _failed(row, result.argv, failure.kind, _with_tail(failure.what, output), failure.hint)
+        raise _failed(row, result.argv, failure.kind, _with_tail(failure.what, tail), failure.hint)
     if result.returncode != 0:
         what = f"{row.name} failed with exit code {result.returncode}"
     else:
         what = f"{row.name} ended without saying that it succeeded (no '{missing[0]}' in its output)"
-    raise _failed(row, result.argv, "failed", _with_tail(what, output), "See its output for what it says.")
+    raise _failed(row, result.argv, "failed", _with_tail(what, tail), "See its output for what it says.")
 
 
 def _judge_copy(row: RunnerRow, volume: Path, result: ProcessResult) -> None:
