@@ -76,6 +76,7 @@ class Case:
                     main=(),
                     operator_functions={},
                     operator_args={},
+                    storage_bytes={},
                     tvm_version=None,
                     export_datetime=None,
                 ),
@@ -379,7 +380,7 @@ def test_parameters_must_be_numbered() -> None:
 def load_metadata() -> ModuleMetadata:
     return ModuleMetadata(
         name="m", style="full-model", executors=("aot",), targets=(), main=(),
-        operator_functions={}, operator_args={}, tvm_version=None, export_datetime=None,
+        operator_functions={}, operator_args={}, storage_bytes={}, tvm_version=None, export_datetime=None,
     )  # fmt: skip
 
 

@@ -10,9 +10,11 @@ import pytest
 from model_cases import Net
 
 from archives import Spec, build, edit_json, without, write
+from mlf_sdk import api
 from mlf_sdk.formats.mlf import load_mlf
 from mlf_sdk.model.build import build_model, choose_module
-from mlf_sdk.model.oddities import Oddity, find_oddities
+from mlf_sdk.model.oddities import find_oddities
+from mlf_sdk.model.oddity import Oddity
 
 SOURCE = "codegen/host/src/tiny_lib1.c"
 REGISTRY = "codegen/host/src/tiny_lib0.c"
@@ -149,7 +151,7 @@ def test_names_that_legalise_alike(tmp_path: Path) -> None:
     x = net.call("neg", [net.input("x")], "-in0[i]", name="a.b")
     y = net.call("neg", [x], "-in0[i]", name="a:b")
     assert net_findings(tmp_path, net, net.call("neg", [y], "-in0[i]")) == [
-        "1 names are the same once made legal, e.g. 'a_b'"
+        "tensors have the same name once it is made legal: 'a_b'"
     ]
 
 
@@ -186,3 +188,62 @@ def test_workspace_that_the_code_does_not_tell(tmp_path: Path) -> None:
     assert [(o.where, o.handled) for o in found] == [
         ("tvmgen_tiny_fused_smooth", "the archive's figure is used, a bound")
     ]
+
+
+def test_sizes_of_storage_ids(tmp_path: Path) -> None:
+    def change(top: dict[str, Any]) -> None:
+        sids = top["modules"]["tiny"]["memory"]["sids"]
+        sids[1]["size_bytes"], sids[3]["size_bytes"] = 4096, 4
+
+    (oddity,) = findings(edit_json(plain(), "metadata.json", change), tmp_path)
+    assert oddity.where == "metadata.json: memory.sids"
+    assert oddity.what == "2 of 5 sizes are wrong: storage id 1 is 4,096 bytes there, its tensors take 32"
+    for odd in (7, None, [{"storage_id": "x"}], [{"storage_id": 1, "size_bytes": -4}], [[]]):
+        files = edit_json(
+            plain(),
+            "metadata.json",
+            lambda top, odd=odd: top["modules"]["tiny"]["memory"].update(sids=odd),
+        )
+        assert findings(files, tmp_path) == []
+
+
+def test_sizes_of_storage_ids_in_version_1(tmp_path: Path) -> None:
+    files = edit_json(build(version=1), "metadata.json", lambda top: top["memory"][2].update(size_bytes=99))
+    assert [o.what for o in findings(files, tmp_path) if "sids" in o.where] == [
+        "1 of 5 sizes are wrong: storage id 2 is 99 bytes there, its tensors take 32"
+    ]
+
+
+def test_prototypes_that_clash(tmp_path: Path) -> None:
+    (oddity,) = findings({**plain(), REGISTRY: build()[REGISTRY]}, tmp_path)
+    assert "prototypes clash: tvmgen_tiny_fused_multiply takes TVMValue*, int*, int," in oddity.what
+    assert "and void*, int32_t*, int32_t," in oddity.what
+    (oddity,) = findings({**plain(), REGISTRY: b"int nothing(void) { return 0; }\n"}, tmp_path)
+    assert "clash" not in oddity.what
+
+
+def test_constants_with_too_few_digits(tmp_path: Path) -> None:
+    files = plain()
+    for good in (b"2.500000e-02f", b"3.402823e+38f", b"1.234567890e-01f", b"1.234567e-01"):
+        files[SOURCE] = plain()[SOURCE].replace(
+            b"return 0;", b"static volatile float v = " + good + b"; return 0;"
+        )
+        assert findings(files, tmp_path) == []
+    bad = b"{ static volatile float v = 1.234567e-01f, w = 6.944444e-03f; (void)v; (void)w; } return 0;"
+    files[SOURCE] = plain()[SOURCE].replace(b"return 0;", bad, 1)
+    (oddity,) = findings(files, tmp_path)
+    assert oddity.where == SOURCE
+    assert oddity.what.startswith("2 float constants are printed with 7 digits")
+    assert "1.234567e-01f" in oddity.what
+
+
+@pytest.mark.toolchain
+@pytest.mark.usefixtures("needs_host")
+def test_infinities(tmp_path: Path) -> None:
+    """Found, and built: the headers define what TVM prints."""
+    files = plain()
+    files[SOURCE] = files[SOURCE].replace(b"v > 0.000000e+00f", b"v > -inff && v > 0.000000e+00f")
+    (oddity,) = findings(files, tmp_path)
+    assert oddity.what == "1 infinity is printed as `inff`, which is no C"
+    assert oddity.handled == "the runtime's headers define it"
+    assert api.run(write(files, tmp_path / "infinite.tar"), board="host").outputs

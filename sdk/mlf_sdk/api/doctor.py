@@ -6,10 +6,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlf_sdk.api.project import plan_project
+from mlf_sdk.errors import InputError
 from mlf_sdk.formats.mlf import load_mlf
 from mlf_sdk.model.build import build_model, choose_module
-from mlf_sdk.model.oddities import Oddity, find_oddities
+from mlf_sdk.model.oddities import find_oddities
+from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.model.types import Model
+from mlf_sdk.platforms.boardoddities import board_oddities
+from mlf_sdk.platforms.boards import Board, find_board
 from mlf_sdk.tools.discovery import ToolStatus, find_tools
 from mlf_sdk.tools.west import ZephyrSetup
 from mlf_sdk.tools.zephyrdoctor import ZephyrExamination, examine_zephyr
@@ -34,6 +39,12 @@ class ArchiveExamination:
 
     model: Model
     oddities: tuple[Oddity, ...]
+    board: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be deployed (on the board, where one was named)."""
+        return not any(oddity.blocks for oddity in self.oddities)
 
 
 def examine_machine(zephyr: ZephyrSetup | None = None) -> MachineExamination:
@@ -42,13 +53,32 @@ def examine_machine(zephyr: ZephyrSetup | None = None) -> MachineExamination:
     return MachineExamination(tools=find_tools(), zephyr=found)
 
 
-def examine_archive(path: Path, module: str | None = None) -> ArchiveExamination:
-    """Read an archive and say what is odd in it.
+def examine_archive(
+    path: Path, module: str | None = None, *, board: str | None = None, board_file: Path | None = None
+) -> ArchiveExamination:
+    """Read an archive and say what is odd in it, and on a board.
 
     Raises:
         ArchiveError: it is broken; all of its faults at once.
+        InputError: there is no such board.
     """
+    row = find_board(board, board_file) if board else None
     archive = load_mlf(path)
     model = build_model(archive, module=module)
     raw = choose_module(archive, module)
-    return ArchiveExamination(model=model, oddities=find_oddities(archive, raw, model))
+    oddities = find_oddities(archive, raw, model)
+    if row is not None:
+        oddities += board_oddities(model, row)
+        oddities += _misfit(model, row, board_file) if not any(o.blocks for o in oddities) else ()
+    return ArchiveExamination(model=model, oddities=oddities, board=board)
+
+
+def _misfit(model: Model, board: Board, board_file: Path | None) -> tuple[Oddity, ...]:
+    """Whether the board's memories are too small; a header that is yet to be given does not matter here."""
+    if board.platform == "zephyr" or model.external_headers:
+        return ()
+    try:
+        plan_project([model], board=board.name, board_file=board_file)
+    except InputError as error:
+        return (Oddity(where=f"board {board.name}", what=error.what, handled=error.hint, blocks=True),)
+    return ()

@@ -2,7 +2,7 @@
 """``metadata.json`` of versions 1 to 7, read into one shape whatever the version.
 
 Versions 1 to 6 and the operator style are flat; version 7 has one entry a module under ``modules``.
-``memory.sids`` is left alone: TVM fills it with the sizes of other tensors.
+``memory.sids`` is for comparison only: TVM fills it with the sizes of other tensors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.checks import module_name_problem, shown, text_problem
 from mlf_sdk.formats.jsontext import convert, load_json
-from mlf_sdk.formats.metadata_memory import MEMBER, MemoryReader
+from mlf_sdk.formats.metadata_memory import MEMBER, MemoryReader, storage_bytes
 from mlf_sdk.formats.rawmetadata import MainMemory, Metadata, ModuleMetadata, OperatorArg, TensorSize
 
 __all__ = [
@@ -106,6 +106,7 @@ class _Reader(MemoryReader):
                 functions.get("operator_functions", []), f"{at}.functions.operator_functions"
             ),
             operator_args=self.operator_args(memory, at) if operator else {},
+            storage_bytes={} if operator else storage_bytes(memory),
             tvm_version=self.tvm_version(table.get("external_dependencies", []), field),
             export_datetime=None if stamp is None else self.text(stamp, f"{field}.export_datetime"),
         )

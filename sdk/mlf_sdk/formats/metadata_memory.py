@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +19,11 @@ from mlf_sdk.formats.rawmetadata import MainMemory, OperatorArg, TensorSize
 MEMBER: Final = "metadata.json"
 MAX_BYTES: Final = 1 << 53
 MAX_DEVICE_TYPE: Final = 1 << 15
+
+
+class _Storage(msgspec.Struct):
+    storage_id: int
+    size_bytes: int
 
 
 class _Device(msgspec.Struct):
@@ -49,6 +55,18 @@ class _Arg(msgspec.Struct):
     shape: list[int]
     dtype: str
     input_binding: str
+
+
+def storage_bytes(memory: object) -> dict[int, int]:
+    """``memory.sids`` (in version 1 ``memory`` itself). Nothing depends on it: what is odd is left out."""
+    rows = memory.get("sids") if isinstance(memory, dict) else memory
+    found: dict[int, int] = {}
+    for row in rows if isinstance(rows, list) else ():
+        with suppress(msgspec.ValidationError):
+            storage = msgspec.convert(row, _Storage)
+            if 0 <= storage.size_bytes <= MAX_BYTES:
+                found[storage.storage_id] = storage.size_bytes
+    return found
 
 
 class MemoryReader:

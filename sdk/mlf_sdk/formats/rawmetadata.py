@@ -59,6 +59,7 @@ class ModuleMetadata:
         targets: TVM's target strings.
         main: one a device.
         operator_functions: (device, workspace bytes) of each function of a full model.
+        storage_bytes: size of each storage id, as TVM tells it; often wrong, for comparison only.
         operator_args: arguments of each function of an operator archive.
         tvm_version: of the compiler, where ``external_dependencies`` tells it.
         export_datetime: as written; local time, though it ends in Z.
@@ -71,6 +72,7 @@ class ModuleMetadata:
     main: tuple[MainMemory, ...]
     operator_functions: Mapping[str, tuple[tuple[int, int], ...]]
     operator_args: Mapping[str, tuple[OperatorArg, ...]]
+    storage_bytes: Mapping[int, int]
     tvm_version: str | None
     export_datetime: str | None
 

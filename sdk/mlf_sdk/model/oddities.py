@@ -5,29 +5,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mlf_sdk.formats.mlf import RawArchive, RawModule
+from mlf_sdk.model.codeoddities import constants, left_out
 from mlf_sdk.model.names import legal_identifier
+from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.model.types import KERNEL_ABIS, Model, UnitKind
 
+__all__ = ["Oddity", "find_oddities", "needs_cmsis_nn"]
+
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
-    """One finding: what is odd and what the SDK does about it."""
-
-    where: str
-    what: str
-    handled: str
 
 
 def find_oddities(archive: RawArchive, module: RawModule, model: Model) -> tuple[Oddity, ...]:
     """All findings about one module, in the order of the archive's parts."""
     return tuple(
         finding
-        for check in (_notes, _summary, _header, _names, _code, _workspaces, _metadata)
+        for check in (
+            _notes,
+            _summary,
+            _storage,
+            _header,
+            _names,
+            left_out,
+            _code,
+            constants,
+            _workspaces,
+            _metadata,
+        )
         for finding in check(archive, module, model)
     )
 
@@ -56,6 +61,25 @@ def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[
             where=place,
             what=f"io_size_bytes is {model.summary.io_bytes:,}; inputs and outputs take {io_bytes:,}",
             handled="sizes are computed from shapes and types",
+        )
+
+
+def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Oddity]:
+    """TVM looks the sizes of storage ids up among the tensors, where the same numbers mean something else."""
+    if module.graph is None:
+        return
+    needed: dict[int, int] = {}
+    for entry in module.graph.entries:
+        needed[entry.storage_id] = max(needed.get(entry.storage_id, 0), entry.size_bytes)
+    told = module.metadata.storage_bytes
+    wrong = [sid for sid in sorted(told) if told[sid] != needed.get(sid, 0)]
+    if wrong:
+        first = wrong[0]
+        yield Oddity(
+            where="metadata.json: memory.sids",
+            what=f"{len(wrong)} of {len(told)} sizes are wrong: storage id {first} is {told[first]:,} bytes "
+            f"there, its tensors take {needed.get(first, 0):,}",
+            handled="not used; memory is planned from the graph's shapes and types",
         )
 
 
@@ -92,7 +116,7 @@ def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[O
     if alike:
         yield Oddity(
             where="names",
-            what=f"{len(alike)} names are the same once made legal, e.g. '{alike[0]}'",
+            what=f"tensors have the same name once it is made legal: {', '.join(map(repr, alike[:3]))}",
             handled="numbered apart",
         )
     longest = max((s.symbol for s in model.steps), key=len, default="")
@@ -105,14 +129,6 @@ def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[O
 
 
 def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
-    left_out = [u.member for u in model.units if not u.linked and u.kind is not UnitKind.HEADER]
-    if left_out:
-        names = ", ".join(m.rpartition("/")[2] for m in left_out)
-        yield Oddity(
-            where=left_out[0],
-            what="TVM's function registry or metadata, whose prototypes can clash with the kernels'",
-            handled=f"not needed, and left out of the build: {names}",
-        )
     if model.external_headers:
         yield Oddity(
             where="codegen",

@@ -12,7 +12,7 @@ from mlf_sdk.model.types import Model, UnitKind
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.project.options import ProjectOptions
 
-_DSP_HEADERS = ("arm_nnsupportfunctions.h",)
+DSP_HEADERS = ("arm_nnsupportfunctions.h",)
 
 
 def check_requirements(models: Sequence[Model], board: Board, options: ProjectOptions) -> None:
@@ -59,7 +59,7 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
             where=where,
             hint="Pass the folder of a CMSIS-NN checkout: --cmsis-nn PATH (for TVM 0.11: one of late 2022).",
         )
-    if cmsis and any(h in _DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
+    if cmsis and any(h in DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
         raise InputError(
             f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
             where=where,

@@ -24,11 +24,15 @@ def doctor_values(found: Examination) -> dict[str, object]:
     if isinstance(found, MachineExamination):
         return {"ok": found.ok, "tools": list(found.tools), "zephyr": _zephyr_values(found.zephyr)}
     return {
-        "ok": True,
+        "ok": found.ok,
+        "board": found.board,
         "archive": found.model.source,
         "archive_sha256": found.model.archive_sha256,
         "module": found.model.name,
-        "findings": [{"where": o.where, "what": o.what, "handled": o.handled} for o in found.oddities],
+        "findings": [
+            {"where": o.where, "what": o.what, "handled": o.handled, "blocks": o.blocks}
+            for o in found.oddities
+        ],
     }
 
 
@@ -93,10 +97,9 @@ def _archive(found: ArchiveExamination) -> Parts:
     parts: Parts = [line("archive", f"{model.source}: {about}")]
     for oddity in found.oddities:
         parts += ["", line("where", oddity.where), line("odd", oddity.what), line("handled", oddity.handled)]
+    on_board = f" on {found.board}" if found.board else ""
     if not found.oddities:
-        return [*parts, line("verdict", "nothing odd; it can be deployed")]
-    return [
-        *parts,
-        "",
-        line("verdict", f"{counted(len(found.oddities), 'oddity')}, all handled: it can be deployed"),
-    ]
+        return [*parts, line("verdict", f"nothing odd; it can be deployed{on_board}")]
+    can = "all handled: it can" if found.ok else "not all can be handled: it can't"
+    text = f"{counted(len(found.oddities), 'oddity')}, {can} be deployed{on_board}"
+    return [*parts, "", line("verdict", text, verdict(found.ok) if found.board else None)]

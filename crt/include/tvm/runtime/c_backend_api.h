@@ -5,6 +5,11 @@
 
 #include <tvm/runtime/c_runtime_api.h>
 
+/* How TVM prints an infinite float. */
+#ifndef inff
+#define inff __builtin_inff()
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A finding about an archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Oddity:
+    """One finding: what is odd and what the SDK does about it.
+
+    Attributes:
+        blocks: nothing can be done about it on the board in question.
+    """
+
+    where: str
+    what: str
+    handled: str
+    blocks: bool = False
