@@ -19,6 +19,7 @@ from archives import build, write
 
 ROOT = Path(__file__).parents[2]
 DATA = ("board_templates", "crt", "qemu")
+ONLY_FOR_TESTS = ("crt/fuzz/", "crt/tests/")
 pytest.importorskip("hatchling", reason="hatchling builds the distributions")
 
 
@@ -99,12 +100,17 @@ def test_the_wheel_has_all_data(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     for folder in DATA:
-        wanted = {f"mlf_sdk/_data/{path}" for path in checked_in(folder)}
+        wanted = {
+            f"mlf_sdk/_data/{path}" for path in checked_in(folder) if not path.startswith(ONLY_FOR_TESTS)
+        }
         assert wanted
         assert wanted <= names
     code = {name.removeprefix("sdk/") for name in checked_in("sdk") if name.endswith((".py", "py.typed"))}
     assert code <= names
     assert "mlf_sdk/py.typed" in names
+    assert not [
+        name for name in names if name.startswith(tuple(f"mlf_sdk/_data/{p}" for p in ONLY_FOR_TESTS))
+    ]
     assert not [name for name in names if "test" in name.split("/")[0] or name.endswith(".pyc")]
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"mlf_sdk"}
 
