@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device with large tensors, as a program of the host: one model that copies its input. */
+/*
+ * A device with large tensors, as a program of the host: one model that copies its input.
+ *   rpc_bulk [WINDOW_BYTES]
+ */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,11 +70,11 @@ static void write_all(void *ctx, const uint8_t *data, size_t size) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static uint32_t state[MLF_RPC_STATE_WORDS(1, 1)];
   static mlf_rpc_t rpc;
   static uint8_t buffer[256];
-  static const mlf_rpc_config_t config = {
+  static mlf_rpc_config_t config = {
       .models = models,
       .num_models = 1,
       .state = state,
@@ -79,6 +83,9 @@ int main(void) {
       .window_bytes = 65535,
       .boot_nonce = 1,
   };
+  if (argc > 1) {
+    config.window_bytes = (uint16_t)strtoul(argv[1], NULL, 10);
+  }
   if (mlf_rpc_init(&rpc, &config) != MLF_OK) {
     return 1;
   }

@@ -12,13 +12,17 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "serial"))
+
 import seconds as times
+from bench_line import line_figures
 from measure import BenchError, measure_archive
 from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
 
@@ -42,6 +46,7 @@ class Bench:
         self.archives = archives
         self.models: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
+        self.line: dict[str, Any] = {}
         self.targets: list[dict[str, Any]] = []
         self.skipped: dict[str, str] = {}
         self.failed: dict[str, str] = {}
@@ -82,12 +87,28 @@ class Bench:
             if target is not None:
                 self._below(f"seconds: {name} ({archive.name})", self.seconds[name], target)
 
+    def measure_line(self) -> None:
+        """Throughput of a paced line, goodput of a bad one, size of the RPC server."""
+        print("measuring the line", file=sys.stderr, flush=True)
+        try:
+            self.line = line_figures()
+        except (MlfError, AssertionError, RuntimeError, OSError, subprocess.SubprocessError) as error:
+            self.failed["line"] = str(error)
+            return
+        for figures in self.line["throughput"]:
+            if figures["window_bytes"]:
+                lost = 1 - min(figures["write_share"], figures["read_share"])
+                self._below(f"line at {figures['baud']:,} baud: share that is lost", round(lost, 4), 0.1)
+        for figures in self.line["bad_line"]:
+            self._below(f"line with faults of {figures['fault_rate']:g}: wrong results", figures["wrong"], 0)
+
     def report(self) -> dict[str, Any]:
         """Everything, as it goes into the JSON file."""
         return {
             "machine": machine(),
             "models": self.models,
             "seconds": self.seconds,
+            "line": self.line,
             "targets": self.targets,
             "peers": {
                 "sources": SOURCES,
@@ -165,6 +186,7 @@ def print_report(report: dict[str, Any]) -> None:
     print(f"  dispatch {low} to {high} instructions a step, allocator {TVM_ALLOCATOR_PAIR} a pair\n")
     for name, value in report["seconds"].items():
         print(f"{name:36}{value:>8.2f} s")
+    print_line(report["line"])
     missed = [target for target in report["targets"] if not target["ok"]]
     print(f"\ntargets: {len(report['targets']) - len(missed)} of {len(report['targets'])} met")
     for target in missed:
@@ -172,6 +194,28 @@ def print_report(report: dict[str, Any]) -> None:
     for kind in ("skipped", "failed"):
         for name, reason in report[kind].items():
             print(f"{kind}: {name}: {reason.splitlines()[0]}")
+
+
+def print_line(line: dict[str, Any]) -> None:
+    """The figures of the line for people."""
+    for figures in line.get("throughput", []):
+        window = f"window {figures['window_bytes']:,}" if figures["window_bytes"] else "no window"
+        print(
+            f"line at {figures['baud']:,} baud, payload {figures['max_payload']:,}, {window}: "
+            f"{figures['write_share']:.1%} of the rate to the device, {figures['read_share']:.1%} to the host"
+        )
+    for figures in line.get("bad_line", []):
+        print(
+            f"line with flips, drops and doublings of {figures['fault_rate']:g} each: {figures['wrong']} of "
+            f"{figures['inferences']} results wrong, goodput {figures['goodput_share']:.1%}"
+        )
+    if line:
+        trip, server = line["round_trip"], line["server"]
+        print(
+            f"empty request {trip['request_bytes']} bytes, its reply {trip['reply_bytes']}; server on a Cortex-M4 "
+            f"{server['flash_bytes']:,} bytes of flash, {server['ram_bytes']:,} of RAM "
+            f"(payload {server['max_payload']})"
+        )
 
 
 def _model_row(name: str, figures: dict[str, Any]) -> str:
@@ -201,6 +245,7 @@ def main() -> int:
         bench.measure_models()
         if not arguments.no_seconds:
             bench.measure_seconds()
+            bench.measure_line()
         report = bench.report()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

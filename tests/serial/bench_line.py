@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of the line: bulk throughput at a rate, bytes of a round trip, goodput on a bad line, the
-server's size.
-
-``python tests/serial/bench_line.py`` prints them as JSON.
+server's size. Part of ``make bench``; ``python tests/serial/bench_line.py`` prints them alone, as JSON.
 """
 
 from __future__ import annotations
@@ -47,19 +45,20 @@ def build_server(main: str, folder: Path, *, max_payload: int) -> Path:
 
 @contextmanager
 def bad_line(
-    program: Path, faults: Faults, timeouts: Timeouts | None = None
+    program: Path, faults: Faults, timeouts: Timeouts | None = None, *arguments: str
 ) -> Iterator[tuple[Session, FaultTransport]]:
     """A session with a program over a line with faults, after its hello."""
-    with start_process([str(program)], pipes=True) as process:
+    with start_process([str(program), *arguments], pipes=True) as process:
         line = FaultTransport(PipeTransport(process.stdout_fd, process.stdin_fd), faults)
         with Session(line, timeouts=timeouts) as session:
             session.hello()
             yield session, line
 
 
-def throughput(baud: int, program: Path) -> dict[str, float]:
+def throughput(baud: int, program: Path, window_bytes: int = 0xFFFF) -> dict[str, float]:
     """Bytes a second of tensor data to and from the device over a paced line, and the shares of its rate."""
-    with bad_line(program, Faults(baud=baud)) as (session, _):
+    with bad_line(program, Faults(baud=baud), None, str(window_bytes)) as (session, _):
+        max_payload = session.info.max_payload
         data = np.random.default_rng(1).integers(0, 256, 32768, dtype=np.uint8)
         started = time.monotonic()
         session.write_input(0, 0, data)
@@ -74,6 +73,8 @@ def throughput(baud: int, program: Path) -> dict[str, float]:
     to_device, to_host = len(data) / (written - started), len(data) / (ended - reading)
     return {
         "baud": baud,
+        "max_payload": max_payload,
+        "window_bytes": window_bytes,
         "write_bytes_per_s": round(to_device),
         "read_bytes_per_s": round(to_host),
         "write_share": round(to_device / rate, 4),
@@ -141,10 +142,16 @@ def server_size(cpu: str = "cortex-m4", max_payload: int = 512) -> dict[str, int
 def line_figures() -> dict[str, Any]:
     """All figures."""
     with tempfile.TemporaryDirectory() as folder:
-        bulk = build_server("rpc_bulk.c", Path(folder), max_payload=1024)
+        sizes = {}
+        for size in (256, 1024, 4096):
+            (Path(folder) / str(size)).mkdir()
+            sizes[size] = build_server("rpc_bulk.c", Path(folder) / str(size), max_payload=size)
+        bulk = sizes[1024]
         small = build_server("rpc_host.c", Path(folder), max_payload=512)
+        lines = [(115_200, 1024, 0xFFFF), (1_000_000, 1024, 0xFFFF)]
+        lines += [(115_200, 4096, 0), (1_000_000, 4096, 0), (115_200, 256, 0)]  # boards that poll their UART
         return {
-            "throughput": [throughput(baud, bulk) for baud in (115_200, 1_000_000)],
+            "throughput": [throughput(baud, sizes[size], window) for baud, size, window in lines],
             "round_trip": round_trip_bytes(bulk),
             "bad_line": [goodput(small, rate) for rate in (1e-4, 1e-3)],
             "server": server_size(),
