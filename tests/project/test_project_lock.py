@@ -225,6 +225,18 @@ def test_lock_that_is_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "known"),
+    [("app", "rpc, standalone, library"), ("params", "flash, ram"), ("executor", "static, graph")],
+)
+@pytest.mark.parametrize("value", ["", "none", None, 1, "RPC"])
+def test_choices_that_there_are_not(name: str, known: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"no such choice: {name}={value!r}") as caught:
+        ProjectOptions(**{name: value})  # type: ignore[arg-type]
+    assert caught.value.where == f"ProjectOptions.{name}"
+    assert caught.value.hint == f"It is one of: {known}."
+
+
+@pytest.mark.parametrize(
     "flag",
     [
         "-O2",

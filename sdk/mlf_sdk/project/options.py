@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from mlf_sdk.errors import InputError
 
@@ -57,6 +57,14 @@ class ProjectOptions:
     executor: Executor = "static"
 
     def __post_init__(self) -> None:
+        for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor)):
+            value = getattr(self, name)
+            if value not in get_args(known):
+                raise InputError(
+                    f"there is no such choice: {name}={value!r}",
+                    where=f"ProjectOptions.{name}",
+                    hint=f"It is one of: {', '.join(get_args(known))}.",
+                )
         for flag in self.kernel_flags:
             if not _FLAG.fullmatch(flag):
                 raise InputError(
