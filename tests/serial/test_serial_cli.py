@@ -24,6 +24,7 @@ from serial_helpers import PtyDevice, SocketBridge
 
 from mlf_sdk import api
 from mlf_sdk.api import serial as serial_api
+from mlf_sdk.api.firmware import inspect_firmware
 from mlf_sdk.platforms.boards import find_board
 from mlf_sdk.rpc import ports as ports_module
 from mlf_sdk.rpc.faultline import Faults, FaultTransport
@@ -148,6 +149,44 @@ def test_verify_compares_the_sdk_of_a_project(call: Caller, tmp_path: Path) -> N
         assert (project.code, project.value["sdk_version"]) == (1, "1.2.3")
 
 
+def test_verify_compares_the_build_id(call: Caller, project: Path) -> None:
+    """The same model in another image is not the same firmware; an archive can be in any image."""
+    elf = project / "build" / "app.elf"
+    found = inspect_firmware(elf)
+    models = fake_models()[:1]
+    models[0].archive_sha256 = bytes.fromhex(found.provenance.models[0].archive_sha256)
+    with PtyDevice() as device:
+        device.device.models[:] = models
+        device.device.sdk_version = found.provenance.sdk
+        for build_id, ok in ((bytes.fromhex(found.build_id), True), (b"\x01" * 20, False), (b"", False)):
+            device.device.build_id = build_id
+            for target in (project, elf):
+                done = call("verify", target, "--port", device.path, "--json")
+                assert (done.code, done.value["ok"]) == (0 if ok else 1, ok)
+                assert done.value["build_id"] == (build_id.hex() or None)
+                assert done.value["expected_build_id"] == found.build_id
+            assert call("verify", ARCHIVE, "--port", device.path).code == 0
+        shown = " ".join(call("verify", project, "--port", device.path).out.split())
+        assert f"build id {found.build_id} FAIL board runs an image that does not tell its build id" in shown
+        device.device.build_id = bytes.fromhex(found.build_id)
+        device.device.models += fake_models()[1:2]
+        more = call("verify", elf, "--port", device.path, "--json")
+        assert (more.code, len(more.value["device"])) == (1, 2)
+
+
+def test_verify_of_a_project_that_is_not_built(call: Caller, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project, tmp_path / "app", ignore=shutil.ignore_patterns("build"))
+    said = inspect_firmware(project / "build" / "app.elf").provenance
+    models = fake_models()[:1]
+    models[0].archive_sha256 = bytes.fromhex(said.models[0].archive_sha256)
+    with PtyDevice() as device:
+        device.device.models[:] = models
+        device.device.sdk_version = said.sdk
+        done = call("verify", tmp_path / "app", "--port", device.path)
+    assert done.code == 0
+    assert "not compared: the project is not built" in " ".join(done.out.split())
+
+
 def test_verify_a_device_that_is_silent(call: Caller) -> None:
     with PtyDevice(lambda data: b"") as silent:
         started = time.monotonic()
@@ -196,6 +235,8 @@ def test_run_over_a_pty_of_the_emulator(project: Path, qemu_port: str, call: Cal
         assert over_port.value[key] == emulated.value[key], key
     verified = call("verify", project, "--port", qemu_port, "--json")
     assert (verified.code, verified.value["ok"]) == (0, True)
+    assert verified.value["build_id"] == verified.value["expected_build_id"]
+    assert call("verify", project / "build" / "app.elf", "--port", qemu_port).code == 0
     assert call("verify", ARCHIVE, "--port", qemu_port).code == 0
     checked = call("check", project, "--port", qemu_port, "--json")
     assert checked.code == 0, checked.err

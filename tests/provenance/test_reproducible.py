@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same archive and options give the same bytes, wherever, whenever and by whomever they are built."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from archives import Spec, build, write
+from mlf_sdk import api
+from mlf_sdk.tools.process import run_process
+
+pytestmark = pytest.mark.toolchain
+DEEP = "a folder whose name is much longer/and deeper"
+
+
+def build_in(folder: Path, spec: Spec, board: str, home: Path, *options: str) -> dict[str, bytes]:
+    """All that is generated and linked, built by somebody whose home is ``home``."""
+    archive = write(build(spec), folder / "model.tar")
+    app = folder / "app"
+    api.generate(archive, app, board=board)
+    home.mkdir(parents=True)
+    environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home), "TZ": f"X{len(home.parts)}"}
+    for argv in (["cmake", "--preset", "default", *options], ["cmake", "--build", "--preset", "default"]):
+        run_process(argv, cwd=app, env=environment, timeout_s=300)
+    files = [p for p in app.rglob("*") if p.is_file() and p.relative_to(app).parts[0] != "build"]
+    images = [p for p in (app / "build").glob("app.*") if p.suffix in (".elf", ".bin", ".hex")]
+    return {p.relative_to(app).as_posix(): p.read_bytes() for p in (*files, *images)}
+
+
+def check(tmp_path: Path, spec: Spec, board: str, *options: str) -> dict[str, bytes]:
+    (tmp_path / "x").mkdir()
+    (tmp_path / DEEP).mkdir(parents=True)
+    first = build_in(tmp_path / "x", spec, board, tmp_path / "h", *options)
+    day = time.strftime("%b %e %Y").encode()
+    second = build_in(tmp_path / DEEP, spec, board, tmp_path / "home of another", *options)
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+    elf = first["build/app.elf"]
+    assert not re.findall(rb"[ -~]*" + re.escape(str(tmp_path).encode()) + rb"[ -~]*", elf)
+    assert day not in elf
+    return first
+
+
+@pytest.mark.parametrize("kind", ["graph", "aot-c", "aot-packed"])
+def test_an_image_for_a_board(kind: str, tmp_path: Path, needs_arm: None) -> None:
+    found = check(tmp_path, Spec(kind=kind), "mps2-an386")
+    assert {"build/app.elf", "build/app.bin", "build/app.hex"} <= found.keys()
+
+
+def test_an_image_for_the_host(tmp_path: Path, needs_host: None) -> None:
+    """Without the sanitizers: what they print names the compiled files as they were given to the compiler."""
+    check(tmp_path, Spec(), "host", "-DMLF_SANITIZE=OFF")
+
+
+def test_no_source_asks_for_the_time() -> None:
+    crt = Path(__file__).resolve().parents[2] / "crt"
+    sources = [p for p in crt.rglob("*") if p.suffix in (".c", ".h", ".S")]
+    assert len(sources) > 30
+    assert [p for p in sources if re.search(r"__(DATE|TIME|TIMESTAMP)__", p.read_text())] == []
