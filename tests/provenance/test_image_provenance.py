@@ -89,7 +89,7 @@ def test_a_production_image_has_them_too(tmp_path: Path, needs_arm: None) -> Non
 
 def test_a_hostile_name_is_not_assembled_as_code(tmp_path: Path, needs_host: None) -> None:
     """Whatever an archive is called, the note holds it and nothing else."""
-    name = 'x"\n;*# größe'
+    name = 'x";.byte 1;*# größe ??='
     net = Net(name=name)
     api.generate(
         net.write(tmp_path / "a.tar", net.call("neg", [net.input("x")], "-in0[i]")),
