@@ -115,7 +115,7 @@ def test_the_board_runs_another_model(of_another_model: Path, tmp_path: Path):
 
 def test_nobody_listens(app: Path):
     with pytest.raises(NoProbeError, match="no debug server answers there") as caught:
-        flash(app, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(app, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
     assert caught.value.exit_code == 4
 
 
@@ -135,7 +135,7 @@ def test_west_says_that_there_is_no_such_runner(app: Path, tmp_path: Path):
     )
     path.write_text(path.read_text().replace("flash-runner: misc-flasher", "flash-runner: no-such"))
     with pytest.raises(NoRunnerError, match="no such runner"):
-        flash(other, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(other, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
 
 
 def test_signing_needs_mcuboot_and_slots(app: Path, tmp_path: Path):
@@ -143,12 +143,12 @@ def test_signing_needs_mcuboot_and_slots(app: Path, tmp_path: Path):
     key = tmp_path / "key.pem"
     key.write_text("key")
     with pytest.raises(InputError, match="MCUboot"):
-        flash(app, sign=key, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(app, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
     forced = Path(shutil.copytree(app, tmp_path / "forced", symlinks=True))
     config = forced / "build/zephyr/.config"
     config.write_text(config.read_text() + "CONFIG_BOOTLOADER_MCUBOOT=y\n")
     with pytest.raises(SigningError) as caught:
-        flash(forced, sign=key, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(forced, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
     said = caught.value.what + caught.value.hint
     assert "imgtool" in said if shutil.which("imgtool") is None else "slot0_partition" in said
 
