@@ -225,12 +225,19 @@ def check(folder: PathLike) -> CheckReport:
     """Compare a built image with its promises, without running it."""
     path = Path(folder)
     lock = read_lock(path)
-    if lock.platform == ZEPHYR:
-        elf, regions = built_image(path), map_regions(path / "build" / "zephyr" / "zephyr.map")
-    else:
-        elf, regions = path / "build" / "app.elf", regions_of(project_board(path, lock))
+    elf = image_of(path, lock)
+    regions = (
+        map_regions(path / "build" / "zephyr" / "zephyr.map")
+        if lock.platform == ZEPHYR
+        else regions_of(project_board(path, lock))
+    )
     image = read_image(elf)
     return check_image(lock, image, regions, read_code(elf))
+
+
+def image_of(folder: Path, lock: Lock) -> Path:
+    """The linked image of a project."""
+    return built_image(folder) if lock.platform == ZEPHYR else folder / "build" / "app.elf"
 
 
 def project_board(folder: Path, lock: Lock) -> Board:

@@ -213,17 +213,19 @@ class _Row:
         cell = Cell(archive=self.path.name, module=self.module, model=model.name, board=board, outcome=FAILED)
         try:
             plan = plan_project([model], board=board, board_file=self.request.board_file, options=options)
+        except InputError as error:
+            return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.what)
+        try:
             kept = _kept_result(cached_project(plan), self.reference)
             if kept.is_file() and not self.request.again:
                 return msgspec.json.decode(kept.read_bytes(), type=Cell)
             report = self._run(board, options)
-        except InputError as error:
-            return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.what)
         except MlfError as error:
             why = error.what.splitlines()[0]
             if isinstance(error, TargetError) and plan.board.dsp and _lacks_scratch(model):
                 return msgspec.structs.replace(cell, outcome=NOT_HERE, why=f"{_NO_SCRATCH} ({why})")
-            return msgspec.structs.replace(cell, why=why)
+            outcome = NOT_HERE if isinstance(error, InputError) and "does not fit" in why else FAILED
+            return msgspec.structs.replace(cell, outcome=outcome, why=why)
         cell = _filled(cell, report, self.against)
         if self.reference is None:
             self._refer(board, report)
