@@ -17,6 +17,7 @@ _TO_DO = {
     "run": "build and run an archive or a project on an emulated board, and compare",
     "check": "compare a built image with what was planned",
     "flash": "flash it; the board must then answer with its models",
+    "test": "run the cases of an npz file on a project, with a JUnit report",
     "doctor": "show which tools and trees are here",
     "inspect": "show what an archive holds",
 }
@@ -29,7 +30,13 @@ class Mlf(WestCommand):
         super().__init__(
             "mlf",
             "neural networks from compiled model archives",
-            "\n".join(["Commands:", *(f"  {name:9} {text}" for name, text in _TO_DO.items())]),
+            "\n".join(
+                [
+                    "Commands:",
+                    *(f"  {name:9} {text}" for name, text in _TO_DO.items()),
+                    "and every other command of mlf-sdk: west mlf COMMAND --help",
+                ]
+            ),
             accepts_unknown_args=True,
         )
 
@@ -51,8 +58,6 @@ class Mlf(WestCommand):
         if not words or words[0] in ("-h", "--help"):
             sys.stdout.write(f"usage: west mlf COMMAND ...\n\n{self.description}\n")
             return
-        if words[0] not in _TO_DO:
-            self.die(f"'{words[0]}' is no command; there are: {', '.join(_TO_DO)}")
         code = _start(_completed(words, self._default_board()), self)
         if code != 0:
             sys.exit(code)
