@@ -16,7 +16,7 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.api import build, check, compare, generate, load, profile, run
+    from mlf_sdk.api import build, check, compare, generate, inspect_firmware, load, make_sbom, profile, run
     from mlf_sdk.project.options import ProjectOptions
 
 __all__ = [
@@ -27,7 +27,9 @@ __all__ = [
     "check",
     "compare",
     "generate",
+    "inspect_firmware",
     "load",
+    "make_sbom",
     "profile",
     "run",
 ]

@@ -18,7 +18,7 @@ from spdx_tools.spdx.validation.document_validator import validate_full_spdx_doc
 from archives import Spec, build, write
 from mlf_sdk import api
 from mlf_sdk.api.firmware import inspect_firmware
-from mlf_sdk.api.sbom import sbom
+from mlf_sdk.api.sbom import make_sbom
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
 from mlf_sdk.formats.spdx import make_file
@@ -37,7 +37,7 @@ def valid(path: Path) -> Document:
 
 def document_of(folder: Path, tmp_path: Path, **options: datetime) -> Document:
     path = tmp_path / "bill.spdx.json"
-    path.write_bytes(sbom(folder, **options).document)
+    path.write_bytes(make_sbom(folder, **options).document)
     return valid(path)
 
 
@@ -95,14 +95,14 @@ def test_every_file_with_its_digests(arm_app: Path, tmp_path: Path) -> None:
 
 def test_the_same_project_gives_the_same_document(arm_app: Path, tmp_path: Path) -> None:
     shutil.copytree(arm_app, tmp_path / "elsewhere" / "app")
-    first, second = sbom(arm_app), sbom(tmp_path / "elsewhere" / "app")
+    first, second = make_sbom(arm_app), make_sbom(tmp_path / "elsewhere" / "app")
     assert first.document == second.document
-    later = json.loads(sbom(arm_app, created=datetime(2026, 1, 2, tzinfo=timezone.utc)).document)
+    later = json.loads(make_sbom(arm_app, created=datetime(2026, 1, 2, tzinfo=timezone.utc)).document)
     assert later["creationInfo"]["created"] == "2026-01-02T00:00:00Z"
     assert later["documentNamespace"] == json.loads(first.document)["documentNamespace"]
     main_c = tmp_path / "elsewhere" / "app" / "src" / "main.c"
     main_c.write_text(main_c.read_text() + "/* mine */\n")
-    changed = json.loads(sbom(tmp_path / "elsewhere" / "app").document)
+    changed = json.loads(make_sbom(tmp_path / "elsewhere" / "app").document)
     assert changed["documentNamespace"] != later["documentNamespace"]
 
 
@@ -147,7 +147,7 @@ def test_an_image_of_another_state_is_refused(arm_app: Path, tmp_path: Path) -> 
     lock = msgspec.structs.replace(read_lock(tmp_path / "app"), sdk_version="0.0.1")
     (tmp_path / "app" / "mlf-project.json").write_bytes(encode_lock(lock))
     with pytest.raises(InputError, match="another state of the project") as caught:
-        sbom(tmp_path / "app")
+        make_sbom(tmp_path / "app")
     assert "mlf-sdk build" in caught.value.hint
 
 
@@ -173,13 +173,13 @@ def test_the_command(arm_app: Path, tmp_path: Path, monkeypatch, capsys) -> None
     out = tmp_path / "app.spdx.json"
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     assert main(["sbom", str(arm_app), "-o", str(out)]) == 0
-    assert f"{out}:{len(sbom(arm_app).files)}files" in "".join(capsys.readouterr().out.split())
+    assert f"{out}:{len(make_sbom(arm_app).files)}files" in "".join(capsys.readouterr().out.split())
     assert valid(out).creation_info.created.year == 1970
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     assert main(["sbom", str(arm_app), "-o", str(out), "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["output"] == str(out)
-    assert value["files"] == len(sbom(arm_app).files)
+    assert value["files"] == len(make_sbom(arm_app).files)
     assert [p["name"] for p in value["packages"]][:3] == ["tiny-mps2-an386", "mlf-sdk", "mlf-sdk runtime"]
     assert valid(out).creation_info.created.year == 2023
     assert main(["sbom", str(arm_app), "-o", str(out), "--now"]) == 0

@@ -69,7 +69,7 @@ class _Bill:
         self.relationships.append(relate(element, kind, related))
 
 
-def sbom(folder: PathLike, *, created: datetime | None = None) -> Sbom:
+def make_sbom(folder: PathLike, *, created: datetime | None = None) -> Sbom:
     """List what is in a project, in its image when it is built, and what both were made from and with.
 
     Args:

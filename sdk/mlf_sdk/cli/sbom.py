@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.sbom import sbom as make_sbom
-from mlf_sdk.api.sbom import write_sbom
+from mlf_sdk.api.sbom import make_sbom, write_sbom
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
