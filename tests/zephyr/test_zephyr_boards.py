@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mar
 
 FAULT_MAIN = """
 #include <mlf/mlf_platform.h>
+from mlf_sdk.tools.zephyrbuild import has_option
 
 void mlf_fault_context(mlf_fault_context_t *out_context)
 {
@@ -72,6 +73,37 @@ def test_the_standalone_application(tiny_project: Callable[..., Path], real_setu
     with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
         said = machine.read_until(b"mlf: done 0")
     assert b"mlf: output 0 " in said
+@pytest.mark.parametrize("board", ["mps2_an385", "mps2/an521/cpu0"])
+@pytest.mark.parametrize("case", ["bad-pointer", "recursion", "undefined"])
+def test_a_fault_in_a_kernel_is_told_with_its_line(
+    case: str, board: str, tmp_path: Path, real_setup: ZephyrSetup
+):
+    """The status registers are read before Zephyr clears them; its stack guard ends a recursion."""
+    archive = write(faulty(), tmp_path / "bad.tar")
+    with pytest.raises(DeviceFaultError) as caught:
+        api.run(archive, board=board, inputs=choosing(case), twin=False, platform="zephyr", zephyr=real_setup)
+    found = caught.value.found
+    assert (found.fault.step, found.step_name, found.fault.model) == (STEP, KERNEL, "tiny")
+    lines = [(Path(frame.path).name, frame.line) for frame in found.frames]
+    if case == "recursion":
+        assert found.fault.kind == "stack-overflow"
+        assert lines[1] == (FILE, line_of(case))
+    else:
+        assert lines[0] == (FILE, line_of(case))
+        assert found.frames[-1].function.startswith("main+")
+        bit = {"bad-pointer": "PRECISERR", "undefined": "UNDEFINSTR"}[case]
+        assert any(words.startswith(bit) for words in found.status)
+
+
+def test_a_driver_without_interrupts_is_polled(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
+    folder = tiny_project("mps2_an385", "rpc")
+    with (folder / "prj.conf").open("a") as file:
+        file.write("CONFIG_UART_INTERRUPT_DRIVEN=n\n")
+    report = api.run(folder, zephyr=real_setup)
+    assert report.ok
+    assert not has_option(folder / "build", "UART_INTERRUPT_DRIVEN")
+
+
 
 
 def test_a_library_in_an_application_of_its_own(
