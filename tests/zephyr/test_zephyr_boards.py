@@ -6,26 +6,32 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+
+from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
+
 from archives import Spec, build, reference, write
 from mlf_sdk import api
 from mlf_sdk.formats.faultline import parse_fault
 from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
 from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.rpc.link import DeviceFaultError
 from mlf_sdk.tools.qemu import start_qemu
 from mlf_sdk.tools.west import ZephyrSetup, build_environment
+from mlf_sdk.tools.zephyrbuild import has_option
 from mlf_sdk.tools.zephyrtree import ZephyrTree
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 
 FAULT_MAIN = """
 #include <mlf/mlf_platform.h>
-from mlf_sdk.tools.zephyrbuild import has_option
 
 void mlf_fault_context(mlf_fault_context_t *out_context)
 {
@@ -67,12 +73,6 @@ def test_a_fault_names_model_and_step(tiny_project: Callable[..., Path], real_se
     assert fault.registers["pc"]
 
 
-def test_the_standalone_application(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
-    folder = tiny_project("mps2_an385", "standalone")
-    built = api.build(folder, zephyr=real_setup)
-    with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
-        said = machine.read_until(b"mlf: done 0")
-    assert b"mlf: output 0 " in said
 @pytest.mark.parametrize("board", ["mps2_an385", "mps2/an521/cpu0"])
 @pytest.mark.parametrize("case", ["bad-pointer", "recursion", "undefined"])
 def test_a_fault_in_a_kernel_is_told_with_its_line(
@@ -104,6 +104,12 @@ def test_a_driver_without_interrupts_is_polled(tiny_project: Callable[..., Path]
     assert not has_option(folder / "build", "UART_INTERRUPT_DRIVEN")
 
 
+def test_the_standalone_application(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
+    folder = tiny_project("mps2_an385", "standalone")
+    built = api.build(folder, zephyr=real_setup)
+    with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
+        said = machine.read_until(b"mlf: done 0")
+    assert b"mlf: output 0 " in said
 
 
 def test_a_library_in_an_application_of_its_own(
