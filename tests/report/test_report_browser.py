@@ -22,8 +22,9 @@ def pages(reports: dict[str, Report], tmp_path_factory: pytest.TempPathFactory) 
     return {name: folder / f"{name}.html" for name in reports}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 768, 1280, 2200])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(400, "light"), (400, "dark"), (768, "light"), (1280, "light"), (2200, "dark")]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_in_a_browser(browser: Chromium, pages: dict[str, Path], name: str, width: int, scheme: str) -> None:
     browser.open(pages[name], width=width, scheme=scheme)

@@ -15,9 +15,10 @@ from report_cases import Page, findings
 from rich.console import Console
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.report.html import page as page_module
 from mlf_sdk.report.html.collect import collect
-from mlf_sdk.report.html.data import Oddity, Report
+from mlf_sdk.report.html.data import Report
 from mlf_sdk.report.html.memory import LABELS
 from mlf_sdk.report.html.page import render_page, write_page
 from mlf_sdk.report.overview import overview_parts, report_values

@@ -230,7 +230,15 @@ class _Gatherer:
             not_run=not_run,
             profile=measured,
             no_profile=no_profile,
-            examination=None if self._is_project else examine_archive(self._path, self._request.module),
+            examination=None if self._is_project else self._examination(board),
+        )
+
+    def _examination(self, board: Board) -> ArchiveExamination:
+        """What is odd in the archive, and on the board where it has a row."""
+        name = None if board.platform == ZEPHYR else board.name
+        own = self._request.board_file
+        return examine_archive(
+            self._path, self._request.module, board=name, board_file=Path(own) if own else None
         )
 
 

@@ -7,7 +7,7 @@ from mlf_sdk.api.report import Findings
 from mlf_sdk.api.results import RunReport
 from mlf_sdk.project.lock import Lock, LockModel, LockNode
 from mlf_sdk.report.html.arenadata import arena_of
-from mlf_sdk.report.html.data import Fact, Inference, Oddity, Report, SectionRow, Step, Verdict
+from mlf_sdk.report.html.data import Fact, Inference, Report, SectionRow, Step, Verdict
 from mlf_sdk.report.html.flowdata import flow_of
 from mlf_sdk.report.html.names import short_names
 from mlf_sdk.report.layout import counted, number, size
@@ -51,9 +51,7 @@ def collect(found: Findings) -> Report:
             for s in found.image.sections
         ),
         provenance=_provenance(found),
-        oddities=None
-        if found.examination is None
-        else tuple(Oddity(where=o.where, what=o.what, handled=o.handled) for o in found.examination.oddities),
+        oddities=None if found.examination is None else found.examination.oddities,
     )
 
 
@@ -148,7 +146,10 @@ def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     ]
     if verdicts:
         return tuple(verdicts)
-    return (Verdict(what="outputs", ok=None, text=done.twin_note or "not compared with anything"),)
+    text = done.twin_note or "not compared with anything"
+    if done.accuracy is not None:
+        text = f"accuracy {done.accuracy:.4f}, not held to anything ({counted(done.inferences, 'inference')})"
+    return (Verdict(what="outputs", ok=None, text=text),)
 
 
 def _comparison(found: Comparison, what: str, inferences: int) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.verify.check import ProofRow, SizedItem
 from mlf_sdk.verify.heap import Allocator
 from mlf_sdk.verify.memorymap import CodeItem, MemoryMap
@@ -117,15 +118,6 @@ class Flow:
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
-    """What is odd in the archive, and what the SDK does about it."""
-
-    where: str
-    what: str
-    handled: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
