@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,13 +80,18 @@ def profile(  # noqa: PLR0913 (the front door: one keyword for each thing a pers
         board=board,
         board_file=board_file,
         module=module,
-        options=options,
+        options=_production(options or ProjectOptions()),
         platform=platform,
         zephyr=zephyr,
     )
     batch = _batch(prepared, inputs)
     profiler = _Profiler(prepared, batch, runs, timeout_s, zephyr, say)
     return _profile(prepared, profiler.by_clock(port) if port is not None else profiler.measure())
+
+
+def _production(options: ProjectOptions) -> ProjectOptions:
+    """Without the trace of workspaces: an allocator that takes notes costs more than one in production."""
+    return options if options.trace is not None else dataclasses.replace(options, trace=False)
 
 
 def _batch(prepared: Prepared, inputs: PathLike | Mapping[str, Array] | None) -> Batch:

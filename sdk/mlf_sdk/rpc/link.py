@@ -255,8 +255,8 @@ class Link:
                 f"the device was reset before {opcode.name}", where=where, hint=self._last_words()
             )
         step = None
-        if opcode is Opcode.RUN and len(body) == protocol.RunReply.LAYOUT.size:
-            failed = protocol.RunReply.unpack(body).step
+        if opcode in (Opcode.RUN, Opcode.ADVANCE) and len(body) >= 4:  # both begin with the step
+            failed = int.from_bytes(body[:4], "little", signed=True)
             step = failed if failed != protocol.NO_STEP else None
         error = DeviceError(status, opcode, where=where, step=step)
         if status == Status.VERSION and len(body) == protocol.VersionReply.LAYOUT.size:
