@@ -77,11 +77,11 @@ static void fill_steps(const mlf_graph_t *graph, const mlf_graph_config_t *confi
     }
     for (uint32_t left = mlf_blob_u16(&data[4]); left != 0; left--, next_slot += MLF_GRAPH_SLOT_BYTES) {
       slots->base = &config->arena[mlf_blob_u32(next_slot)];
-      slots->size_bytes = mlf_blob_u32(&next_slot[4]);
+      slots->limit_bytes = mlf_blob_u32(&next_slot[4]) + 1u;
       slots++;
     }
     slots->base = NULL;
-    slots->size_bytes = 0;
+    slots->limit_bytes = 0;
     slots++;
   }
 }

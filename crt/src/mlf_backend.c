@@ -33,9 +33,9 @@ void mlf_stack_begin(uint8_t *base, uint32_t size_bytes) {
   mlf_context.limit = base + size_bytes;
 }
 
-/* Kept out of line and to one register: the granting path then needs no stack. */
+/* Kept out of line and to one register: the granting path then needs no stack. Nothing counts as one byte. */
 static __attribute__((noinline)) void *mlf_refuse(uint32_t size_bytes) {
-  mlf_context.refused_bytes = size_bytes;
+  mlf_context.refused_bytes = size_bytes != 0u ? size_bytes : 1u;
 #if MLF_TRACE
   mlf_trace.refused_bytes = mlf_context.refused_bytes;
 #endif
@@ -51,7 +51,7 @@ static inline void *mlf_slot_take(uint64_t size_bytes) {
     return mlf_refuse(UINT32_MAX);
   }
   slot = mlf_context.slot;
-  if ((uint32_t)size_bytes > slot->size_bytes) {
+  if ((uint32_t)size_bytes >= slot->limit_bytes) {
     return mlf_refuse((uint32_t)size_bytes);
   }
   base = slot->base;

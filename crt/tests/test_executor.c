@@ -266,7 +266,7 @@ static void check_huge_is_refused(mlf_kernel_t kernel, const mlf_slot_t *slots) 
 /* ---- workspace: slots --------------------------------------------------------------------------- */
 
 #if MLF_WORKSPACE_SLOTS
-static const mlf_slot_t nested_slots[] = {{&arena[0], 64}, {&arena[128], 32}, {&arena[64], 16}, {NULL, 0}};
+static const mlf_slot_t nested_slots[] = {{&arena[0], 65}, {&arena[128], 33}, {&arena[64], 17}, {NULL, 0}};
 
 /* By depth of nesting, again and again: a { b } { c { d } }. */
 KERNEL(nests) {
@@ -298,8 +298,22 @@ KERNEL(nests_too_deep) {
   return -1;
 }
 
+/* Nothing, asked for behind the last slot: refused again and again, never a walk beyond the table. */
+KERNEL(nests_nothing_too_deep) {
+  UNUSED();
+  void *const a = take(40);
+  CHECK(a == &arena[16]);
+  for (int i = 0; i < 100; i++) {
+    CHECK(take(0) == NULL);
+  }
+  give(a);
+  CHECK(take(0) == &arena[16]);
+  CHECK(take(0) == NULL);
+  return -1;
+}
+
 static void test_slots(void) {
-  static const mlf_slot_t one[] = {{&arena[16], 40}, {NULL, 0}};
+  static const mlf_slot_t one[] = {{&arena[16], 41}, {NULL, 0}};
   CHECK(run_one(nests, nested_slots) == MLF_OK);
 #if MLF_TRACE
   CHECK(mlf_trace.requests == 4000);
@@ -317,6 +331,10 @@ static void test_slots(void) {
   CHECK(mlf_trace.high_water == &arena[17]);
 #endif
   check_granted(asks, one, 0);
+  CHECK(run_one(nests_nothing_too_deep, one) == MLF_E_WORKSPACE);
+  CHECK(mlf_context.refused_bytes == 1); /* nothing counts as one byte */
+  ask_bytes = 0;
+  CHECK(run_one(asks, no_slots) == MLF_E_WORKSPACE);
   check_refused(asks, one, 41);
   check_refused(asks, no_slots, 1);
   check_huge_is_refused(asks, one);
@@ -330,7 +348,7 @@ KERNEL(leaks) {
 }
 
 static void test_each_step_has_its_own_slots(void) {
-  static const mlf_slot_t first[] = {{&arena[0], 8}, {NULL, 0}};
+  static const mlf_slot_t first[] = {{&arena[0], 9}, {NULL, 0}};
   static const mlf_step_t steps[3] = {
       {leaks, NULL, first, 0}, {nests, NULL, nested_slots, 0}, {leaks, NULL, first, 0}};
   const mlf_model_t model = {.steps = steps, .type_codes = type_codes, .num_steps = 3};

@@ -95,10 +95,11 @@ typedef struct {
 typedef int32_t (*mlf_kernel_t)(void *args, int32_t *type_codes, int32_t num_args, void *ret_value,
                                 int32_t *ret_type_code, void *resource);
 
-/* A place in the arena for one nested workspace request of a step; a {NULL, 0} slot ends a list. */
+/* A place in the arena for one nested workspace request of a step; a {NULL, 0} slot, where no request fits,
+ * ends a list. */
 typedef struct {
   void *base;
-  uint32_t size_bytes;
+  uint32_t limit_bytes; /* requests below it fit: one more than the bytes that are there */
 } mlf_slot_t;
 
 typedef struct {
