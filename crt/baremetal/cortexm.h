@@ -17,6 +17,8 @@
 #define SYST_CSR_TICKINT (1u << 1)
 #define SYST_CSR_CLKSOURCE (1u << 2)
 
+#define NVIC_ISER(word) MLF_REG32(0xE000E100u + 4u * (word))
+
 #define SCB_ICSR MLF_REG32(0xE000ED04u)
 #define SCB_ICSR_PENDSTCLR (1u << 25)
 #define SCB_ICSR_PENDSTSET (1u << 26)

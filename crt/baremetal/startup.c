@@ -9,6 +9,7 @@
 
 #include "cortexm.h"
 #include "mlf/mlf_platform.h"
+#include "uart_rx.h"
 
 typedef void (*mlf_handler_t)(void);
 
@@ -89,15 +90,21 @@ __attribute__((noreturn, used)) void mlf_reset_handler(void) {
   start_main();
 }
 
-/* 0: initial stack pointer; 1: reset; 2..15: the exceptions of the architecture. Peripheral
- * interrupts are never enabled: what runs here polls. */
+/* 0: initial stack pointer; 1: reset; 2..15: the exceptions of the architecture; then those of the
+ * peripherals, of which only the UART's may be enabled. */
 typedef union {
   mlf_handler_t handler;
   uint32_t *stack;
 } mlf_vector_t;
 
-extern const mlf_vector_t mlf_vectors[16];
-__attribute__((section(".mlf.vectors"), used)) const mlf_vector_t mlf_vectors[16] = {
+#if MLF_UART_RX_BYTES > 0
+#define NUM_VECTORS (16u + MLF_UART_IRQ + 1u)
+#else
+#define NUM_VECTORS 16u
+#endif
+
+extern const mlf_vector_t mlf_vectors[NUM_VECTORS];
+__attribute__((section(".mlf.vectors"), used)) const mlf_vector_t mlf_vectors[NUM_VECTORS] = {
     {.stack = __mlf_stack_top},       /* initial stack pointer */
     {.handler = mlf_reset_handler},   /* Reset */
     {.handler = mlf_fault_handler},   /* NMI */
@@ -114,4 +121,7 @@ __attribute__((section(".mlf.vectors"), used)) const mlf_vector_t mlf_vectors[16
     {.handler = mlf_fault_handler},   /* reserved */
     {.handler = mlf_fault_handler},   /* PendSV */
     {.handler = mlf_systick_handler}, /* SysTick */
+#if MLF_UART_RX_BYTES > 0
+    [16u + MLF_UART_IRQ] = {.handler = mlf_uart_handler},
+#endif
 };

@@ -199,6 +199,7 @@ BROKEN = {
     "pins": ('"cmsdk"', '"nrf51"\ntx_pin = 1', "needs tx_pin and rx_pin"),
     "max baud": ('"cmsdk"', '"cmsdk"\nmax_baud = 5_000_000', "uart.max_baud: it is above 4,000,000"),
     "less": ('"cmsdk"', '"cmsdk"\nmax_baud = 9600', "uart.max_baud: it is below baud"),
+    "window": ("[counter]", "[rpc]\nwindow_bytes = 100\n[counter]", "rpc.window_bytes: it needs uart.irq"),
     "nrf baud": ('"cmsdk"', '"nrf51"\ntx_pin = 1\nrx_pin = 2\nbaud = 2_000_000', "above 1,000,000"),
     "host": ('title = "My board"', 'title = "My board"\nplatform = "host"', "memories: the host has none"),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate of a generated image's line, on an emulated board: its UART is set to what both ends agreed on."""
+"""The line of a generated image, on an emulated board: its rate as both ends agreed on, and its window."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from qemu_pty import QemuPty, RateLine, qemu_pty
 from mlf_sdk import api
 from mlf_sdk.errors import TargetError
 from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc.codes import Capability
+from mlf_sdk.rpc.codes import Capability, Opcode, Status
 from mlf_sdk.rpc.errors import DeviceResetError
 from mlf_sdk.rpc.portsession import PortChoice, port_session
+from mlf_sdk.rpc.protocol import REPLY, WriteRequest
 from mlf_sdk.rpc.serialport import open_port
 from mlf_sdk.rpc.session import Session, Timeouts
 from mlf_sdk.rpc.transport import RatedTransport
@@ -132,3 +133,31 @@ def test_a_reset_at_a_raised_rate(machine: QemuPty) -> None:
         assert session.baud == FAST
         infer(session)
     assert issubclass(DeviceResetError, TargetError)
+
+
+def test_the_window_holds_what_it_promises(machine: QemuPty) -> None:
+    """Requests that come while others are carried out are kept, up to the window; what is more is lost."""
+    with port_session(machine.port, board=BOARD, timeout_s=30) as session:
+        tensor = session.hello().models[0].inputs[0]
+        assert session.info.window_bytes == BOARD.rpc.window_bytes == 8192
+        data = bytes(range(tensor.size_bytes))
+        link, _ = session.line
+        body = WriteRequest(0, 0, 0).pack() + data
+
+        def flood(frames: int) -> int:
+            deadline = link.after(60)
+            sent = [link.post(Opcode.WRITE, body, deadline) for _ in range(frames)]
+            got = []
+            while (reply := link.next_reply(link.after(1.0), "")) is not None and not deadline.expired:
+                assert reply.opcode == Opcode.WRITE | REPLY and reply.body[0] == Status.OK
+                got.append(reply.sequence)
+            assert got == [number for number in sent if number in got]
+            return len(got)
+
+        frames = session.info.window_bytes // (len(body) + 12)
+        for _ in range(3):  # the ring goes round
+            assert flood(frames) == frames
+        assert session.stats(0).dropped_frames == 0
+        flood(4 * frames)
+        assert session.read_input(0, 0).tobytes() == data
+        infer(session)

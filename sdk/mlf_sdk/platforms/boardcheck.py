@@ -115,6 +115,8 @@ def _uart_faults(row: Board) -> Iterator[str]:
     for field, baud in (("baud", uart.baud), ("max_baud", uart.max_baud)):
         if most is not None and baud is not None and baud > most:
             yield f"uart.{field}: it is above {most:,}, the most of this driver"
+    if row.rpc.window_bytes and uart.driver != "own" and uart.irq is None:
+        yield "rpc.window_bytes: it needs uart.irq"
     if uart.driver == "nrf51" and (uart.tx_pin is None or uart.rx_pin is None):
         yield "uart: this driver needs tx_pin and rx_pin"
 

@@ -54,6 +54,7 @@ class Uart(_Row, frozen=True, kw_only=True):
         base: address of its registers; an own driver may do without.
         baud: bits a second that the board starts with.
         max_baud: the rate may be raised to this when the host can do it as well; None: it is fixed.
+        irq: number of its receive interrupt; None: it is polled.
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
@@ -61,6 +62,7 @@ class Uart(_Row, frozen=True, kw_only=True):
     base: Word | None = None
     baud: Positive = 115_200
     max_baud: Positive | None = None
+    irq: Annotated[int, Meta(ge=0, le=479)] | None = None
     tx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
     rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
 
@@ -73,9 +75,15 @@ class Counter(_Row, frozen=True, kw_only=True):
 
 
 class Rpc(_Row, frozen=True, kw_only=True):
-    """Limits of the RPC server: payload bytes of a message."""
+    """Limits of the RPC server.
+
+    Attributes:
+        max_payload: bytes of a message; the server's RAM is about twice this.
+        window_bytes: of requests that are kept while it is busy, in as much RAM; 0: one request at a time.
+    """
 
     max_payload: Annotated[int, Meta(ge=64, le=65_000)] = 1024
+    window_bytes: Annotated[int, Meta(ge=0, le=32_768)] = 0
 
 
 class ZephyrNames(_Row, frozen=True, kw_only=True):

@@ -26,7 +26,8 @@ def check_fit(
         return
     params = sum(layout.params_bytes for layout in layouts)
     arenas = sum(link.arena_reserved_bytes for link in linkages if link.owns_arena)
-    server = 2 * board.rpc.max_payload + SERVER_STATE_BYTES if options.app == "rpc" else 0
+    rpc = board.rpc
+    server = 2 * rpc.max_payload + rpc.window_bytes + SERVER_STATE_BYTES if options.app == "rpc" else 0
     in_ram = params if options.params == "ram" else 0
     parts = {
         "arena": arenas,

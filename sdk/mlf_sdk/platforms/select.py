@@ -43,7 +43,7 @@ def platform_files(
             runtime_sources=("crt/fault/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
             crt_folders=(*folders, "fault", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
-            values={**store_values(board, store_bytes), "has_baud": False},
+            values={**store_values(board, store_bytes), "has_baud": False, "has_window": False},
         )
     context = baremetal_context(board)
     if board.uart is None:
@@ -53,7 +53,7 @@ def platform_files(
     sources = ["startup", "fault", "stack", "systick", "exit", "build_id"]
     own = [f"board/{name}" for name in board.sources if not name.endswith(".h")]
     if board.uart.driver != "own":
-        sources.append(f"uart_{board.uart.driver}")
+        sources += [f"uart_{board.uart.driver}", "uart_rx"]
     return PlatformFiles(
         board=board.name,
         title=board.title,
@@ -69,10 +69,14 @@ def platform_files(
             *own,
         ),
         crt_folders=(*folders, "fault", "baremetal"),
-        definitions=(f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}",) if options.app == "rpc" else (),
+        definitions=_server_limits(board) if options.app == "rpc" else (),
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
-        values={**store_values(board, store_bytes), "has_baud": board.uart.max_baud is not None},
+        values={
+            **store_values(board, store_bytes),
+            "has_baud": board.uart.max_baud is not None,
+            "has_window": board.rpc.window_bytes > 0,
+        },
     )
 
 
@@ -95,6 +99,11 @@ def _library(board: Board, options: ProjectOptions) -> PlatformFiles:
             "README.md": "common/library_README.md.j2",
         },
     )
+
+
+def _server_limits(board: Board) -> tuple[str, ...]:
+    window = (f"MLF_UART_RX_BYTES={board.rpc.window_bytes}",) if board.rpc.window_bytes else ()
+    return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
 
 
 def regions_of(board: Board) -> tuple[tuple[str, int, int], ...]:

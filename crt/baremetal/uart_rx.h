@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * uart_rx.h - what a UART receives while the application is busy. Private to crt/baremetal.
+ *
+ * With MLF_UART_RX_BYTES, the driver's interrupt (MLF_UART_IRQ of mlf_board.h) puts bytes into a ring of that
+ * size; else the driver is polled, and keeps what the hardware keeps.
+ */
+#ifndef MLF_UART_RX_H
+#define MLF_UART_RX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cortexm.h"
+#include "mlf_board.h"
+
+#ifndef MLF_UART_RX_BYTES
+#define MLF_UART_RX_BYTES 0
+#endif
+
+#if MLF_UART_RX_BYTES > 0
+
+#ifndef MLF_UART_IRQ
+#error "a receive buffer needs uart.irq in the board's row"
+#endif
+
+/* The driver's interrupt; in the table of vectors. */
+void mlf_uart_handler(void);
+
+/* Let the interrupt come. */
+static inline void mlf_uart_rx_enable(void) { NVIC_ISER(MLF_UART_IRQ / 32u) = 1u << (MLF_UART_IRQ % 32u); }
+
+/* From the interrupt: keep a byte. One that finds no room is lost, and its frame damaged. */
+void mlf_uart_rx_put(uint8_t byte);
+
+/* Take up to `capacity` bytes; returns their number. */
+size_t mlf_uart_rx_take(uint8_t *out_data, size_t capacity);
+
+#endif
+
+#endif /* MLF_UART_RX_H */
