@@ -242,10 +242,8 @@ class _Comparer:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"can't make the folder: {error.strerror}", where=str(folder)) from error
-        path = (
-            folder
-            / f"{_FILE_NAME.sub('-', f'{self.model.c_name}-{Path(place.name).name}')}-step{first.number}.npz"
-        )
+        who = place.prepared.folder.resolve().name if place.name.startswith("dir:") else place.name
+        path = folder / f"{_FILE_NAME.sub('-', f'{self.model.c_name}-{who}')}-step{first.number}.npz"
         arrays: dict[str, Array] = {"step": np.array(first.number), "name": np.array(first.name)}
         arrays.update({f"model_input_{i}": array for i, array in enumerate(inputs)})
         arrays.update({f"input_{i}": array for i, array in enumerate(ours.inputs)})

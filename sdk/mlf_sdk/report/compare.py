@@ -29,7 +29,7 @@ def compare_parts(report: CompareReport) -> Parts:
         parts.append(
             line("outputs", _outputs_text(place), verdict(place.comparison is None or place.comparison.ok))
         )
-        if place.steps_equal:
+        if place.steps_equal and report.steps > 1:
             parts.append(line("steps", "all agree", verdict(True)))
         if place.first is not None:
             parts += _difference_parts(place.first)
