@@ -105,7 +105,8 @@ def test_the_wheel_has_all_data(wheel: Path) -> None:
         }
         assert wanted
         assert wanted <= names
-    code = {name.removeprefix("sdk/") for name in checked_in("sdk") if name.endswith((".py", "py.typed"))}
+    kinds = (".py", "py.typed", ".j2", ".css")
+    code = {name.removeprefix("sdk/") for name in checked_in("sdk") if name.endswith(kinds)}
     assert code <= names
     assert "mlf_sdk/py.typed" in names
     assert not [

@@ -22,7 +22,7 @@ _ROWS = 16
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _STYLES = {"input": "green", "output": "red", "tensor": "cyan", "workspace": "yellow"}
 _SHOWN = 10
-_NAME = 60  # characters of a name, at most
+_NAME = 48  # characters of a name, at most
 
 
 def overview_parts(report: Report, page: Path | None) -> Parts:

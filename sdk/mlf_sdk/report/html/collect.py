@@ -84,7 +84,7 @@ def _facts(found: Findings) -> tuple[Fact, ...]:
         for t in tensors
     ]
     params = size(model.params_bytes) if model.params_bytes else "constants in the code"
-    others = [m.name for m in found.lock.models if m is not model]
+    others = [m.c_name for m in found.lock.models if m is not model]
     facts = [
         Fact(label="model", text=f"{executor_text(model.executor)}, {counted(len(model.steps), 'step')}"),
         Fact(label="archive", text=f"{model.archive}: MLF {model.mlf_version}, made by {model.compiler}"),

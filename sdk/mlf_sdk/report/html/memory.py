@@ -16,7 +16,7 @@ LABELS = {
     "runtime": "runtime",
     "application": "application",
     "kernels": "kernels",
-    "library": "library code",
+    "library": "library and OS",
     "tables": "model tables",
     "params": "parameters",
     "constants": "other constants",
