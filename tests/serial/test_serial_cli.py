@@ -258,6 +258,20 @@ def test_the_image_of_another_archive_is_refused(project: Path, qemu_port: str, 
 
 @NEEDS_QEMU
 @pytest.mark.qemu
+def test_figures_of_another_image_of_the_model_are_refused(
+    project: Path, qemu_port: str, call: Caller, tmp_path: Path
+) -> None:
+    app = tmp_path / "app"
+    assert call("generate", ARCHIVE, "-o", app, "--board", BOARD, "--cflags=-Os -ffp-contract=off").code == 0
+    for command in (("run", app, "--no-twin"), ("check", app)):
+        done = call(*command, "--port", qemu_port)
+        assert done.code == 4
+        assert "the board runs another image of the same model: build id" in done.block()["what"]
+    assert call("run", ARCHIVE, "--no-twin", "--port", qemu_port).code == 0
+
+
+@NEEDS_QEMU
+@pytest.mark.qemu
 def test_inferences_on_the_emulator_over_a_bad_line(project: Path) -> None:
     samples = np.load(EXAMPLES / "test.npz")
     board = find_board(BOARD)

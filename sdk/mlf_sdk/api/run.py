@@ -17,6 +17,7 @@ import numpy as np
 from mlf_sdk.api.cache import cached_project, only_one
 from mlf_sdk.api.project import PathLike, build, check, load, plan_project, project_board
 from mlf_sdk.api.results import Array, MemoryFigures, RunReport, as_promised, is_exact
+from mlf_sdk.api.verification import check_same_image
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.formats.dtype import DType
 from mlf_sdk.model.types import Model, Tensor, TensorKind, UnitKind
@@ -153,14 +154,16 @@ class _Runner:
             )
         model = choose_model(lock, module, folder)
         board = project_board(folder, lock)
-        report = self._run(folder, lock, board, model)
+        report = self._run(folder, lock, board, model, same_image=True)
         if self.request.twin:
             return dataclasses.replace(report, twin_note="a project has no archive to make a host twin from")
         return report
 
     # ---- one image ----
 
-    def _run(self, folder: Path, lock: Lock, board: Board, model: LockModel) -> RunReport:
+    def _run(
+        self, folder: Path, lock: Lock, board: Board, model: LockModel, *, same_image: bool = False
+    ) -> RunReport:
         batch = self._batch(model)
         reference = self._reference(model, batch.count)
         self.say(f"building for {board.name}")
@@ -168,7 +171,7 @@ class _Runner:
         checked = check(folder)
         port = self.request.port
         self.say(f"running on {port.spec if port else board.name}")
-        done = self._execute(board, built.elf, model, batch, port)
+        done = self._execute(board, built.elf, model, batch, port, same_image=same_image)
         outputs = {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
         return RunReport(
             model=model,
@@ -197,7 +200,14 @@ class _Runner:
             return build(folder, timeout_s=timeout_s, zephyr=self.request.zephyr)
 
     def _execute(
-        self, board: Board, elf: Path, model: LockModel, batch: Batch, port: PortChoice | None = None
+        self,
+        board: Board,
+        elf: Path,
+        model: LockModel,
+        batch: Batch,
+        port: PortChoice | None = None,
+        *,
+        same_image: bool = False,
     ) -> Execution:
         timeout_s = self.request.timeout_s
         with (
@@ -205,7 +215,10 @@ class _Runner:
             if port is None
             else port_session(port, board=board, elf=elf, timeout_s=timeout_s)
         ) as session:
-            return execute(session, model, batch, timeout_s=timeout_s, progress=self.count)
+            done = execute(session, model, batch, timeout_s=timeout_s, progress=self.count)
+            if port is not None and same_image:
+                check_same_image(session.info, elf, port.spec)
+            return done
 
     def _batch(self, model: LockModel) -> Batch:
         given = self.request.inputs

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlf_sdk.api.firmware import inspect_firmware, is_firmware, load_firmware
 from mlf_sdk.api.project import PathLike, load, project_board
+from mlf_sdk.errors import TargetError
 from mlf_sdk.platforms.boards import Board, find_board
 from mlf_sdk.project.lock import Lock, read_lock
 from mlf_sdk.project.writer import LOCK_NAME
@@ -166,3 +167,19 @@ def expected_of_project(folder: Path, lock: Lock) -> Expected:
 def project_image(folder: Path, lock: Lock) -> Path:
     """Where the linked image of a project lies once it is built."""
     return built_image(folder) if lock.zephyr is not None else folder / "build" / "app.elf"
+
+
+def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
+    """Refuse figures from a board that runs another image than the one they are compared with.
+
+    Raises:
+        TargetError: both have a build id, and it is not the same.
+    """
+    built = load_firmware(elf).build_id
+    if device.build_id and built and device.build_id != built:
+        raise TargetError(
+            f"the board runs another image of the same model: build id {device.build_id}; "
+            f"the project's image has {built}",
+            where=port,
+            hint="Flash the project; or give the archive, to run the model that the board holds.",
+        )
