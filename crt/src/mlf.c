@@ -23,6 +23,14 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   return MLF_OK;
 }
 
+void *mlf_refuse(uint32_t size_bytes) {
+  mlf_context.refused_bytes = size_bytes != 0u ? size_bytes : 1u;
+#if MLF_TRACE
+  mlf_trace.refused_bytes = mlf_context.refused_bytes;
+#endif
+  return NULL;
+}
+
 int32_t mlf_current_step(const mlf_model_t *model) {
   const uintptr_t first = (uintptr_t)model->steps;
   const uintptr_t at = (uintptr_t)mlf_context.step;

@@ -33,15 +33,6 @@ void mlf_stack_begin(uint8_t *base, uint32_t size_bytes) {
   mlf_context.limit = base + size_bytes;
 }
 
-/* Kept out of line and to one register: the granting path then needs no stack. Nothing counts as one byte. */
-static __attribute__((noinline)) void *mlf_refuse(uint32_t size_bytes) {
-  mlf_context.refused_bytes = size_bytes != 0u ? size_bytes : 1u;
-#if MLF_TRACE
-  mlf_trace.refused_bytes = mlf_context.refused_bytes;
-#endif
-  return NULL;
-}
-
 #if MLF_WORKSPACE_SLOTS
 static inline void *mlf_slot_take(uint64_t size_bytes) {
   const mlf_slot_t *slot;

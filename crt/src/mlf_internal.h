@@ -16,4 +16,8 @@ typedef struct {
 
 extern mlf_context_t mlf_context;
 
+/* Notes a request that is not granted (of nothing: as one byte) and returns NULL. Not in the file of its
+ * callers: a compiler that sees what it returns makes it no tail call, and granting would need stack. */
+void *mlf_refuse(uint32_t size_bytes);
+
 #endif /* MLF_INTERNAL_H */

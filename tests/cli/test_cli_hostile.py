@@ -16,7 +16,7 @@ from cli_helpers import Caller
 from archives import tar_bytes
 from hostile import GOOD, HOSTILE, SAYS
 
-MAX_SECONDS = 5.0
+MAX_SECONDS = 20.0  # of computing; what is quadratic takes minutes
 MAX_BYTES = 128 << 20
 MAX_RESIDENT_KIB = 320 << 10  # of a whole process, the interpreter and numpy included
 SAMPLE = [
@@ -44,13 +44,13 @@ def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, 
     archive = tmp_path / "in" / "evil.tar"
     archive.write_bytes(HOSTILE[name])
     tracemalloc.start()
-    started = time.monotonic()
+    started = time.process_time()
     try:
         called = call("generate", archive, "-o", tmp_path / "out/app", "--board", "mps2-an386")
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    seconds = time.monotonic() - started
+    seconds = time.process_time() - started
     assert called.code == 2
     assert called.out == ""
     block = called.block()

@@ -5,40 +5,21 @@ from __future__ import annotations
 
 import itertools
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler
 from mlf_sdk.rpc.codes import STATUS_TEXT, Status
 
-CRT = Path(__file__).parents[2] / "crt"
 INCLUDE = f"-I{CRT / 'include'}"
 SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c", CRT / "src/mlf_observe.c"]
 OBJECTS = [f"{source.stem}.o" for source in SOURCES]
 TEST = CRT / "tests/test_executor.c"
-WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]
-WARNINGS += ["-Wmissing-prototypes", "-Werror"]
-SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SWITCHES = [*((0, *modes) for modes in itertools.product((0, 1), repeat=3)), (1, 0, 1, 1), (1, 1, 1, 1)]
-TARGET = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-O2"]
 
 pytestmark = pytest.mark.toolchain
-
-
-def compiler(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
-def call(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=cwd)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert "warning" not in done.stderr
-    return done.stdout
 
 
 def defines(observe: int, trace: int, slots: int, stack: int) -> list[str]:
@@ -93,7 +74,7 @@ def test_size_in_production(tmp_path: Path) -> None:
     """At most 1 kB of code and 64 bytes of RAM outside the arena, with every workspace mode."""
     gcc = compiler("arm-none-eabi-gcc")
     for slots, stack in itertools.product((0, 1), repeat=2):
-        call(gcc, *TARGET, *defines(0, 0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        call(gcc, *CORTEX_M4, *defines(0, 0, slots, stack), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
         table = call(compiler("arm-none-eabi-size"), *OBJECTS, cwd=tmp_path)
         rows = [list(map(int, line.split()[:3])) for line in table.splitlines()[1:]]
         text, data, bss = (sum(column) for column in zip(*rows, strict=True))
@@ -106,7 +87,7 @@ def test_observing_costs_nothing(tmp_path: Path) -> None:
     gcc, objcopy = compiler("arm-none-eabi-gcc"), compiler("arm-none-eabi-objcopy")
     code: list[dict[str, bytes]] = []
     for observe in (0, 1):
-        call(gcc, *TARGET, *defines(observe, 0, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+        call(gcc, *CORTEX_M4, *defines(observe, 0, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
         found = {}
         for name in OBJECTS:
             call(objcopy, "-O", "binary", "-j", ".text", name, f"{name}.text", cwd=tmp_path)
@@ -122,15 +103,15 @@ def test_observing_costs_nothing(tmp_path: Path) -> None:
 
 def test_needs_nothing_from_a_library(tmp_path: Path) -> None:
     gcc = compiler("arm-none-eabi-gcc")
-    call(gcc, *TARGET, "-ffreestanding", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+    call(gcc, *CORTEX_M4, "-ffreestanding", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
     undefined = call(compiler("arm-none-eabi-nm"), "-u", *OBJECTS, cwd=tmp_path)
-    assert set(re.findall(r" U (\w+)", undefined)) <= {"mlf_context", "memcpy", "memset"}
+    assert set(re.findall(r" U (\w+)", undefined)) <= {"mlf_context", "mlf_refuse", "memcpy", "memset"}
 
 
 def test_stack_use(tmp_path: Path) -> None:
     """No recursion to measure, no variable frames; the allocator, called in loops, takes next to nothing."""
     gcc = compiler("arm-none-eabi-gcc")
-    call(gcc, *TARGET, "-fstack-usage", *defines(0, 1, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+    call(gcc, *CORTEX_M4, "-fstack-usage", *defines(0, 1, 1, 1), INCLUDE, "-c", *SOURCES, cwd=tmp_path)
     text = (tmp_path / "mlf.su").read_text() + (tmp_path / "mlf_backend.su").read_text()
     used = {}
     for line in text.splitlines():
