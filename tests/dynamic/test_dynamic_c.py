@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler
 from mlf_sdk.rpc.params import BLOB_STATUS_TEXT, BlobStatus, ParamsOpcode
 
-CRT = Path(__file__).parents[2] / "crt"
 INCLUDE = [f"-I{CRT / folder}" for folder in ("include", "graph", "params", "rpc", "tests")]
 GRAPH = [CRT / "src/mlf_crc32.c", *sorted((CRT / "graph").glob("*.c"))]
 STORE = [CRT / f"params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram")]
@@ -24,27 +23,9 @@ TEST = [
     CRT / "src/mlf.c",
     CRT / "src/mlf_backend.c",
 ]
-WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]
-WARNINGS += ["-Wmissing-prototypes", "-Werror"]
-SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-CORTEX_M4 = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", "-O2"]
 TARGETS = ("graph", "params", "rpc")
 
 pytestmark = pytest.mark.toolchain
-
-
-def compiler(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
-def call(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=240, cwd=cwd)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    assert "warning" not in done.stderr
-    return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["gcc", "clang"])

@@ -4,7 +4,6 @@
 import json
 import os
 import random
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from rpc_models import SUM, X, Y
 from rpc_vectors import VECTORS, text_of
 
+from ccode import CRT, SANITIZE, WARNINGS, call, compiler
 from mlf_sdk.errors import TargetError
 from mlf_sdk.rpc.codes import Capability, Status
 from mlf_sdk.rpc.deadline import Deadline
@@ -22,39 +22,11 @@ from mlf_sdk.rpc.measure import measure
 from mlf_sdk.rpc.session import Session, Timeouts
 from mlf_sdk.rpc.transport import PipeTransport
 
-CRT = Path(__file__).parents[2] / "crt"
-WARNINGS = [
-    "-std=c99",
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-    "-Wcast-qual",
-    "-Wundef",
-    "-Wshadow",
-    "-Wmissing-prototypes",
-    "-Werror",
-]
 INCLUDES = [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
 SERVER = [CRT / "src/mlf_crc32.c", *sorted((CRT / "rpc").glob("*.c"))]
-SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 
 pytestmark = pytest.mark.toolchain
-
-
-def compiler(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"{name} is not installed")
-    return path
-
-
-def call(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=120, cwd=cwd
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
 
 
 @pytest.mark.parametrize("options", ["-O2 -DMLF_OBSERVE=1", "-Os -DMLF_TRACE=1 -DMLF_RPC_MAX_PAYLOAD=64"])
