@@ -99,7 +99,14 @@ def boards_parts(boards: Sequence[Board]) -> Parts:
             sizes = (capacity(board.flash.size_bytes), capacity(board.ram.size_bytes))
         runs = "here" if board.platform == "host" else "QEMU" if board.qemu else "-"
         rows.append((board.name, *sizes, runs, board.title))
-    return [table(("=board", ">flash", ">RAM", "=runs in", "what it is"), rows)]
+    return [
+        table(("=board", ">flash", ">RAM", "=runs in", "what it is"), rows),
+        line(
+            "zephyr",
+            "every board of a Zephyr tree too, called as west calls it (west boards): "
+            "--platform zephyr --board mps2/an385, or mps2_an385 before Zephyr 3.7",
+        ),
+    ]
 
 
 def generated_parts(project: GeneratedProject) -> Parts:
