@@ -143,13 +143,24 @@ class _Picture:
             )
         else:
             lane = self.rights[source.column] + _SIDE / 2 + _LANE * (self.lanes[edge] + 0.5)
-            side = (source.x + _BOX_W / 2, source.y + _BOX_H / 2)
             turn = target.y - (_ROW - _BOX_H) / 2 - 2
-            data = path(
-                [side, (lane, side[1]), (lane, turn), (target.x + 12, turn), (target.x + 12, target.y - 5)]
-            )
+            corner = (target.x + 12, turn)
+            data = path([*self._leave(source, lane), (lane, turn), corner, (target.x + 12, target.y - 5)])
         group = element(self.root, "g", title=edge.tensor)
         element(group, "path", class_="edge", d=data, marker_end="url(#arrow)")
+
+    def _leave(self, source: _Spot, lane: float) -> list[tuple[float, float]]:
+        """From a box to a lane: straight to the side, or below the boxes that stand in the way."""
+        right = source.x + _BOX_W / 2
+        if not self._has_right_neighbour(source):
+            y = source.y + _BOX_H / 2
+            return [(right, y), (lane, y)]
+        below = source.y + _BOX_H + 8
+        return [(source.x + 40, source.y + _BOX_H), (source.x + 40, below), (lane, below)]
+
+    def _has_right_neighbour(self, spot: _Spot) -> bool:
+        row = (spot.column, spot.row)
+        return any((o.column, o.row) == row and o.x > spot.x for o in self.spots.values())
 
     def _box(self, node: Node, spot: _Spot) -> None:
         kind = "step" if node.step is not None else "io"
