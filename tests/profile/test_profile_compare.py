@@ -17,6 +17,7 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.verify.counting import missing_plugin_support
+from mlf_sdk.verify.firmware import read_firmware
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 counts = pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
@@ -60,6 +61,13 @@ def test_instructions_are_exact_and_the_same_again(archive: Path) -> None:
     again = mlf_sdk.profile(archive, runs=3)
     assert again.total == first.total
     assert [(s.least, s.cost, s.most) for s in again.steps] == [(s.cost,) * 3 for s in first.steps]
+
+
+def test_what_runs_in_interrupts_only(edited: Path) -> None:
+    mlf_sdk.build(edited)
+    found = read_firmware(edited / "build" / "app.elf").handlers()
+    assert {"mlf_systick_handler", "mlf_fault_handler"} <= found
+    assert not {"main", "mlf_run", "mlf_reset_handler", "mlf_rpc_feed"} & found
 
 
 @counts

@@ -92,7 +92,10 @@ class Firmware:
         return tuple(found)
 
     def handlers(self, table: str = "mlf_vectors") -> frozenset[str]:
-        """Functions in the table of interrupt vectors; empty when there is no such table."""
+        """Functions that run in interrupts only: those in the table of vectors, and what only they call.
+
+        Empty when there is no such table.
+        """
         symbol = next((s for s in self.image.symbols if s.name == table), None)
         if symbol is None:
             return frozenset()
@@ -104,8 +107,17 @@ class Firmware:
             ),
             b"",
         )
-        words = {int.from_bytes(data[i : i + 4], "little") & ~1 for i in range(0, len(data), 4)}
-        return frozenset(f.names[0] for f in self.functions if f.start in words)
+        # behind the stack pointer and the entry after reset
+        words = {int.from_bytes(data[i : i + 4], "little") & ~1 for i in range(8, len(data), 4)}
+        found = {f.start for f in self.functions if f.start in words}
+        callers: dict[int, set[int]] = {}
+        for function in self.functions:
+            for call in self.calls(function):
+                if call.target is not None:
+                    callers.setdefault(call.target, set()).add(function.start)
+        while more := {callee for callee, by in callers.items() if by <= found} - found:
+            found |= more
+        return frozenset(f.names[0] for f in self.functions if f.start in found)
 
 
 def read_firmware(elf: Path) -> Firmware:
