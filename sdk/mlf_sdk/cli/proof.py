@@ -39,9 +39,10 @@ def proof(  # noqa: PLR0913, PLR0917 (a command's options)
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Prove many models on many boards: memory, stack, outputs.
+    """Prove many models on many boards.
 
-    Results are kept: a proof that was stopped goes on where it was.
+    Memory, stack, heap and outputs of each, as one table. Results are kept: a proof that was stopped goes
+    on where it was.
 
     Example: mlf-sdk proof *.tar --board mps2-an386 --board microbit --markdown proof.md
     """

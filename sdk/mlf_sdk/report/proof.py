@@ -245,6 +245,8 @@ def check_parts(report: CheckReport) -> Parts:
         parts += ["", table((">used", ">of bytes", ">fill", "memory of the board"), rows)]
     if report.stack is not None:
         parts += ["", *_stack_lines(report.stack)]
+    elif report.allocators is None and report.regions == ():
+        parts += ["", line("stack", "its bound, and the heap, are looked for in images for a Cortex-M only")]
     elif report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
     return [*parts, line("verdict", verdict(report.ok))]

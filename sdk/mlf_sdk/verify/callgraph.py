@@ -69,12 +69,32 @@ class CallGraph:
         """
         self.code = code
         self.reader = FrameReader(code)
-        self.frames = {a: f for a in code.functions if (f := self.reader.frame(a)) is not None}
+        self.frames = self._linked()
         self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
         self.tasks, self.unknown_task = self._tasks()
         self.init = self._init_functions()
+        self.users = self._users()
+        self.plain = self._plain()
         self.tables = self._tables()
         self.escaped = self._escaped([*steps.values()], constants)
+
+    def _linked(self) -> dict[int, Frame]:
+        """Functions that anything leads to: the entry, a pointer in the data, a call, an address taken."""
+        pending = {self.code.entry}
+        for block in self.code.blocks:
+            if not block.is_code:
+                pending |= self.code.pointers(block.address, block.end)
+        for name in _VECTORS:
+            table = self.code.find(name)
+            pending |= self.code.pointers(table.address, table.end) if table is not None else set()
+        found: dict[int, Frame] = {}
+        while pending:
+            entry = pending.pop()
+            frame = self.reader.frame(entry) if entry not in found else None
+            if frame is not None:
+                found[entry] = frame
+                pending |= frame.taken | {site.target for site in frame.calls if site.target is not None}
+        return found
 
     def _tasks(self) -> tuple[set[int], bool]:
         launch = self.code.find(LAUNCH)
@@ -106,27 +126,53 @@ class CallGraph:
                 for start, end in _gaps(block.address, block.end, skipped):
                     found |= self.code.pointers(start, end)
         for frame in self.frames.values():
-            found |= frame.taken
+            if frame.entry not in self.plain:  # kernels hand on tasks only; the rest are numbers
+                found |= frame.taken
         return {a for a in found - self.tasks if self.code.functions[a].name not in _THREADS}
 
     def _is_numbers(self, symbol: CodeSymbol) -> bool:
-        """Whether a constant object is no table of pointers, though some of its bytes may look like one."""
-        words = (symbol.end - symbol.address) // 4
-        if symbol.is_function or words <= _SMALL or not self.code.is_constant(symbol.address):
+        """Whether a constant object is no table of pointers, though some of its bytes may look like one.
+
+        Objects of kernels that call through no pointer are none, nor large ones with few pointers.
+        """
+        if symbol.is_function or not self.code.is_constant(symbol.address):
             return False
-        return len(self.code.pointers(symbol.address, symbol.end)) * _SMALL < words
+        by = self.users.get(symbol.address, [])
+        if by and all(frame.entry in self.plain for frame in by):
+            return True
+        words = (symbol.end - symbol.address) // 4
+        return words > _SMALL and len(self.code.pointers(symbol.address, symbol.end)) * _SMALL < words
+
+    def _users(self) -> dict[int, list[Frame]]:
+        """By the address of an object: functions that refer to it."""
+        users: dict[int, list[Frame]] = {}
+        for frame in self.frames.values():
+            for address in frame.objects:
+                users.setdefault(address, []).append(frame)
+        return users
+
+    def _plain(self) -> set[int]:
+        """Kernels and all that they call, if none of them but the task launcher calls through a pointer."""
+        found: set[int] = set()
+        pending = [*self.tasks.union(*self.kernels.values())]
+        while pending:
+            entry = pending.pop()
+            frame = self.frames.get(entry)
+            if entry in found or frame is None:
+                continue
+            if frame.function.name != LAUNCH and any(site.target is None for site in frame.calls):
+                return set()
+            found.add(entry)
+            pending += [site.target for site in frame.calls if site.target is not None]
+        return found
 
     def _tables(self) -> dict[int, list[CodeSymbol]]:
         """Constant objects that a single function refers to, by the entry of that function.
 
         Only functions that call through a pointer count.
         """
-        users: dict[int, list[Frame]] = {}
-        for frame in self.frames.values():
-            for address in frame.objects:
-                users.setdefault(address, []).append(frame)
         found: dict[int, list[CodeSymbol]] = {}
-        for address, by in users.items():
+        for address, by in self.users.items():
             symbol = self.code.object_at(address)
             calls = len(by) == 1 and any(site.target is None for site in by[0].calls)
             if symbol is not None and calls and self.code.is_constant(address):
@@ -227,4 +273,4 @@ def _gaps(start: int, end: int, skipped: Iterable[tuple[int, int]]) -> list[tupl
     for first, last in sorted((max(a, start), min(b, end)) for a, b in skipped if a < end and b > start):
         gaps.append((start, first))
         start = max(start, last)
-    return [*gaps, (start, end)]
+    return [(first, last) for first, last in (*gaps, (start, end)) if first < last]

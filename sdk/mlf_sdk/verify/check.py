@@ -14,6 +14,7 @@ from mlf_sdk.verify.stack import StackBound, call_graph, stack_bound
 from mlf_sdk.verify.thumbcode import CodeImage
 
 _RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
+_ARENA_ALIGNMENT = 16
 
 # Known errors of TVM's summaries, each seen in real archives.
 _GRAPH_ERROR = (
@@ -177,7 +178,7 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             image=arena.size_bytes if arena else None,
             measured=None,
             ok=arena is not None and arena.size_bytes == model.arena_reserved_bytes,
-            note="" if arena else f"symbol {model.arena_symbol} is not linked",
+            note=_arena_note(model, arena),
             summary_note=_workspace_note(model),
         ),
         ProofRow(
@@ -223,6 +224,13 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         )
     )
     return rows
+
+
+def _arena_note(model: LockModel, arena: Symbol | None) -> str:
+    if arena is None:
+        return f"symbol {model.arena_symbol} is not linked"
+    shared = model.arena_reserved_bytes - model.arena_bytes >= _ARENA_ALIGNMENT
+    return "shared with larger models" if shared else ""
 
 
 def _workspace_note(model: LockModel) -> str:

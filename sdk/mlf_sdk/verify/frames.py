@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.verify.registers import Below, Value, value_of
+from mlf_sdk.verify.registers import Below, Value, joined, value_of
 from mlf_sdk.verify.thumbcode import CodeImage, CodeSymbol, Undecoded
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _TRAPS = frozenset({arm.ARM_INS_UDF})
 _PUSHES = frozenset({arm.ARM_INS_PUSH, arm.ARM_INS_VPUSH})  # also what is written as stmdb sp!, vstmdb sp!
 _POPS = frozenset({arm.ARM_INS_POP, arm.ARM_INS_VPOP})
 _TABLE_HELPER = "__gnu_thumb1_case_"  # libgcc: jumps through the table behind its call
+_ADDRESSES = frozenset({arm.ARM_INS_LDR, arm.ARM_INS_MOVT})  # what puts together an address
 _RETURN = Below(-1)  # stands for the return address
 _MOST_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
 
@@ -109,13 +110,12 @@ class _Walk:
     def run(self) -> Frame:
         self._reach(self.frame.entry, 0, {})
         self._follow()
-        while self.table is not None or self.frame.entry == self.function.address:
+        while self.table is not None:
             # What only a jump through a table reaches has the depth of that jump.
             left = next((a for a in self.steps if a >= self.frame.entry and a not in self.states), None)
             if left is None:
                 break
-            state = self.table or _State(self.frame.bytes, {})
-            self._reach(left, state.depth, state.registers)
+            self._reach(left, self.table.depth, self.table.registers)
             self._follow()
         self.frame.calls = [self.calls[a] for a in sorted(self.calls)]
         self.frame.taken -= self.called
@@ -142,8 +142,8 @@ class _Walk:
             self.states[address] = _State(depth, dict(registers))
             self.pending.append(address)
             return
-        kept = {r: v for r, v in state.registers.items() if registers.get(r) == v}
-        if depth <= state.depth and len(kept) == len(state.registers):
+        kept = joined(state.registers, registers)
+        if depth <= state.depth and kept == state.registers:
             return
         if depth > state.depth:
             state.grown += 1
@@ -218,8 +218,7 @@ class _Walk:
 
     def _jump_by_table(self, state: _State) -> None:
         before = self.table or state
-        kept = {r: v for r, v in before.registers.items() if state.registers.get(r) == v}
-        self.table = _State(max(state.depth, before.depth), kept)
+        self.table = _State(max(state.depth, before.depth), joined(before.registers, state.registers))
 
     def _go(self, step: Instruction, target: int, state: _State) -> None:
         if self._is_inside(target) or target == self.frame.entry:
@@ -269,7 +268,7 @@ class _Walk:
             value = value_of(self.code, step, state.depth, state.registers)
             if value is not None:
                 registers[step.operands[0].reg] = value
-                if isinstance(value, int) and step.id in (arm.ARM_INS_LDR, arm.ARM_INS_MOVT):
+                if isinstance(value, int) and (step.id in _ADDRESSES or step.operands[-1].reg == _PC):
                     self._take(value)
         return depth, registers
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlf_sdk.verify.thumbcode import Instruction
 
 _MASK = 0xFFFFFFFF
-_MOST_ALIGNMENT = 4096
+_MOST_ALIGNED_BITS = 12
 _ADDS = frozenset({arm.ARM_INS_ADD, arm.ARM_INS_ADDW, arm.ARM_INS_ADR})
 _SUBS = frozenset({arm.ARM_INS_SUB, arm.ARM_INS_SUBW})
 _MOVES = frozenset({arm.ARM_INS_MOV, arm.ARM_INS_MOVW})
@@ -29,6 +29,18 @@ class Below:
 
 
 Value = int | Below
+
+
+def joined(one: Mapping[int, Value], other: Mapping[int, Value]) -> dict[int, Value]:
+    """What is known where two ways meet: of addresses on the stack the lower."""
+    kept: dict[int, Value] = {}
+    for register, value in one.items():
+        found = other.get(register)
+        if found == value:
+            kept[register] = value
+        elif isinstance(found, Below) and isinstance(value, Below):
+            kept[register] = max(found, value, key=lambda address: address.bytes)
+    return kept
 
 
 def value_of(code: CodeImage, step: Instruction, depth: int, registers: Mapping[int, Value]) -> Value | None:
@@ -50,10 +62,15 @@ def value_of(code: CodeImage, step: Instruction, depth: int, registers: Mapping[
     def held(operand: Instruction) -> Value | None:
         if operand.type == arm.ARM_OP_IMM:
             return int(operand.imm) & _MASK
-        if operand.reg == arm.ARM_REG_PC and last.type == arm.ARM_OP_IMM:
-            return int((step.address + 4) & ~3)
+        if operand.reg == arm.ARM_REG_PC:
+            here = int(step.address + 4)
+            return here & ~3 if last.type == arm.ARM_OP_IMM else here
         return Below(depth) if operand.reg == arm.ARM_REG_SP else registers.get(operand.reg)
 
+    if step.id == arm.ARM_INS_BFC:  # clears bits from operands[1] on: aligns where that is 0
+        aligned = held(operands[0])
+        low = operands[1].imm == 0 and isinstance(aligned, Below) and last.imm < _MOST_ALIGNED_BITS
+        return Below(aligned.bytes + (1 << last.imm) - 1) if isinstance(aligned, Below) and low else None
     first, second = held(operands[-2]), held(last)
     if step.id in _MOVES and len(operands) == 2:
         return second
@@ -89,7 +106,7 @@ def _moved(operation: int, address: Below, by: int) -> Below | None:
         signed = by - (1 << 32) if by >> 31 else by
         return Below(address.bytes - signed if operation in _ADDS else address.bytes + signed)
     mask = by if operation == arm.ARM_INS_BIC else ~by & _MASK if operation == arm.ARM_INS_AND else None
-    return Below(address.bytes + mask) if mask is not None and mask < _MOST_ALIGNMENT else None
+    return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
 
 
 def _literal(code: CodeImage, step: Instruction, memory: Instruction) -> int | None:

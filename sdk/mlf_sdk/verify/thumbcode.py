@@ -7,6 +7,7 @@ Arm's ELF ABI (AAELF32, mapping symbols) marks where code (``$t``) and data (``$
 from __future__ import annotations
 
 import bisect
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +75,13 @@ class CodeImage:
         marks: tuple[tuple[int, bool], ...],
         *,
         labels: Mapping[str, int],
+        entry: int,
         has_fpu: bool,
     ) -> None:
         """Index what was read; ``marks`` are addresses at which code (True) or data begins, in order."""
         self.blocks = blocks
         self.labels = labels
+        self.entry = entry
         self.has_fpu = has_fpu
         self.symbols = symbols
         self.functions = {s.address: s for s in reversed(symbols) if s.is_function}
@@ -166,11 +169,11 @@ class CodeImage:
     def pointers(self, start: int, end: int) -> set[int]:
         """Functions whose addresses, with the Thumb bit, stand in words from ``start`` to ``end``."""
         block = self.block(start)
-        if block is None:
+        if block is None or end <= start:
             return set()
         first = (start + 3) & ~3
         data = block.data[first - block.address : min(end, block.end) - block.address]
-        words = memoryview(data[: len(data) & ~3]).cast("I")
+        words = struct.unpack_from(f"<{len(data) // 4}I", data)
         return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}
 
 
@@ -198,7 +201,14 @@ def read_code(path: Path) -> CodeImage | None:
                 and section["sh_size"]
             )
             symbols, marks, labels = _symbols(elf)
-            return CodeImage(blocks, _sized(symbols, blocks), marks, labels=labels, has_fpu=_has_fpu(elf))
+            return CodeImage(
+                blocks,
+                _sized(symbols, blocks),
+                marks,
+                labels=labels,
+                entry=elf["e_entry"] & ~1,
+                has_fpu=_has_fpu(elf),
+            )
     except (ELFError, OSError) as error:
         raise InputError(
             f"can't read the image: {error}", where=str(path), hint="Build it first: mlf-sdk build DIR"
