@@ -20,6 +20,9 @@ typedef z_arch_esf_t mlf_esf_t;
 #define EXC_RETURN_PSP (1u << 2)
 #define FLOAT_FRAME_BYTES 0x48u
 #define XPSR_SKIPPED (1u << 9)
+#define SIGNATURE 0xFEFA125Au /* of more state below the frame, from the Secure to the Non-secure state */
+#define SIGNATURE_MASK 0xFFFFFFFEu
+#define MORE_STATE_BYTES 0x28u
 
 /* What Zephyr's handler clears or does not hand on, taken before it runs. */
 static struct {
@@ -47,16 +50,19 @@ void __wrap_z_arm_fault(uint32_t msp, uint32_t psp, uint32_t exc_return, void *c
 }
 
 /* Whether the frame was written: not when the stack was used up. */
-static bool frame_is_valid(uint32_t frame, uint32_t bottom) {
+static bool frame_is_valid(uint32_t frame) {
+  const uint32_t bottom = mlf_zephyr_stack.bottom;
+
   return (seen.status.cfsr & CFSR_STACKING) == 0u && frame >= bottom &&
-         ((seen.status.cfsr & CFSR_STKOF) == 0u || frame > bottom);
+         ((seen.status.cfsr & CFSR_STKOF) == 0u || frame > bottom) && frame % 4u == 0u;
 }
 
 static const char *kind_name(unsigned int reason) {
   uint32_t exception;
 
   __asm__ volatile("mrs %0, ipsr" : "=r"(exception));
-  if (reason == K_ERR_STACK_CHK_FAIL || (seen.status.cfsr & (CFSR_STACKING | CFSR_STKOF)) != 0u) {
+  if (reason == K_ERR_STACK_CHK_FAIL || (seen.status.cfsr & CFSR_STKOF) != 0u ||
+      (seen.exc_return != 0u && !frame_is_valid(seen.frame))) {
     exception = MLF_FAULT_STACK_OVERFLOW;
   } else if (reason == K_ERR_KERNEL_OOPS || reason == K_ERR_KERNEL_PANIC) {
     exception = MLF_FAULT_ABORT;
@@ -66,22 +72,28 @@ static const char *kind_name(unsigned int reason) {
 }
 
 /* The registers, and what the stack of the thread that faulted tells. */
-static void put_state(const mlf_esf_t *esf) {
+static void put_state(void) {
   extern const char __text_region_start[], __text_region_end[];
-  const uint32_t bottom = (uint32_t)k_current_get()->stack_info.start;
-  const uint32_t top = bottom + (uint32_t)k_current_get()->stack_info.size;
+  const uint32_t bottom = mlf_zephyr_stack.bottom;
+  const uint32_t top = mlf_zephyr_stack.top;
   uint32_t sp = seen.frame;
-  const mlf_frame_t frame = {esf->basic.r0,  esf->basic.r1, esf->basic.r2, esf->basic.r3,
-                             esf->basic.r12, esf->basic.lr, esf->basic.pc, esf->basic.xpsr};
+  const mlf_frame_t *frame;
 
-  if (!frame_is_valid(sp, bottom)) {
+  if (seen.exc_return == 0u) {
+    return; /* no fault: a panic, an oops */
+  }
+  if (!frame_is_valid(sp)) {
     mlf_fault_registers(NULL, sp, &seen.status);
     mlf_fault_calls(sp, bottom, top, (uintptr_t)__text_region_start, (uintptr_t)__text_region_end);
     return;
   }
-  sp += sizeof frame + ((frame.xpsr & XPSR_SKIPPED) != 0u ? 4u : 0u) +
+  if ((*(const uint32_t *)sp & SIGNATURE_MASK) == SIGNATURE) {
+    sp += MORE_STATE_BYTES;
+  }
+  frame = (const mlf_frame_t *)sp;
+  sp += sizeof *frame + ((frame->xpsr & XPSR_SKIPPED) != 0u ? 4u : 0u) +
         ((seen.exc_return & EXC_RETURN_BASIC_FRAME) != 0u ? 0u : FLOAT_FRAME_BYTES);
-  mlf_fault_registers(&frame, sp, &seen.status);
+  mlf_fault_registers(frame, sp, &seen.status);
   if (sp < top) {
     mlf_fault_calls(sp, sp, top, (uintptr_t)__text_region_start, (uintptr_t)__text_region_end);
   }
@@ -101,7 +113,7 @@ static const char *kind_name(unsigned int reason) {
   }
 }
 
-static void put_state(const mlf_esf_t *esf) { (void)esf; }
+static void put_state(void) {}
 
 #endif
 
@@ -109,7 +121,7 @@ static void put_state(const mlf_esf_t *esf) { (void)esf; }
 void k_sys_fatal_error_handler(unsigned int reason, const mlf_esf_t *esf) {
   mlf_fault_begin(kind_name(reason));
   if (esf != NULL) {
-    put_state(esf);
+    put_state();
   }
   mlf_fault_end();
   mlf_platform_exit(134);

@@ -29,4 +29,12 @@
 
 #include <mlf/mlf_platform.h>
 
+/* The stack of the thread that asked for its bounds; 0: none did. An overflow may have overwritten the
+ * kernel's own notes when a fault comes. */
+struct mlf_zephyr_stack {
+  uintptr_t bottom;
+  uintptr_t top;
+};
+extern struct mlf_zephyr_stack mlf_zephyr_stack;
+
 #endif /* MLF_ZEPHYR_H */

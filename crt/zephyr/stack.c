@@ -29,7 +29,13 @@ uint8_t *mlf_stack_pointer(void) { return NULL; }
 
 #else
 
-uint8_t *mlf_stack_bottom(void) { return (uint8_t *)k_current_get()->stack_info.start; }
+struct mlf_zephyr_stack mlf_zephyr_stack;
+
+uint8_t *mlf_stack_bottom(void) {
+  mlf_zephyr_stack.bottom = k_current_get()->stack_info.start;
+  mlf_zephyr_stack.top = mlf_zephyr_stack.bottom + k_current_get()->stack_info.size;
+  return (uint8_t *)mlf_zephyr_stack.bottom;
+}
 
 uint8_t *mlf_stack_top(void) { return mlf_stack_bottom() + k_current_get()->stack_info.size; }
 
