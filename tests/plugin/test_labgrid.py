@@ -187,7 +187,7 @@ def test_a_place_in_pytest(lab: Lab, tmp_path: Path) -> None:
         tmp_path,
     ]
     done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=dict(os.environ)
+        argv, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout

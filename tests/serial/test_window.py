@@ -125,6 +125,7 @@ def test_silence_ends_a_transfer() -> None:
     with pytest.raises(NoAnswerError, match="did not answer WRITE") as error:
         setup.session.write_input(1, 0, FLOATS)
     assert error.value.where.startswith("model 1")
+    assert error.value.hint == "It printed nothing."
     assert 7 <= setup.clock.now < 12
 
 
@@ -132,9 +133,10 @@ def test_a_transfer_that_never_ends_ends_with_its_deadline() -> None:
     setup = Setup(0xFFFF, transfer_s=3)
     setup.line.request = lambda n, frame: b"" if n % 2 or len(frame) > 40 else frame
     started = setup.clock.now
-    with pytest.raises(NoAnswerError):
+    with pytest.raises(NoAnswerError) as error:
         setup.session.write_input(1, 0, FLOATS)
     assert setup.clock.now - started < 3.02
+    assert error.value.hint.startswith("The time for all of it ran out")
 
 
 def test_a_reset_in_a_transfer_is_told() -> None:

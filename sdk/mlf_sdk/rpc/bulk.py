@@ -118,7 +118,10 @@ class _Carrier:
                 continue
             silent += 1
             if self._deadline.expired or timeouts.clock() - heard >= timeouts.silence_s - 1e-9:
-                raise self._link.no_answer(self._transfer.opcode, silent, started, self._transfer.where)
+                late = self._deadline.expired
+                raise self._link.no_answer(
+                    self._transfer.opcode, silent, started, self._transfer.where, late=late
+                )
             self._pace.lost()
             self._give_up(list(self._flying))
 

@@ -23,6 +23,9 @@ _CONSOLE_PIECES = 4096
 _CONSOLE_TAIL = 2000
 _BITS = 10  # of a byte on a serial line
 _MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
+_TIME_IS_UP = "The time for all of it ran out: allow more (--timeout) if line or model are that slow.\n"
+    "The time for all of it ran out: allow more (--timeout) if the line or the model is that slow.\n"
+)
 _FAULT_MARK = "mlf-fault:"
 
 
@@ -184,7 +187,7 @@ class Link:
             reply = self._receive(request, deadline.within(wait + on_line_s), accept, where)
             if reply is not None:
                 return self.result(opcode, reply, where)
-        raise self.no_answer(opcode, tries, started, where)
+        raise self.no_answer(opcode, tries, started, where, late=deadline.expired)
 
     def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
         """Send a request once and don't wait; returns its sequence number."""
@@ -205,15 +208,19 @@ class Link:
                 continue
         return None
 
-    def no_answer(self, opcode: Opcode, tries: int, started: float, where: str) -> TargetError:
-        """Return what to raise for silence; raises DeviceFaultError instead if a fault was reported."""
+    def no_answer(self, opcode: Opcode, tries: int, started: float, where: str, *, late: bool) -> TargetError:
+        """Return what to raise for silence; raises DeviceFaultError instead if a fault was reported.
+
+        ``late``: the deadline came, which may be that of more than this request.
+        """
         self._deframer.flush()
         self._raise_fault(where)
         waited_s = self.timeouts.clock() - started
+        advice = _MORE_TIME if opcode is Opcode.RUN else _TIME_IS_UP if late and opcode > Opcode.HELLO else ""
         error = NoAnswerError(
             f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,
-            hint=(_MORE_TIME if opcode is Opcode.RUN else "") + self._last_words(),
+            hint=advice + self._last_words(),
         )
         if self.on_silence is not None:
             self.on_silence(opcode)
