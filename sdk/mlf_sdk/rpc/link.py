@@ -24,8 +24,6 @@ _CONSOLE_TAIL = 2000
 _BITS = 10  # of a byte on a serial line
 _MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
 _TIME_IS_UP = "The time for all of it ran out: allow more (--timeout) if line or model are that slow.\n"
-    "The time for all of it ran out: allow more (--timeout) if the line or the model is that slow.\n"
-)
 _FAULT_MARK = "mlf-fault:"
 
 
