@@ -75,7 +75,9 @@ def compare(  # noqa: PLR0913, PLR0917 (a command's options)
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Run the same inputs on several targets; where they differ, name the first step that does.
+    """Find the first step in which targets differ.
+
+    The same inputs run on all of them.
 
     Example: mlf-sdk compare digits.tar --on host,mps2-an386
     """

@@ -50,7 +50,9 @@ def profile(  # noqa: PLR0913, PLR0917 (a command's options)
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Show where the time goes: each step's cost, multiply-accumulates and bytes.
+    """Show what each step costs.
+
+    Instructions or cycles, multiply-accumulates, bytes moved.
 
     Example: mlf-sdk profile digits.tar --board mps2-an386
     """
