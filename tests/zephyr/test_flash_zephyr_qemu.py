@@ -146,7 +146,8 @@ def test_signing_needs_mcuboot_and_slots(app: Path, tmp_path: Path):
         flash(app, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
     forced = Path(shutil.copytree(app, tmp_path / "forced", symlinks=True))
     config = forced / "build/zephyr/.config"
-    config.write_text(config.read_text() + "CONFIG_BOOTLOADER_MCUBOOT=y\n")
+    added = 'CONFIG_BOOTLOADER_MCUBOOT=y\nCONFIG_MCUBOOT_IMGTOOL_SIGN_VERSION="0.0.0+0"\n'
+    config.write_text(config.read_text() + added)
     with pytest.raises(SigningError) as caught:
         flash(forced, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
     said = caught.value.what + caught.value.hint
