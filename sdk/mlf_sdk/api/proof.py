@@ -22,7 +22,7 @@ from mlf_sdk.api.cache import cache_folder, cached_project
 from mlf_sdk.api.project import load, plan_project
 from mlf_sdk.api.results import Array, RunReport
 from mlf_sdk.api.run import HOST, run
-from mlf_sdk.errors import InputError, MlfError, ModuleChoiceError, TargetError
+from mlf_sdk.errors import ArchiveError, InputError, MlfError, ModuleChoiceError, TargetError
 from mlf_sdk.model.types import Model
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.project.options import ProjectOptions
@@ -213,6 +213,8 @@ class _Row:
         cell = Cell(archive=self.path.name, module=self.module, model=model.name, board=board, outcome=FAILED)
         try:
             plan = plan_project([model], board=board, board_file=self.request.board_file, options=options)
+        except ArchiveError as error:
+            return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.faults[0].what)
         except InputError as error:
             return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.what)
         try:
