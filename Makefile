@@ -30,7 +30,7 @@ test: $(STAMP) tools coverage
 # The tests of the parsers must reach every line and branch of what reads an archive.
 coverage: $(STAMP)
 	$(PY) -m pytest tests/formats -n $(JOBS) --dist worksteal --cov=mlf_sdk.formats --cov-branch \
-	  --cov-report=term-missing:skip-covered --cov-fail-under=100
+	  --cov-report=term-missing:skip-covered --cov-fail-under=100 --hypothesis-seed=0
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check sdk tests

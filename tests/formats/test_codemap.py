@@ -123,3 +123,81 @@ def test_files_that_are_no_image(elf: Path, tmp_path: Path) -> None:
     assert code.function_at(0x1000) is not None
     assert code.line_at(0x1000) is None
     assert code.frame_at(0x1000) is None
+
+
+NO_LINES = """\
+    .section .debug_abbrev,"",%progbits
+.Labbrev:
+    .uleb128 1
+    .uleb128 0x11
+    .byte 0, 0, 0, 0
+    .section .debug_info,"",%progbits
+    .4byte .Lend - .Lstart
+.Lstart:
+    .2byte 4
+    .4byte .Labbrev
+    .byte 4
+    .uleb128 1
+.Lend:
+"""
+
+
+def test_units_without_an_index_or_without_lines(elf: Path, tmp_path: Path) -> None:
+    """No table says which unit holds an address: all are looked at, also one that knows no lines."""
+    (tmp_path / "three.c").write_text(SOURCE)
+    (tmp_path / "empty.s").write_text(NO_LINES)
+    argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O1", "-gdwarf-4", "-nostdlib", "empty.s"]
+    run_process(
+        [*argv, "-Wl,-Ttext=0x1000,--entry=third", "three.c", "-o", "a.elf"], cwd=tmp_path, timeout_s=30
+    )
+    path = str(tmp_path / "a.elf")
+    run_process(["arm-none-eabi-objcopy", "-R", ".debug_aranges", path], timeout_s=30)
+    code = CodeMap(Path(path))
+    first = code.function_named("first")
+    assert first is not None
+    found = code.line_at(first.address, is_entry=True)
+    assert found is not None
+    assert (Path(found.path).name, found.line) == ("three.c", 1)
+
+
+def test_instructions(elf: Path) -> None:
+    code = CodeMap(elf)
+    for at, text in listing(elf).items():
+        if text.startswith("."):
+            continue  # a constant among the code
+        shown = code.instruction_at(at)
+        assert shown.split(" ")[0].removesuffix(".w") == text.split("\t")[0].removesuffix(".n").removesuffix(
+            ".w"
+        )
+
+
+def test_a_frame_that_the_stack_pointer_does_not_tell(tmp_path: Path) -> None:
+    (tmp_path / "three.c").write_text(SOURCE)
+    argv = [
+        "arm-none-eabi-gcc",
+        "-mcpu=cortex-m4",
+        "-mthumb",
+        "-O0",
+        "-g",
+        "-fno-omit-frame-pointer",
+        "-nostdlib",
+    ]
+    run_process([*argv, "-Wl,--entry=third", "three.c", "-o", "a.elf"], cwd=tmp_path, timeout_s=30)
+    code = CodeMap(tmp_path / "a.elf")
+    second = code.function_named("second")
+    assert second is not None
+    rules = [code.frame_at(second.address + at) for at in range(0, second.size_bytes, 2)]
+    assert rules[0] == FrameRule(size_bytes=0, return_at=None)
+    assert None in rules  # the frame pointer tells them
+
+
+@pytest.mark.parametrize("garbage", [b"\x40\0\0\0\xff\xff\xff\xff\x09", b"\x0c\0\0\0\0\0\0\0" + b"\xff" * 8])
+def test_frames_that_are_damaged(elf: Path, tmp_path: Path, garbage: bytes) -> None:
+    (tmp_path / "frames").write_bytes(garbage)
+    path = tmp_path / "a.elf"
+    update = f".debug_frame={tmp_path / 'frames'}"
+    run_process(["arm-none-eabi-objcopy", "--update-section", update, str(elf), str(path)], timeout_s=30)
+    code = CodeMap(path)
+    second = code.function_named("second")
+    assert second is not None
+    assert code.frame_at(second.address) is None

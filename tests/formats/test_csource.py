@@ -446,6 +446,11 @@ def test_tokens_of_known_words(words):
     assert ctokens.tokenise(" ".join(words)).texts == words
 
 
+def test_a_division_in_a_directive_is_no_comment():
+    text = "#define HALF(x) ((x) / 2) /* more\nthan one line */ + 1\nint y;"
+    assert ctokens.tokenise(text).texts == [text.partition("\nint")[0], "int", "y", ";"]
+
+
 def test_brackets_that_cross_do_not_match():
     assert ctokens.match_brackets(ctokens.tokenise("( [ ) ]")) is None
     assert ctokens.match_brackets(ctokens.tokenise("( [ 1 ] )")) == [4, 3, -1, 1, 0]

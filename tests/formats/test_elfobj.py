@@ -417,7 +417,11 @@ class TestMachineCode:
         assert not found.exact
         assert "object has" in found.reason
 
-    def test_a_task_by_its_symbol(self):
+    @pytest.mark.parametrize(
+        ("kind", "slots", "reason"),
+        [(ABS32, (64,), ""), (3, None, "it hands an unknown task to the runtime")],  # 3: R_ARM_REL32
+    )
+    def test_a_task_by_its_symbol(self, kind, slots, reason):
         # ldr r0, [pc, #8] (word at 12) with the linker's address of the task at 16
         parts = (PUSH, b"\x02\x48", "TVMBackendParallelLaunch", POP, b"\0\0", b"\0\0\0\0")
         task = PUSH + R2_64 + R3_0 + BL + BL + POP
@@ -429,11 +433,12 @@ class TestMachineCode:
             (4, CALL, 1 + names.index("TVMBackendParallelLaunch")),
             (at + 6, CALL, 1 + names.index(ALLOCATE)),
             (at + 10, CALL, 1 + names.index(FREE)),
-            (12, ABS32, 1 + names.index("task")),
+            (12, kind, 1 + names.index("task")),
         ]
         found = object_workspaces(Elf(text=text, symbols=symbols, relocations=relocations).build())["k"]
-        assert found.reason == ""
-        assert found.slots == (64,)
+        assert found.reason == reason
+        assert found.exact is not bool(reason)
+        assert slots is None or found.slots == slots
 
     def test_a_task_for_the_runtime(self):
         # ldr r0, [pc, #8] (word at 12); add r0, pc (4 + 4); bl launch; pop; word; task at 16

@@ -248,3 +248,9 @@ def test_any_body_has_an_answer_or_a_reason(body: str) -> None:
     for function in found:
         result = kernel_extents(function)
         assert bool(result.reason) != bool(result.arguments) or not function.parameters
+
+
+def test_a_variable_without_a_value() -> None:
+    """What it holds is not known, and so is what it indexes."""
+    assert reach("int32_t k; " + loop("(i)")) == (12, 12)
+    assert reach("int32_t k; " + loop("(k)"))[1] is None

@@ -214,3 +214,26 @@ def test_every_damage_is_an_error_or_a_firmware() -> None:
         except InputError:
             refused += 1
     assert 500 < refused < 3000
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_load_addresses_come_from_the_segments(bits: int) -> None:
+    """Data that is copied at start-up runs at one address and lies at another; what no segment has is left."""
+    plain = elf([(".data", 1, 3, b"12345678"), (".other", 1, 3, b"1234")], bits=bits)
+    head = struct.Struct("<" + ("HHIIIIIHHHHHH" if bits == 32 else "HHIQQQIHHHHHH"))
+    fields = list(head.unpack_from(plain, 16))
+    row = struct.Struct("<8I" if bits == 32 else "<IIQQQQQQ")
+    segments = [(1, 0x1000, 0x8000, 8), (2, 0x2000, 0x9000, 4)]  # of kind 2: nothing that is loaded
+    rows = b"".join(
+        row.pack(kind, 0, run, load, size, size, 6, 4)
+        if bits == 32
+        else row.pack(kind, 6, 0, run, load, size, size, 4)
+        for kind, run, load, size in segments
+    )
+    fields[4], fields[8], fields[9] = len(plain), row.size, len(segments)
+    data = plain[:16] + head.pack(*fields) + plain[16 + head.size :] + rows
+    found = read_firmware(data, "a.elf")
+    assert [(s.name, s.address, s.load_address) for s in found.sections] == [
+        (".data", 0x1000, 0x8000),
+        (".other", 0x2000, 0x2000),
+    ]

@@ -125,7 +125,7 @@ def test_empty_texts_are_left_alone() -> None:
 
 def test_garbage_in_sids_is_left_alone() -> None:
     top = metadata(Spec(version=5))
-    top["memory"]["sids"] = [{"size_bytes": -1}, None]
+    top["memory"]["sids"] = [{"size_bytes": -1}, None, {"storage_id": 1, "size_bytes": -1}]
     (module,) = good(top).modules
     assert module.storage_bytes == {}
 

@@ -594,6 +594,16 @@ class TestStackPeak:
         found = self.peak("int main_(void) {\n" + body + "return 0; }")
         assert (found.bytes, found.requests, found.depth) == (112, 3, 1)
 
+    def test_a_function_that_several_call(self):
+        text = (
+            self.INNER
+            + "static int32_t outer(void) { return inner(0); }\n"
+            + "static int32_t last(void) { return inner(0); }\n"
+            + "int main_(void) { if (inner(0)) return -1; if (outer()) return -1; return last(); }"
+        )
+        found = self.peak(text)
+        assert (found.bytes, found.requests, found.exact) == (64, 3, True)
+
     def test_a_function_without_requests(self):
         assert self.peak("int main_(void) { return other(); }").bytes == 0
 

@@ -188,7 +188,7 @@ class CodeMap:
     def _frames(self) -> list[tuple[int, int, Any]]:
         if not self._dwarf.has_CFI():
             return []
-        with suppress(DWARFError, ELFParseError, KeyError):
+        with suppress(DWARFError, ELFParseError, KeyError, RecursionError):
             return [
                 (e["initial_location"], e["initial_location"] + e["address_range"], e)
                 for e in self._dwarf.CFI_entries()
