@@ -31,7 +31,7 @@ import numpy as np
 
 import archives_c as c
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.params import NamedTensor, write_params
+from mlf_sdk.formats.mlf.params import NamedTensor, write_params
 
 KINDS = ("graph", "aot-c", "aot-packed", "operator")
 

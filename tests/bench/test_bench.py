@@ -273,7 +273,7 @@ def test_calls_are_found_in_thumb_code() -> None:
 
 
 def test_a_jump_out_of_a_function_is_a_call_that_does_not_return() -> None:
-    code = bytes.fromhex("fee7" "fff7fdbf" "00f000b8" "04e0")  # b, b.w inside; b.w inside, b to behind the end
+    code = bytes.fromhex("fee7fff7fdbf00f000b804e0")  # b, b.w inside; b.w inside, b to behind the end
     assert list(thumb_calls(code, 0x100)) == [
         Call(address=0x10A, after=0x10C, target=0x116, is_tail=True),
     ]

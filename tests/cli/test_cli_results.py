@@ -101,7 +101,9 @@ def test_boards(call: Caller, tmp_path: Path) -> None:
     text = shown(call("boards"))
     assert re.search(r"^microbit +256 KiB +16 KiB +QEMU +BBC micro:bit", text, re.MULTILINE)
     assert all(re.search(rf"^{name} ", text, re.MULTILINE) for name in rows)
-    assert re.search(r"^zephyr +every board .*--board mps2/an385", " ".join(text[text.index("\nzephyr") + 1 :].split()))
+    assert re.search(
+        r"^zephyr +every board .*--board mps2/an385", " ".join(text[text.index("\nzephyr") + 1 :].split())
+    )
     own = tmp_path / "own.toml"
     source = Path(__file__).parents[2] / "board_templates/boards/mps2-an386.toml"
     own.write_text(source.read_text().replace('"mps2-an386"\ntitle', '"mine"\ntitle'))

@@ -9,7 +9,7 @@ import pytest
 from dynamic_helpers import DIGITS
 
 from mlf_sdk import api
-from mlf_sdk.formats.params import NamedTensor, write_params
+from mlf_sdk.formats.mlf.params import NamedTensor, write_params
 
 for folder in ("serial", "rpc"):  # a pty in front of QEMU
     sys.path.append(str(Path(__file__).parents[1] / folder))

@@ -25,8 +25,8 @@ from mlf_sdk.api.params import (
 )
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import FaultCollector, InputError, TargetError
-from mlf_sdk.formats.params import parse_params, write_params
-from mlf_sdk.formats.paramsblob import ParamsBlob
+from mlf_sdk.formats.device.paramsblob import ParamsBlob
+from mlf_sdk.formats.mlf.params import parse_params, write_params
 from mlf_sdk.platforms.boards import find_board
 from mlf_sdk.project.dynamic import dynamic_model
 from mlf_sdk.project.layout import lay_out

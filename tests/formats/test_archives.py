@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import archives
-from mlf_sdk.formats.intake import read_archive
-from mlf_sdk.formats.mlf import load_mlf
+from mlf_sdk.formats.archive.intake import read_archive
+from mlf_sdk.formats.mlf.reader import load_mlf
 
 CRT = Path(__file__).resolve().parents[2] / "crt" / "include"
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mlf_sdk.formats.bytestream import ArchiveStream
-from mlf_sdk.formats.limits import DEFAULT_LIMITS, Limits, StopReadingError
+from mlf_sdk.formats.archive.bytestream import ArchiveStream
+from mlf_sdk.formats.archive.limits import DEFAULT_LIMITS, Limits, StopReadingError
 
 NOISE = random.Random(1).randbytes(300_000)
 PACK: dict[str, Callable[[bytes], bytes]] = {

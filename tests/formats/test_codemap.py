@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.codemap import CodeMap, FrameRule
+from mlf_sdk.formats.elf.codemap import CodeMap, FrameRule
 from mlf_sdk.tools.process import run_process
 
 SOURCE = """\

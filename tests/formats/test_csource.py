@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlf_sdk.formats import ctokens
-from mlf_sdk.formats.csource import (
+from mlf_sdk.formats.ccode import tokens as ctokens
+from mlf_sdk.formats.ccode.source import (
     EntryArgument,
     EntryWrapper,
     Include,
@@ -444,6 +444,11 @@ def test_any_text_gives_a_scan_and_tokens_that_are_slices_of_it(text):
 )
 def test_tokens_of_known_words(words):
     assert ctokens.tokenise(" ".join(words)).texts == words
+
+
+def test_a_quote_behind_a_backslash_does_not_end_a_literal():
+    tokens = ctokens.tokenise(r'"a\"b" c')
+    assert (tokens.texts, tokens.kinds) == ([r'"a\"b"', "c"], [ctokens.STRING, ctokens.IDENTIFIER])
 
 
 def test_a_division_in_a_directive_is_no_comment():

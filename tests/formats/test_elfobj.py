@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from elfobjects import M0, M3, M4, M4F, M55, Elf, attributes
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats import rawelf, thumb
-from mlf_sdk.formats.elfobj import CallSite, check_object_against, object_workspaces, read_object
+from mlf_sdk.formats.elf import raw as rawelf
+from mlf_sdk.formats.elf import thumb
+from mlf_sdk.formats.elf.objects import CallSite, check_object_against, object_workspaces, read_object
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "mlf"
 GCC = shutil.which("arm-none-eabi-gcc")

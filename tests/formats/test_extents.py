@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlf_sdk.formats.csource import scan_source
-from mlf_sdk.formats.extents import KernelExtents, kernel_extents
+from mlf_sdk.formats.ccode.extents import KernelExtents, kernel_extents
+from mlf_sdk.formats.ccode.source import scan_source
 
 PACKED = "int32_t k(void* args, int32_t* arg_type_ids, int32_t num_args, void* v, int32_t* c, void* r)"
 
@@ -53,6 +53,8 @@ def test_a_copy() -> None:
         ("((i % 5) * 10)", 11, 41),  # i = 11 gives 10; that 40 is reached is not seen
         ("(i << 2)", 45, 45),
         ("(i & 3)", 4, 4),
+        ("(i & 15)", 12, 12),
+        ("((12 < i) ? n : i)", 12, 12),  # it never is
         ("(i ^ 1)", 11, 16),
         ("(i - 5)", 7, None),  # below zero
         ("(i * n)", 0, None),
@@ -196,7 +198,7 @@ def test_code_that_does_not_matter() -> None:
 
 
 def test_statements_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlf_sdk.formats.extents.MAX_STATEMENTS", 5)
+    monkeypatch.setattr("mlf_sdk.formats.ccode.extents.MAX_STATEMENTS", 5)
     assert "too many statements" in extents("f(); " * 9).reason
 
 
@@ -248,6 +250,16 @@ def test_any_body_has_an_answer_or_a_reason(body: str) -> None:
     for function in found:
         result = kernel_extents(function)
         assert bool(result.reason) != bool(result.arguments) or not function.parameters
+
+
+def test_statements_that_are_cut() -> None:
+    assert extents("if x { }").reason == "an if has no condition"
+    (found,) = scan_source("int32_t k(void* x) { int32_t n = 1 }", "k.c").functions
+    assert kernel_extents(found).reason == "a statement does not end"
+
+
+def test_a_statement_that_does_nothing() -> None:
+    assert reach("; " + loop("(i)") + " ;") == (12, 12)
 
 
 def test_a_variable_without_a_value() -> None:

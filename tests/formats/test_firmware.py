@@ -13,9 +13,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.elfnotes import SHT_NOTE, Note, NoteFormatError, read_notes
-from mlf_sdk.formats.firmware import read_firmware
-from mlf_sdk.formats.provenance import (
+from mlf_sdk.formats.elf.firmware import read_firmware
+from mlf_sdk.formats.elf.notes import SHT_NOTE, Note, NoteFormatError, read_notes
+from mlf_sdk.formats.elf.provenance import (
     MAX_BYTES,
     NoteModel,
     Provenance,

@@ -9,7 +9,7 @@ from archives import Spec, dump, graph
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.checks import MAX_FAULTS, BoundedFaults
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.graph import GraphEntry, GraphNode, RawGraph, parse_graph
+from mlf_sdk.formats.mlf.graph import GraphEntry, GraphNode, RawGraph, parse_graph
 
 SPEC = Spec(nop=True)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.formats.device.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob, read_graph_blob
 from mlf_sdk.formats.dtype import FLOAT, INT, DType
-from mlf_sdk.formats.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob, read_graph_blob
 
 F32 = DType(code=FLOAT, bits=32)
 I8 = DType(code=INT, bits=8)

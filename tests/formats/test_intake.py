@@ -13,8 +13,8 @@ import pytest
 
 from archives import build, entry, tar_bytes, tar_of, write
 from mlf_sdk.errors import ArchiveError, InputError
-from mlf_sdk.formats.intake import folder_hash, is_kept, path_problem, read_archive
-from mlf_sdk.formats.limits import Limits
+from mlf_sdk.formats.archive.intake import folder_hash, is_kept, path_problem, read_archive
+from mlf_sdk.formats.archive.limits import Limits
 
 FILES = build()
 

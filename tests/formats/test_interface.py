@@ -8,7 +8,7 @@ import pytest
 from archives import Spec
 from archives_c import header
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.interface import InterfaceHeader, parse_interface
+from mlf_sdk.formats.mlf.interface import InterfaceHeader, parse_interface
 
 POOLS = """
 #define TVMGEN_M_SRAM_WORKSPACE_POOL_SIZE 4096  /* bytes */

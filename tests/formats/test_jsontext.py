@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.jsontext import MAX_JSON_BYTES, convert, load_json
+from mlf_sdk.formats.archive.jsontext import MAX_JSON_BYTES, convert, load_json
 
 
 def load(data: bytes) -> tuple[object, list[str]]:

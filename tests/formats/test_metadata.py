@@ -8,7 +8,7 @@ import pytest
 from archives import Spec, dump, metadata
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.metadata import MainMemory, Metadata, OperatorArg, TensorSize, parse_metadata
+from mlf_sdk.formats.mlf.metadata import MainMemory, Metadata, OperatorArg, TensorSize, parse_metadata
 
 F32 = DType.parse("float32")
 

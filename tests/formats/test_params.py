@@ -9,7 +9,7 @@ import pytest
 
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.params import LIST_MAGIC, TENSOR_MAGIC, NamedTensor, parse_params, write_params
+from mlf_sdk.formats.mlf.params import LIST_MAGIC, TENSOR_MAGIC, NamedTensor, parse_params, write_params
 
 
 def tensor(name: str, dtype: str, *shape: int) -> NamedTensor:

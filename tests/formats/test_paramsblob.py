@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats import paramsblob
-from mlf_sdk.formats.paramsblob import ParamsBlob, read_params_blob, read_params_header
+from mlf_sdk.formats.device import paramsblob
+from mlf_sdk.formats.device.paramsblob import ParamsBlob, read_params_blob, read_params_header
 
 PARAMS = ParamsBlob(graph_id=bytes(range(32)), archive_sha256=bytes(32), data=bytes(range(40)))
 

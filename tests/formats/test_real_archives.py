@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.formats.mlf import RawModule, load_mlf
-from mlf_sdk.formats.params import write_params
+from mlf_sdk.formats.mlf.params import write_params
+from mlf_sdk.formats.mlf.reader import RawModule, load_mlf
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "mlf"
 ARCHIVES = sorted(FOLDER.rglob("*.tar")) if FOLDER.is_dir() else []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.relay import MainSignature, Signature, parse_c_metadata, parse_relay_main
+from mlf_sdk.formats.relay.signatures import MainSignature, Signature, parse_c_metadata, parse_relay_main
 
 X = "%x: Tensor[(1, 4), float32]"
 

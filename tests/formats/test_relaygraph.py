@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlf_sdk.formats.relaygraph import (
+from mlf_sdk.formats.relay.graph import (
     MAX_FIELDS,
     NodeKind,
     RelayGraph,
@@ -13,8 +13,8 @@ from mlf_sdk.formats.relaygraph import (
     Use,
     parse_relay_graph,
 )
-from mlf_sdk.formats.relayshapes import complete_types
-from mlf_sdk.formats.relaytext import UnreadableRelayError, split_list, strip_comments
+from mlf_sdk.formats.relay.shapes import complete_types
+from mlf_sdk.formats.relay.text import UnreadableRelayError, split_list, strip_comments
 
 
 def main(body: str, head: str = "%x: Tensor[(1, 4), float32]", result: str = "") -> RelayGraph:
@@ -77,7 +77,7 @@ def test_odd_but_whole() -> None:
 
 
 def test_long_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlf_sdk.formats.relaygraph.MAX_TEXT", 9)
+    monkeypatch.setattr("mlf_sdk.formats.relay.graph.MAX_TEXT", 9)
     with pytest.raises(UnreadableRelayError, match="more than 9 characters"):
         main("nn.relu(%x)")
 

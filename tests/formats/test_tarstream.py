@@ -7,9 +7,9 @@ import tarfile
 import pytest
 
 from archives import entry, tar_of
-from mlf_sdk.formats.bytestream import ArchiveStream
-from mlf_sdk.formats.limits import DEFAULT_LIMITS, StopReadingError
-from mlf_sdk.formats.tarstream import TarMember, TarReader
+from mlf_sdk.formats.archive.bytestream import ArchiveStream
+from mlf_sdk.formats.archive.limits import DEFAULT_LIMITS, StopReadingError
+from mlf_sdk.formats.archive.tarstream import TarMember, TarReader
 
 
 def open_tar(data: bytes) -> TarReader:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.csource import scan_source
-from mlf_sdk.formats.workspace import (
+from mlf_sdk.formats.ccode.source import scan_source
+from mlf_sdk.formats.ccode.workspace import (
     KernelLiveness,
     allocating_functions,
     analyse_kernel,

@@ -18,7 +18,7 @@ import numpy as np
 
 from archives import dump, tar_bytes
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.params import NamedTensor, write_params
+from mlf_sdk.formats.mlf.params import NamedTensor, write_params
 from mlf_sdk.model.build import load_model
 from mlf_sdk.model.types import Model
 

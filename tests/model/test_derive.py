@@ -15,10 +15,10 @@ import pytest
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.interface import InterfaceHeader
-from mlf_sdk.formats.mlf import CodeFile, RawArchive, RawModule, load_mlf
-from mlf_sdk.formats.params import NamedTensor
-from mlf_sdk.formats.rawmetadata import ModuleMetadata
+from mlf_sdk.formats.mlf.interface import InterfaceHeader
+from mlf_sdk.formats.mlf.params import NamedTensor
+from mlf_sdk.formats.mlf.rawmetadata import ModuleMetadata
+from mlf_sdk.formats.mlf.reader import CodeFile, RawArchive, RawModule, load_mlf
 from mlf_sdk.model.code import index_code
 from mlf_sdk.model.derive import NOTE, derive_wiring
 from mlf_sdk.model.parts import BuildInput, Wiring

@@ -11,7 +11,7 @@ import pytest
 from archives import Spec, build, merge, write
 from elfobjects import M4, Elf
 from mlf_sdk.errors import ArchiveError, FaultCollector
-from mlf_sdk.formats.mlf import CodeFile, load_mlf
+from mlf_sdk.formats.mlf.reader import CodeFile, load_mlf
 from mlf_sdk.model.build import load_model
 from mlf_sdk.model.code import CodeIndex, index_code
 from mlf_sdk.model.types import UnitKind

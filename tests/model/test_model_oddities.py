@@ -11,7 +11,7 @@ from model_cases import Net
 
 from archives import Spec, build, edit_json, without, write
 from mlf_sdk import api
-from mlf_sdk.formats.mlf import load_mlf
+from mlf_sdk.formats.mlf.reader import load_mlf
 from mlf_sdk.model.build import build_model, choose_module
 from mlf_sdk.model.oddities import find_oddities
 from mlf_sdk.model.oddity import Oddity

@@ -14,7 +14,7 @@ import pytest
 from probe_firmware import STRICT, build, compile_flags, platform_sources, render
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.formats.faultline import parse_fault
+from mlf_sdk.formats.device.faultline import parse_fault
 from mlf_sdk.platforms.boards import Board, load_boards
 from mlf_sdk.tools.process import ProcessError, run_process
 from mlf_sdk.tools.qemu import QemuMachine, QemuOptions, instructions, start_qemu

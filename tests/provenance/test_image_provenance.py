@@ -16,7 +16,7 @@ from mlf_sdk import api
 from mlf_sdk.api.firmware import inspect_firmware
 from mlf_sdk.api.project import project_board
 from mlf_sdk.cli.main import main
-from mlf_sdk.formats.provenance import encode_provenance
+from mlf_sdk.formats.elf.provenance import encode_provenance
 from mlf_sdk.project.lock import read_lock
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.project.provenance import provenance_of

@@ -14,7 +14,7 @@ from mlf_sdk.api.doctor import examine_archive
 from mlf_sdk.api.project import load, plan_project
 from mlf_sdk.api.report import Findings
 from mlf_sdk.api.results import MemoryFigures, RunReport
-from mlf_sdk.formats.firmware import Firmware
+from mlf_sdk.formats.elf.firmware import Firmware
 from mlf_sdk.platforms.select import regions_of
 from mlf_sdk.project.lock import Lock
 from mlf_sdk.verify.check import check_image

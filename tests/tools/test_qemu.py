@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.formats.faultline import parse_fault, parse_faults
+from mlf_sdk.formats.device.faultline import parse_fault, parse_faults
 from mlf_sdk.tools.process import start_process
 from mlf_sdk.tools.qemu import (
     QemuOptions,

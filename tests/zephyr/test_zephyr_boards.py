@@ -19,7 +19,7 @@ from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 from archives import Spec, build, reference, write
 from mlf_sdk import api
-from mlf_sdk.formats.faultline import parse_fault
+from mlf_sdk.formats.device.faultline import parse_fault
 from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
 from mlf_sdk.project.options import ProjectOptions
 from mlf_sdk.rpc.link import DeviceFaultError

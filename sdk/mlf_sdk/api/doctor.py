@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlf_sdk.api.project import plan_project
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.mlf import load_mlf
+from mlf_sdk.formats.mlf.reader import load_mlf
 from mlf_sdk.model.build import build_model, choose_module
 from mlf_sdk.model.oddities import find_oddities
 from mlf_sdk.model.oddity import Oddity

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mlf_sdk.api.project import PathLike
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.firmware import ELF_MAGIC, Firmware, read_firmware
-from mlf_sdk.formats.provenance import SECTION, Provenance
+from mlf_sdk.formats.elf.firmware import ELF_MAGIC, Firmware, read_firmware
+from mlf_sdk.formats.elf.provenance import SECTION, Provenance
 from mlf_sdk.platforms.boards import load_boards
 from mlf_sdk.platforms.select import regions_of
 from mlf_sdk.verify.image import Image, Region, Section, region_use

@@ -12,9 +12,9 @@ from pathlib import Path
 from mlf_sdk.api.deploy import prepare
 from mlf_sdk.api.project import PathLike, build, load
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.formats.graphblob import BlobTensor, GraphBlob
-from mlf_sdk.formats.params import LIST_MAGIC, NamedTensor, parse_params
-from mlf_sdk.formats.paramsblob import ParamsBlob, ParamsHeader
+from mlf_sdk.formats.device.graphblob import BlobTensor, GraphBlob
+from mlf_sdk.formats.device.paramsblob import ParamsBlob, ParamsHeader
+from mlf_sdk.formats.mlf.params import LIST_MAGIC, NamedTensor, parse_params
 from mlf_sdk.project.dynamic import check_dynamic, code_id
 from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.params import DeviceParams, ParamsInfo

@@ -14,7 +14,7 @@ from mlf_sdk.api.project import ZEPHYR, PathLike, build, check, load, plan_proje
 from mlf_sdk.api.results import Array, RunReport
 from mlf_sdk.api.run import run
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.formats.firmware import Firmware, read_firmware
+from mlf_sdk.formats.elf.firmware import Firmware, read_firmware
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.platforms.select import regions_of
 from mlf_sdk.platforms.zephyr import map_regions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mlf_sdk.api.project import PathLike
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.codemap import CodeMap
-from mlf_sdk.formats.faultline import FaultReport, parse_faults
+from mlf_sdk.formats.device.faultline import FaultReport, parse_faults
+from mlf_sdk.formats.elf.codemap import CodeMap
 from mlf_sdk.project.lock import Lock, read_lock
 from mlf_sdk.project.writer import LOCK_NAME
 from mlf_sdk.rpc.triage import Triage, fault_headline, triage, triage_lines

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.cwords import C_RESERVED
+from mlf_sdk.formats.ccode.words import C_RESERVED
 
 MAX_FAULTS = 100
 """Faults kept of one archive: enough to repair it, bounded for a hostile one."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlf_sdk.errors import FaultCollector, ModuleChoiceError
-from mlf_sdk.formats.limits import DEFAULT_LIMITS, Limits
-from mlf_sdk.formats.mlf import RawArchive, RawModule, load_mlf
+from mlf_sdk.formats.archive.limits import DEFAULT_LIMITS, Limits
+from mlf_sdk.formats.mlf.reader import RawArchive, RawModule, load_mlf
 from mlf_sdk.model.code import index_code
 from mlf_sdk.model.from_aot import wire_aot
 from mlf_sdk.model.from_graph import wire_graph

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.csource import FunctionDefinition, SourceScan, scan_source
-from mlf_sdk.formats.elfobj import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
-from mlf_sdk.formats.mlf import CodeFile, RawModule
-from mlf_sdk.formats.workspace import allocating_functions
+from mlf_sdk.formats.ccode.source import FunctionDefinition, SourceScan, scan_source
+from mlf_sdk.formats.ccode.workspace import allocating_functions
+from mlf_sdk.formats.elf.objects import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
+from mlf_sdk.formats.mlf.reader import CodeFile, RawModule
 from mlf_sdk.model.types import CodeUnit, UnitKind
 
 # Headers that the runtime, the C library or the compiler provide.

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mlf_sdk.formats.csource import scan_source
-from mlf_sdk.formats.mlf import RawArchive, RawModule
+from mlf_sdk.formats.ccode.source import scan_source
+from mlf_sdk.formats.mlf.reader import RawArchive, RawModule
 from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.model.types import CodeUnit, Model, UnitKind
 

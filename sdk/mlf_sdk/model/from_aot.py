@@ -7,10 +7,10 @@ import dataclasses
 from dataclasses import dataclass
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.csource import EntryWrapper
-from mlf_sdk.formats.interface import InterfaceHeader
-from mlf_sdk.formats.relay import Signature, parse_c_metadata, parse_relay_main
-from mlf_sdk.formats.workspace import stack_peak
+from mlf_sdk.formats.ccode.source import EntryWrapper
+from mlf_sdk.formats.ccode.workspace import stack_peak
+from mlf_sdk.formats.mlf.interface import InterfaceHeader
+from mlf_sdk.formats.relay.signatures import Signature, parse_c_metadata, parse_relay_main
 from mlf_sdk.model.derive import derive_wiring
 from mlf_sdk.model.from_graph import output_names
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.formats.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
+from mlf_sdk.formats.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.model.kernels import kernel_step
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring, operator_workspaces
 from mlf_sdk.model.types import Step, TensorKind

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.errors import InputError, ModuleChoiceError
-from mlf_sdk.formats.csource import FunctionDefinition
+from mlf_sdk.formats.ccode.source import FunctionDefinition
 from mlf_sdk.model.kernels import kernel_step
 from mlf_sdk.model.parts import BuildInput, TensorTable, Wiring
 from mlf_sdk.model.types import TensorKind

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.workspace import analyse_kernel
+from mlf_sdk.formats.ccode.workspace import analyse_kernel
 from mlf_sdk.model.code import CodeIndex
 from mlf_sdk.model.types import Span, Step, StepAbi, Workspace
 

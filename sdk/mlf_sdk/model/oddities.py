@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from mlf_sdk.formats.mlf import RawArchive, RawModule
+from mlf_sdk.formats.mlf.reader import RawArchive, RawModule
 from mlf_sdk.model.codeoddities import constants, left_out
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.oddity import Oddity

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.mlf import RawArchive, RawModule
+from mlf_sdk.formats.mlf.reader import RawArchive, RawModule
 from mlf_sdk.model.code import CodeIndex
 from mlf_sdk.model.names import NameTable, legal_identifier
 from mlf_sdk.model.types import MemorySummary, Model, Step, Tensor, TensorKind

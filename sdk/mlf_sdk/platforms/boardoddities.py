@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.formats.elfobj import ObjectInfo, check_object_against, read_object
+from mlf_sdk.formats.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.model.codeoddities import computes_in_double, lacks_scratch
 from mlf_sdk.model.oddity import Oddity
 from mlf_sdk.model.types import Model, UnitKind

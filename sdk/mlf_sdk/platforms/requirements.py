@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
-from mlf_sdk.formats.elfobj import check_object_against, read_object
+from mlf_sdk.formats.elf.objects import check_object_against, read_object
 from mlf_sdk.model.types import Model, UnitKind
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.project.options import ProjectOptions

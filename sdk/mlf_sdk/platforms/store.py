@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.paramsblob import HEADER
+from mlf_sdk.formats.device.paramsblob import HEADER
 from mlf_sdk.model.types import Model
 from mlf_sdk.platforms.boards import Board
 from mlf_sdk.project.dynamic import check_dynamic

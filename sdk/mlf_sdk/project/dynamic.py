@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
-from mlf_sdk.formats.paramsblob import ParamsBlob
+from mlf_sdk.formats.device.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
+from mlf_sdk.formats.device.paramsblob import ParamsBlob
 from mlf_sdk.model.types import KERNEL_ABIS, Model, Step, StepAbi, TensorKind
 from mlf_sdk.project.context import Linkage, Values
 from mlf_sdk.project.layout import ModelLayout

@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from mlf_sdk.formats.provenance import FORMAT, OWNER, SECTION, TYPE, NoteModel, Provenance, encode_provenance
+from mlf_sdk.formats.elf.provenance import (
+    FORMAT,
+    OWNER,
+    SECTION,
+    TYPE,
+    NoteModel,
+    Provenance,
+    encode_provenance,
+)
 from mlf_sdk.project.lock import Lock
 
 SOURCE = "provenance.S"

@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from mlf_sdk.formats.paramsblob import HEADER as PARAMS_HEADER
+from mlf_sdk.formats.device.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.model.names import legal_identifier
 from mlf_sdk.model.types import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
 from mlf_sdk.project.context import Linkage, Values, entry_values, model_values

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlf_sdk.api.firmware import InspectedFirmware
-from mlf_sdk.formats.provenance import Provenance
+from mlf_sdk.formats.elf.provenance import Provenance
 from mlf_sdk.report.layout import Parts, line, lines, number, size, table
 
 

@@ -29,7 +29,7 @@ class FakeDevice:
         runs: how many runs were started since the device was made, to prove that none was doubled.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one keyword for each fault it can play)
         self,
         models: list[FakeModel],
         *,

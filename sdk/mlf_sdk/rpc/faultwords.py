@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from mlf_sdk.formats.faultline import FaultReport
+from mlf_sdk.formats.device.faultline import FaultReport
 
 _CFSR = {
     0: ("IACCVIOL", "it jumped to where no code may run"),

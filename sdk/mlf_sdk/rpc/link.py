@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.formats.faultline import FaultReport, parse_fault
+from mlf_sdk.formats.device.faultline import FaultReport, parse_fault
 from mlf_sdk.rpc import frames, protocol
 from mlf_sdk.rpc.deadline import Clock, Deadline
 from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import ClassVar
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.formats.graphblob import GraphBlob, read_graph_blob
-from mlf_sdk.formats.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
+from mlf_sdk.formats.device.graphblob import GraphBlob, read_graph_blob
+from mlf_sdk.formats.device.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
 from mlf_sdk.rpc import protocol
 from mlf_sdk.rpc.deadline import Deadline
 from mlf_sdk.rpc.errors import DeviceError, NoAnswerError

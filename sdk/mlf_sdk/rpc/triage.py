@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.codemap import CodeMap, Function
-from mlf_sdk.formats.faultline import FaultReport
+from mlf_sdk.formats.device.faultline import FaultReport
+from mlf_sdk.formats.elf.codemap import CodeMap, Function
 from mlf_sdk.rpc.faultwords import cause, status_words
 
 _MOST_FRAMES = 32

@@ -21,7 +21,7 @@ from typing import Protocol
 import msgspec
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.formats.faultline import parse_fault
+from mlf_sdk.formats.device.faultline import parse_fault
 from mlf_sdk.tools.process import RunningProcess, start_process
 
 QEMU = "qemu-system-arm"

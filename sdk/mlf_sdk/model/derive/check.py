@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from mlf_sdk.formats.relaygraph import NodeKind, Use
+from mlf_sdk.formats.relay.graph import NodeKind, Use
 from mlf_sdk.model.derive.groups import Entry, Group
 from mlf_sdk.model.derive.kernels import Kernel
 from mlf_sdk.model.derive.relay import LiveGraph

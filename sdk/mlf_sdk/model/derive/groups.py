@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.formats.relaygraph import NodeKind, Use
+from mlf_sdk.formats.relay.graph import NodeKind, Use
 from mlf_sdk.model.derive.kernels import Kernel, UnderivableError
 from mlf_sdk.model.derive.relay import LiveGraph
 from mlf_sdk.model.derive.rules import LAYOUT_TRANSFORM, fused_names, may_follow_transform

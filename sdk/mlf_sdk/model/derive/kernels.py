@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.formats.extents import KernelExtents, kernel_extents
+from mlf_sdk.formats.ccode.extents import KernelExtents, kernel_extents
 from mlf_sdk.model.code import CodeIndex
 
 MAX_KERNELS: Final = 2000

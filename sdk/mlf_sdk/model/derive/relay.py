@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mlf_sdk.formats.relaygraph import Node, NodeKind, RelayGraph, TensorType, Use
-from mlf_sdk.formats.relayshapes import complete_types
+from mlf_sdk.formats.relay.graph import Node, NodeKind, RelayGraph, TensorType, Use
+from mlf_sdk.formats.relay.shapes import complete_types
 from mlf_sdk.model.derive.rules import is_inlined
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.relaygraph import Node, TensorType
+from mlf_sdk.formats.relay.graph import Node, TensorType
 
 LAYOUT_TRANSFORM: Final = "layout_transform"
 PLAIN: Final = 0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from mlf_sdk.formats.ccode.extents import ArgumentExtent
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.extents import ArgumentExtent
-from mlf_sdk.formats.params import NamedTensor
-from mlf_sdk.formats.relaygraph import TensorType, Use
+from mlf_sdk.formats.mlf.params import NamedTensor
+from mlf_sdk.formats.relay.graph import TensorType, Use
 from mlf_sdk.model.derive.groups import Effort, Group, GroupFinder
 from mlf_sdk.model.derive.kernels import Kernel
 from mlf_sdk.model.derive.relay import LiveGraph

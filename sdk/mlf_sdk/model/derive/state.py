@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.relaygraph import Use
+from mlf_sdk.formats.relay.graph import Use
 from mlf_sdk.model.derive.groups import Group
 from mlf_sdk.model.derive.kernels import Kernel
 from mlf_sdk.model.derive.rules import Layout

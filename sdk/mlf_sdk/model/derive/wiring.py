@@ -14,9 +14,9 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from mlf_sdk.formats.params import NamedTensor
-from mlf_sdk.formats.relaygraph import NodeKind, Use, parse_relay_graph
-from mlf_sdk.formats.relaytext import UnreadableRelayError
+from mlf_sdk.formats.mlf.params import NamedTensor
+from mlf_sdk.formats.relay.graph import NodeKind, Use, parse_relay_graph
+from mlf_sdk.formats.relay.text import UnreadableRelayError
 from mlf_sdk.model.derive.check import CallPlan, beyond, call_plan, is_consistent, operator_name, unused
 from mlf_sdk.model.derive.groups import Effort
 from mlf_sdk.model.derive.kernels import UnderivableError, find_kernels
