@@ -23,16 +23,23 @@
 #define UART_INT_RX (1u << 1)
 
 #define LEAST_DIVISOR 16u
+#define LARGEST_DIVISOR 0xFFFFFu /* the register has 20 bits */
+#define LEAST_BAUD 1200u         /* a device at a lower rate would take seconds to hear that nobody follows */
 #define LONGEST_BYTE 12u /* bits of a byte on the line, with some to spare */
 
 #if MLF_CLOCK_HZ / MLF_UART_BAUD < LEAST_DIVISOR
 #error "the clock must be at least 16 times the baud rate"
 #endif
 
+static int is_started;
+
 static uint32_t divisor_of(uint32_t baud) { return (MLF_CLOCK_HZ + baud / 2u) / baud; }
 
 void mlf_uart_init(void) {
-  UART_BAUDDIV = divisor_of(MLF_UART_BAUD);
+  if (is_started == 0) {
+    UART_BAUDDIV = divisor_of(MLF_UART_BAUD);
+    is_started = 1;
+  }
 #if MLF_UART_RX_BYTES > 0
   UART_CTRL = UART_CTRL_TX_ENABLE | UART_CTRL_RX_ENABLE | UART_CTRL_RX_INTERRUPT;
   mlf_uart_rx_enable();
@@ -71,7 +78,8 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
 
 /* Whether the divisor comes within 2 % of the rate. */
 static int can_run_at(uint32_t baud) {
-  if (baud > MLF_UART_MAX_BAUD || divisor_of(baud) < LEAST_DIVISOR) {
+  if (baud < LEAST_BAUD || baud > MLF_UART_MAX_BAUD || divisor_of(baud) < LEAST_DIVISOR ||
+      divisor_of(baud) > LARGEST_DIVISOR) {
     return 0;
   }
   const uint32_t actual = MLF_CLOCK_HZ / divisor_of(baud);

@@ -29,10 +29,15 @@ static uint32_t rate_of(uint32_t baud) {
   return (uint32_t)((((uint64_t)baud << 32) / 16000000u + 0x800u) & 0xFFFFF000u);
 }
 
+static int is_started;
+
 void mlf_uart_init(void) {
   UART_PSELTXD = MLF_UART_TX_PIN;
   UART_PSELRXD = MLF_UART_RX_PIN;
-  UART_BAUDRATE = rate_of(MLF_UART_BAUD);
+  if (is_started == 0) {
+    UART_BAUDRATE = rate_of(MLF_UART_BAUD);
+    is_started = 1;
+  }
   UART_ENABLE = UART_ENABLE_ON;
   UART_EVENTS_RXDRDY = 0;
   UART_TASKS_STARTRX = 1;

@@ -4,6 +4,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -484,6 +485,13 @@ def test_run_waits_for_its_deadline_with_back_off(device: FakeDevice, line: Line
         session.run(0, deadline=session._link.after(200))
     assert clock.now == 200
     assert device.runs == 1
+
+
+@pytest.mark.parametrize(
+    ("opcode", "tries"), [(Opcode.RUN, 20), (Opcode.ADVANCE, 20), (Opcode.HELLO, 20), (Opcode.WRITE, 5)]
+)
+def test_what_takes_as_long_as_the_model_is_asked_until_its_deadline(opcode: Opcode, tries: int) -> None:
+    assert len(list(islice(Timeouts().waits(opcode), 20))) == tries
 
 
 def test_hello_waits_for_a_device_that_boots_late(device: FakeDevice) -> None:

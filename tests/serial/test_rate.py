@@ -9,7 +9,7 @@ from rpc_models import SUM, X, Y, fake_device, numbers
 from serial_helpers import TwoRates, heard
 
 from mlf_sdk.rpc.codes import Capability
-from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError
+from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.rpc.fake import FakeClock
 from mlf_sdk.rpc.session import Session, Timeouts
 from mlf_sdk.rpc.transport import LoopbackTransport
@@ -96,6 +96,31 @@ def test_the_next_host_finds_a_device_that_was_left_fast(line: TwoRates, clock: 
         second.hello()
         assert line.device_baud == 115_200
         assert works(second) and clock.now - started < 15
+
+
+def test_a_second_rate_that_the_line_does_not_carry(
+    session: Session, line: TwoRates, clock: FakeClock
+) -> None:
+    """The device falls back to the rate that it started with, and there the host must look for it."""
+    assert session.raise_baud(460_800) == 460_800
+    line.best = 500_000
+    assert session.raise_baud(FAST) == 115_200 == line.device_baud
+    assert works(session) and clock.now < 10
+
+
+def test_a_port_that_cannot_run_at_the_rate(
+    session: Session, line: TwoRates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = line.set_baud
+
+    def refuse(baud: int) -> None:
+        if baud == FAST:
+            raise PortError("the port can't run at that")
+        real(baud)
+
+    monkeypatch.setattr(line, "set_baud", refuse)
+    assert session.raise_baud(FAST) == 115_200 == line.device_baud
+    assert works(session)
 
 
 def test_a_reset_during_the_change_is_noticed(session: Session, line: TwoRates) -> None:

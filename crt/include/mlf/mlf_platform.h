@@ -30,7 +30,8 @@ extern "C" {
 
 /* ---- console -------------------------------------------------------------------------------- */
 
-/* Make the UART ready: 8 data bits, no parity, the rate of the board row. May be called again. */
+/* Make the UART ready: 8 data bits, no parity, the rate of the board row. May be called again:
+ * that leaves the rate as it is (a fault is reported at the rate at which the host listens). */
 void mlf_uart_init(void);
 
 /* Take up to `capacity` received bytes. Never waits; returns the number of bytes, 0 = none yet. */

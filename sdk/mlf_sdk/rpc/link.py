@@ -25,6 +25,8 @@ _BITS = 10  # of a byte on a serial line
 _MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
 _TIME_IS_UP = "The time for all of it ran out: allow more (--timeout) if line or model are that slow.\n"
 _FAULT_MARK = "mlf-fault:"
+_RUNNING = (Opcode.RUN, Opcode.ADVANCE)  # take as long as the model does
+_UNTIL_THE_DEADLINE = (Opcode.HELLO, *_RUNNING)
 
 
 class DeviceFaultError(TargetError):
@@ -89,7 +91,7 @@ class Timeouts:
         """Yield how long to wait for an answer after each transmission of a request."""
         wait = self.first_try_s
         tries = 0
-        while opcode in (Opcode.HELLO, Opcode.RUN) or tries < self.tries:
+        while opcode in _UNTIL_THE_DEADLINE or tries < self.tries:
             yield wait
             tries += 1
             wait *= self.back_off
@@ -214,7 +216,7 @@ class Link:
         self._deframer.flush()
         self._raise_fault(where)
         waited_s = self.timeouts.clock() - started
-        advice = _MORE_TIME if opcode is Opcode.RUN else _TIME_IS_UP if late and opcode > Opcode.HELLO else ""
+        advice = _MORE_TIME if opcode in _RUNNING else _TIME_IS_UP if late and opcode > Opcode.HELLO else ""
         error = NoAnswerError(
             f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
             where=where,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mlf_sdk.errors import TargetError
 from mlf_sdk.rpc import protocol
 from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.rpc.link import Link
 from mlf_sdk.rpc.protocol import Opcode, is_hello_of
 from mlf_sdk.rpc.transport import RatedTransport, Transport
@@ -27,7 +27,7 @@ class SessionMark:
 
 
 def change_baud(
-    link: Link, transport: RatedTransport, mark: SessionMark, baud: int, deadline: Deadline
+    link: Link, transport: RatedTransport, mark: SessionMark, baud: int, first: int, deadline: Deadline
 ) -> bool:
     """Ask the device to run the line at ``baud``, and prove that it does.
 
@@ -36,28 +36,29 @@ def change_baud(
         transport: whose own rate is changed as well.
         mark: the current session, which goes on.
         baud: bits a second.
+        first: the rate that the device starts with, to which it goes back when it hears nothing good.
         deadline: for all of it.
 
     Returns:
-        Whether the line runs at ``baud``; if not, it runs as before.
+        Whether the line runs at ``baud``; if not, it runs as before, or at ``first``.
 
     Raises:
         NoAnswerError: the device can't be reached any more, at neither rate.
         DeviceResetError: the device was reset meanwhile.
     """
-    before = transport.baud
     try:
         link.call(Opcode.BAUD, protocol.BaudRequest(baud).pack(), deadline)
     except DeviceError:
         return False
     except NoAnswerError:  # it may have changed, and its answer be lost
+        transport.set_baud(first)
         _greet(link, mark, deadline)
         return False
-    transport.set_baud(baud)
     try:
+        transport.set_baud(baud)
         _greet(link, mark, deadline.within(CONFIRM_S))
-    except NoAnswerError:
-        transport.set_baud(before)
+    except (NoAnswerError, PortError):
+        transport.set_baud(first)
         _greet(link, mark, deadline)
         return False
     return True
@@ -94,7 +95,7 @@ class LineRate:
     def raise_to(self, baud: int, deadline: Deadline) -> None:
         """See change_baud; a line without a rate, or as fast already, stays as it is."""
         if self._transport is not None and baud > self.baud:
-            change_baud(self._link, self._transport, self.mark, baud, deadline)
+            change_baud(self._link, self._transport, self.mark, baud, self._first, deadline)
 
     def fall_back(self) -> None:
         """Run this end at the first rate, as a device does that was reset."""

@@ -91,7 +91,7 @@ def advance(
     ``first`` is the position of the model, or 0: it begins anew, with inputs that are written.
     """
     info = session.model(model)
-    until = deadline or Deadline.after(session.timeouts.run_s)
+    until = deadline or Deadline.after(session.timeouts.run_s, session.timeouts.clock)
     request = AdvanceRequest(info.index, first, count)
     body = session.extension(Opcode.ADVANCE, request.pack(), where=_where(info, first), deadline=until)
     reply, rest = protocol.split(AdvanceReply, body)
