@@ -176,9 +176,9 @@ def test_too_little_ram(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it does not fit: it needs at least ") as caught:
         api.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
     what = caught.value.what
-    # arena 32,768 + stack 2,048 + two message buffers of 4,096 and the server's state
+    # arena 32,768 + stack 2,048 + two message buffers of 4,096, a window of 8,192 and the server's state
     needs = int(re.search(r"at least ([\d,]+) bytes of RAM", what)[1].replace(",", ""))  # type: ignore[index]
-    assert 32768 + 2048 + 8192 <= needs < 32768 + 2048 + 8192 + 512
+    assert 32768 + 2048 + 8192 + 8192 <= needs < 32768 + 2048 + 8192 + 8192 + 512
     assert "arena 32,768" in what and "stack 2,048" in what
     assert what.endswith("and ram has 32,768")
     assert caught.value.where == "board own"
