@@ -9,13 +9,12 @@ extern const uint8_t __mlf_build_id_end[] __attribute__((weak));
 /* Sizes of name and description, the type, and the name "GNU" with its end: 4 bytes each. */
 #define NOTE_HEAD_BYTES 16u
 
-size_t mlf_build_id(const uint8_t **out_id)
-{
-	const size_t size = (uintptr_t)__mlf_build_id_end - (uintptr_t)__mlf_build_id_start;
+size_t mlf_build_id(const uint8_t **out_id) {
+  const size_t size = (uintptr_t)__mlf_build_id_end - (uintptr_t)__mlf_build_id_start;
 
-	if (size <= NOTE_HEAD_BYTES) {
-		return 0;
-	}
-	*out_id = __mlf_build_id_start + NOTE_HEAD_BYTES;
-	return size - NOTE_HEAD_BYTES;
+  if (size <= NOTE_HEAD_BYTES) {
+    return 0;
+  }
+  *out_id = __mlf_build_id_start + NOTE_HEAD_BYTES;
+  return size - NOTE_HEAD_BYTES;
 }

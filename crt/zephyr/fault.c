@@ -49,12 +49,22 @@ void __wrap_z_arm_fault(uint32_t msp, uint32_t psp, uint32_t exc_return, void *c
   __real_z_arm_fault(msp, psp, exc_return, callee_regs);
 }
 
+/* Whether the thread faulted whose stack is known: no interrupt, no other thread. */
+static bool is_known_stack(void) {
+  return (seen.exc_return & EXC_RETURN_PSP) != 0u && k_current_get() == mlf_zephyr_stack.thread;
+}
+
 /* Whether the frame was written: not when the stack was used up. */
 static bool frame_is_valid(uint32_t frame) {
   const uint32_t bottom = mlf_zephyr_stack.bottom;
 
-  return (seen.status.cfsr & CFSR_STACKING) == 0u && frame >= bottom &&
-         ((seen.status.cfsr & CFSR_STKOF) == 0u || frame > bottom) && frame % 4u == 0u;
+  if ((seen.status.cfsr & CFSR_STACKING) != 0u || frame % 4u != 0u) {
+    return false;
+  }
+  if (!is_known_stack()) {
+    return (seen.status.cfsr & CFSR_STKOF) == 0u;
+  }
+  return frame >= bottom && ((seen.status.cfsr & CFSR_STKOF) == 0u || frame > bottom);
 }
 
 static const char *kind_name(unsigned int reason) {
@@ -71,7 +81,7 @@ static const char *kind_name(unsigned int reason) {
   return mlf_fault_kind(exception);
 }
 
-/* The registers, and what the stack of the thread that faulted tells. */
+/* The registers, and what the stack of the thread that faulted tells, where its bounds are known. */
 static void put_state(void) {
   extern const char __text_region_start[], __text_region_end[];
   const uint32_t bottom = mlf_zephyr_stack.bottom;
@@ -84,6 +94,9 @@ static void put_state(void) {
   }
   if (!frame_is_valid(sp)) {
     mlf_fault_registers(NULL, sp, &seen.status);
+    if (!is_known_stack()) {
+      return;
+    }
     mlf_fault_calls(sp, bottom, top, (uintptr_t)__text_region_start, (uintptr_t)__text_region_end);
     return;
   }
@@ -94,7 +107,7 @@ static void put_state(void) {
   sp += sizeof *frame + ((frame->xpsr & XPSR_SKIPPED) != 0u ? 4u : 0u) +
         ((seen.exc_return & EXC_RETURN_BASIC_FRAME) != 0u ? 0u : FLOAT_FRAME_BYTES);
   mlf_fault_registers(frame, sp, &seen.status);
-  if (sp < top) {
+  if (is_known_stack() && sp < top) {
     mlf_fault_calls(sp, sp, top, (uintptr_t)__text_region_start, (uintptr_t)__text_region_end);
   }
 }

@@ -29,9 +29,10 @@
 
 #include <mlf/mlf_platform.h>
 
-/* The stack of the thread that asked for its bounds; 0: none did. An overflow may have overwritten the
- * kernel's own notes when a fault comes. */
+/* The thread that asked for the bounds of its stack, and these; 0: none did. An overflow may have overwritten
+ * the kernel's own notes when a fault comes. */
 struct mlf_zephyr_stack {
+  const struct k_thread *thread;
   uintptr_t bottom;
   uintptr_t top;
 };

@@ -15,7 +15,7 @@ static uint32_t nonce;
 uint32_t mlf_boot_nonce(void) {
   if (nonce == 0u) {
     boots++;
-    nonce = (boots ^ (k_cycle_get_32() << 8)) | 1u;
+    nonce = ((boots << 1) ^ (k_cycle_get_32() << 8)) | 1u;
   }
   return nonce;
 }
@@ -31,13 +31,42 @@ uint8_t *mlf_stack_pointer(void) { return NULL; }
 
 struct mlf_zephyr_stack mlf_zephyr_stack;
 
-uint8_t *mlf_stack_bottom(void) {
-  mlf_zephyr_stack.bottom = k_current_get()->stack_info.start;
-  mlf_zephyr_stack.top = mlf_zephyr_stack.bottom + k_current_get()->stack_info.size;
-  return (uint8_t *)mlf_zephyr_stack.bottom;
+/* Bytes above stack_info.start that are not the thread's to write, now or later. */
+static size_t kept_bytes(const struct k_thread *thread) {
+  size_t kept = 0;
+
+#ifdef CONFIG_STACK_SENTINEL
+  kept = sizeof(uint32_t);
+#endif
+#if defined(CONFIG_CPU_CORTEX_M) && defined(CONFIG_MPU_STACK_GUARD) && defined(CONFIG_FPU_SHARING)
+#if MPU_GUARD_ALIGN_AND_SIZE_FLOAT > MPU_GUARD_ALIGN_AND_SIZE
+  /* The guard grows at the switch to a thread that has used floating point; start moves up with it. */
+  if ((thread->arch.mode & Z_ARM_MODE_MPU_GUARD_FLOAT_Msk) == 0u) {
+    kept += MPU_GUARD_ALIGN_AND_SIZE_FLOAT - MPU_GUARD_ALIGN_AND_SIZE;
+  }
+#endif
+#endif
+  (void)thread;
+  return kept;
 }
 
-uint8_t *mlf_stack_top(void) { return mlf_stack_bottom() + k_current_get()->stack_info.size; }
+uint8_t *mlf_stack_bottom(void) {
+  const struct k_thread *thread = k_current_get();
+  const unsigned int key = irq_lock(); /* no switch moves the start meanwhile */
+  const uintptr_t start = thread->stack_info.start;
+  const uintptr_t bottom = start + kept_bytes(thread);
+
+  mlf_zephyr_stack.thread = thread;
+  mlf_zephyr_stack.bottom = start;
+  mlf_zephyr_stack.top = start + thread->stack_info.size;
+  irq_unlock(key);
+  return (uint8_t *)bottom;
+}
+
+uint8_t *mlf_stack_top(void) {
+  (void)mlf_stack_bottom();
+  return (uint8_t *)mlf_zephyr_stack.top;
+}
 
 /* Not inlined: the frame must lie below the caller's. */
 __attribute__((noinline)) uint8_t *mlf_stack_pointer(void) { return __builtin_frame_address(0); }

@@ -115,6 +115,14 @@ static size_t poll(uint8_t *out_data, size_t capacity) {
   return got;
 }
 
+size_t mlf_uart_window(void) {
+#ifdef CONFIG_UART_INTERRUPT_DRIVEN
+  return by_interrupt ? CONFIG_MLF_UART_RX_BUFFER_SIZE : 0u;
+#else
+  return 0;
+#endif
+}
+
 /* With interrupts it sleeps until something may have come, and then may still return 0. */
 size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
 #ifdef CONFIG_UART_INTERRUPT_DRIVEN
@@ -126,6 +134,8 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
 }
 
 #ifdef CONFIG_UART_USE_RUNTIME_CONFIGURE
+
+#define LOWEST_BAUD 1200u /* to send out what is written takes long at lower ones */
 
 /* What was written has left, as far as the driver tells; else the time of a long FIFO. */
 static void drain(uint32_t baud) {
@@ -151,7 +161,7 @@ int mlf_uart_set_baud(uint32_t baud, int change) {
     first = config.baudrate;
   }
   if (change == 0) {
-    return baud <= CONFIG_MLF_UART_MAX_BAUD;
+    return baud == 0u || (baud >= LOWEST_BAUD && baud <= CONFIG_MLF_UART_MAX_BAUD);
   }
   drain(config.baudrate);
   config.baudrate = baud != 0u ? baud : first;

@@ -48,6 +48,51 @@ int main(void)
 """
 
 
+ELSEWHERE_MAIN = """
+#if __has_include(<zephyr/kernel.h>)
+#include <zephyr/kernel.h>
+#else
+#include <zephyr.h>
+#endif
+#include <mlf/mlf_platform.h>
+
+static void break_down(struct k_timer *timer)
+{
+	*(volatile int *)0xF0000000 = 1;
+}
+
+static K_TIMER_DEFINE(timer, break_down, NULL);
+static K_THREAD_STACK_DEFINE(stack, 1024);
+static struct k_thread other;
+
+static void start(void *a, void *b, void *c)
+{
+	break_down(NULL);
+}
+
+int main(void)
+{
+	mlf_uart_init();
+	(void)mlf_stack_bottom();
+	if (IN_INTERRUPT) {
+		k_timer_start(&timer, K_MSEC(1), K_NO_WAIT);
+	} else {
+		k_thread_create(&other, stack, 1024, start, NULL, NULL, NULL, 0, 0, K_NO_WAIT);
+	}
+	k_sleep(K_FOREVER);
+	return 0;
+}
+"""
+
+SMALL_REGIONS = """
+# As older versions of Zephyr have it: the guard of a thread grows when it has used floating point.
+config ARM_MPU_REGION_MIN_ALIGN_AND_SIZE
+	int
+	default 32
+
+"""
+
+
 @pytest.fixture
 def tiny_project(tmp_path: Path, real_setup: ZephyrSetup) -> Callable[..., Path]:
     def make(board: str, app: str) -> Path:
@@ -69,6 +114,20 @@ def test_a_fault_names_model_and_step(tiny_project: Callable[..., Path], real_se
         fault = parse_fault(machine.read_until(b"model=tiny\n"))
     assert fault is not None
     assert (fault.model, fault.step) == ("tiny", 7)
+    assert fault.kind in ("busfault", "hardfault", "memfault")
+    assert fault.registers["pc"]
+
+
+@pytest.mark.parametrize("place", ["interrupt", "thread"])
+def test_a_fault_on_another_stack_is_no_overflow(
+    place: str, tiny_project: Callable[..., Path], real_setup: ZephyrSetup
+):
+    folder = tiny_project("mps2_an385", "rpc")
+    (folder / "src/main.c").write_text(f"#define IN_INTERRUPT {int(place == 'interrupt')}\n{ELSEWHERE_MAIN}")
+    built = api.build(folder, zephyr=real_setup)
+    with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
+        fault = parse_fault(machine.read_until(b"model=-\n"))
+    assert fault is not None
     assert fault.kind in ("busfault", "hardfault", "memfault")
     assert fault.registers["pc"]
 
@@ -102,6 +161,28 @@ def test_a_driver_without_interrupts_is_polled(tiny_project: Callable[..., Path]
     report = api.run(folder, zephyr=real_setup)
     assert report.ok
     assert not has_option(folder / "build", "UART_INTERRUPT_DRIVEN")
+
+
+@pytest.mark.parametrize("option", ["STACK_SENTINEL", "ARM_MPU"])
+def test_the_stack_is_painted_above_what_the_kernel_keeps(
+    option: str, tiny_project: Callable[..., Path], real_setup: ZephyrSetup, real_tree: ZephyrTree
+):
+    """The sentinel's word, and the guard's growth by 64 bytes, which the stack's alignment has to spare."""
+    board, kept = ("mps2_an385", 4) if option == "STACK_SENTINEL" else ("mps2_an386", 0)
+    if board == "mps2_an386" and not (real_tree.base / "boards/arm/mps2/mps2_an386.yaml").is_file():
+        pytest.skip("this tree has no board with a floating point unit and the older memory protection")
+    folder = tiny_project(board, "rpc")
+    with (folder / "prj.conf").open("a") as file:
+        file.write(f"CONFIG_{option}=y\n" + ("CONFIG_HW_STACK_PROTECTION=n\n" if kept == 4 else ""))
+    if option == "ARM_MPU":
+        own = (folder / "Kconfig").read_text()
+        (folder / "Kconfig").write_text(SMALL_REGIONS + own)
+    report = api.run(folder, zephyr=real_setup)
+    assert report.ok
+    assert has_option(folder / "build", option)
+    assert option != "ARM_MPU" or has_option(folder / "build", "MPU_STACK_GUARD")
+    assert report.memory.stack_bytes == report.board.stack_bytes - kept
+    assert 0 < (report.memory.stack_high_water_bytes or 0) < report.memory.stack_bytes
 
 
 def test_the_standalone_application(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):

@@ -40,6 +40,10 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity);
 /* Send `size` bytes; waits until the UART has taken the last one. */
 void mlf_uart_write(const uint8_t *data, size_t size);
 
+/* Bytes that are kept for mlf_uart_read() while the application does something else, as it is after
+ * mlf_uart_init(); 0: none. For a platform where that is known only when it runs (Zephyr). */
+size_t mlf_uart_window(void);
+
 /* With `change` 0: non-zero when the line can run at `baud` bits a second; of `baud` 0, when its rate
  * can be changed at all. With `change` 1: waits until all is sent, then runs at `baud`, or with 0 at the
  * rate of the start. A board whose row has no uart.max_baud may do without this function. */
