@@ -25,7 +25,7 @@
 #define LEAST_DIVISOR 16u
 #define LARGEST_DIVISOR 0xFFFFFu /* the register has 20 bits */
 #define LEAST_BAUD 1200u         /* a device at a lower rate would take seconds to hear that nobody follows */
-#define LONGEST_BYTE 12u /* bits of a byte on the line, with some to spare */
+#define LONGEST_BYTE 12u         /* bits of a byte on the line, with some to spare */
 
 #if MLF_CLOCK_HZ / MLF_UART_BAUD < LEAST_DIVISOR
 #error "the clock must be at least 16 times the baud rate"

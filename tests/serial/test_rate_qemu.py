@@ -104,7 +104,8 @@ def test_a_cable_that_does_not_carry_it(machine: QemuPty, best: int) -> None:
         assert machine.rates == [FIRST, FAST, FIRST]
         assert line.garbled >= 2
         line.best = 1 << 30
-        assert session.raise_baud(FAST) == FAST
+        # QEMU on a busy machine may miss the two seconds in which the new rate is confirmed.
+        assert any(session.raise_baud(FAST) == FAST for _ in range(5))
         infer(session)
 
 
