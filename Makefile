@@ -25,11 +25,11 @@ demo: $(STAMP) tools
 	  --inputs $(DEMO)/test.npz --expect $(DEMO)/test.npz --twin
 
 test: $(STAMP) tools coverage
-	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore=tests/formats
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore=tests/readers
 
 # The tests of the parsers must reach every line and branch of what reads an archive.
 coverage: $(STAMP)
-	$(PY) -m pytest tests/formats -n $(JOBS) --dist worksteal --cov=mlf_sdk.formats --cov-branch \
+	$(PY) -m pytest tests/readers -n $(JOBS) --dist worksteal --cov=mlf_sdk.analysis.c --cov=mlf_sdk.analysis.elf --cov=mlf_sdk.frontends.intake --cov=mlf_sdk.frontends.mlf --cov-branch \
 	  --cov-report=term-missing:skip-covered --cov-fail-under=100 --hypothesis-seed=0
 
 lint: $(STAMP)

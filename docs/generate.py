@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.project import lock
+from mlf_sdk.codegen import lock
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 import archives_c as c
-from mlf_sdk.formats.dtype import DType
-from mlf_sdk.formats.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.ir.dtype import DType
 
 KINDS = ("graph", "aot-c", "aot-packed", "operator")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.api.cache import only_one
+from mlf_sdk.pipeline.cache import only_one
 
 SHARED_MLF = Path(__file__).resolve().parents[2] / "shared" / "mlf"
 

@@ -19,15 +19,18 @@ MAX_LINES = 350
 LAYERS = (
     ("cli", "pytest_plugin"),
     ("report",),
-    ("api",),
-    ("verify",),
-    ("rpc",),
-    ("platforms",),
+    ("pipeline",),
+    ("judge",),
+    ("testing",),
+    ("targets",),
+    ("wire",),
+    ("triage",),
+    ("codegen",),
+    ("frontends",),
+    ("analysis",),
+    ("planner",),
+    ("ir",),
     ("tools",),
-    ("project",),
-    ("memory",),
-    ("model",),
-    ("formats",),
     ("resources",),
     ("errors", "version"),
 )
@@ -135,25 +138,24 @@ def test_modules_are_short(path: Path) -> None:
         "import mlf_sdk.cli.main",
         "from mlf_sdk.cli import main",
         "from mlf_sdk import cli",
-        "from mlf_sdk.api import run",
-        "from ..verify.check import check_image",
-        "from .. import rpc",
-        "def f():\n    from mlf_sdk.platforms.boards import Board",
-        "if True:\n    import mlf_sdk.tools.cmake as c",
+        "from mlf_sdk.pipeline import run",
+        "from ..judge.check import check_image",
+        "from .. import wire",
+        "def f():\n    from mlf_sdk.targets.boards.load import Board",
+        "if True:\n    import mlf_sdk.targets.cmake as c",
     ],
 )
 def test_an_upward_import_is_seen(source: str) -> None:
-    assert upward(source, PACKAGE / "project" / "x.py")
+    assert upward(source, PACKAGE / "codegen" / "x.py")
 
 
-def test_project_and_platforms() -> None:
-    """Platforms compose what the project renders, never the other way round."""
-    down = "from mlf_sdk.project.render import PlatformFiles"
-    assert upward(down, PACKAGE / "platforms" / "x.py") == []
-    assert upward("from mlf_sdk.platforms.boards import Board", PACKAGE / "project" / "x.py")
+def test_codegen_and_targets() -> None:
+    """Targets compose what codegen renders, never the other way round."""
+    down = "from mlf_sdk.codegen.render import PlatformFiles"
+    assert upward(down, PACKAGE / "targets" / "x.py") == []
+    assert upward("from mlf_sdk.targets.boards.load import Board", PACKAGE / "codegen" / "x.py")
     assert (
-        upward("from mlf_sdk.errors import InputError\nimport mlf_sdk.version", PACKAGE / "model" / "x.py")
-        == []
+        upward("from mlf_sdk.errors import InputError\nimport mlf_sdk.version", PACKAGE / "ir" / "x.py") == []
     )
     assert upward("from mlf_sdk.version import __version__", PACKAGE / "errors.py")
 
@@ -174,7 +176,7 @@ def test_project_and_platforms() -> None:
     ],
 )
 def test_a_forbidden_use_is_seen(source: str, found: set[str]) -> None:
-    assert uses(source, PACKAGE / "model" / "x.py") == found
+    assert uses(source, PACKAGE / "ir" / "x.py") == found
 
 
 # ---- licences ----

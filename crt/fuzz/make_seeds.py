@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from mlf_sdk.formats.dtype import UINT, DType
-from mlf_sdk.formats.device.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
-from mlf_sdk.formats.device.paramsblob import ParamsBlob
+from mlf_sdk.ir.dtype import UINT, DType
+from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
+from mlf_sdk.codegen.paramsblob import ParamsBlob
 
 VECTORS = Path(__file__).parents[2] / "tests/vectors/rpc.json"
 TINY_PARAMS = 80

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models without kernels for the tests of the RPC server; tests/rpc/models.py describes the same. */
+/* Models without kernels for the tests of the RPC server; tests/wire/models.py describes the same. */
 #ifndef FAKE_MODELS_H
 #define FAKE_MODELS_H
 

@@ -16,8 +16,18 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.api import build, check, compare, generate, inspect_firmware, load, make_sbom, profile, run
-    from mlf_sdk.project.options import ProjectOptions
+    from mlf_sdk.codegen.options import ProjectOptions
+    from mlf_sdk.pipeline import (
+        build,
+        check,
+        compare,
+        generate,
+        inspect_firmware,
+        load,
+        make_sbom,
+        profile,
+        run,
+    )
 
 __all__ = [
     "MlfError",
@@ -39,6 +49,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     """Import what is asked for: the pytest plugin is loaded in runs that never touch a board."""
     if name not in __all__:
         raise AttributeError(f"module 'mlf_sdk' has no attribute {name!r}")
-    home = "mlf_sdk.project.options" if name == "ProjectOptions" else "mlf_sdk.api"
+    home = "mlf_sdk.codegen.options" if name == "ProjectOptions" else "mlf_sdk.pipeline"
     found = globals()[name] = getattr(import_module(home), name)
     return found

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from mlf_sdk.api.deploy import Deployed, Prepared
-    from mlf_sdk.rpc.portsession import PortChoice
-    from mlf_sdk.rpc.session import Session
+    from mlf_sdk.pipeline.deploy import Deployed, Prepared
+    from mlf_sdk.targets.serial.portsession import PortChoice
+    from mlf_sdk.wire.session import Session
 
 _DEFAULT_BOARD = "mps2-an386"
 _POOL: pytest.StashKey[_Pool] = pytest.StashKey()
@@ -215,7 +215,7 @@ class _Pool:
     def note_death(self, key: _Key, error: BaseException) -> None:
         """Remember why the board is not to be tried again; an answer that says no is no death."""
         from mlf_sdk.errors import TargetError, ToolError  # noqa: PLC0415
-        from mlf_sdk.rpc.errors import DeviceError  # noqa: PLC0415
+        from mlf_sdk.wire.errors import DeviceError  # noqa: PLC0415
 
         if isinstance(error, TargetError | ToolError) and not isinstance(error, DeviceError):
             reason = f"{error.what.splitlines()[0]} (in {self.test})"
@@ -234,8 +234,8 @@ class _Pool:
 
     def _located(self) -> tuple[str | None, PortChoice | None]:
         """The board's name and port; a place of labgrid is held until the last test."""
-        from mlf_sdk.api.places import located  # noqa: PLC0415
-        from mlf_sdk.rpc.portsession import PortChoice  # noqa: PLC0415
+        from mlf_sdk.pipeline.places import located  # noqa: PLC0415
+        from mlf_sdk.targets.serial.portsession import PortChoice  # noqa: PLC0415
 
         if self._where is None:
             port = None if self.port is None else PortChoice(spec=self.port)
@@ -248,7 +248,7 @@ class _Pool:
         return (self.port or self.board, None) if shared else key
 
     def _deploy(self, key: _Key, archive: Path, module: str | None) -> BoardModel:
-        from mlf_sdk.api.deploy import deployed, prepare  # noqa: PLC0415
+        from mlf_sdk.pipeline.deploy import deployed, prepare  # noqa: PLC0415
 
         board, port = self._located()
         prepared: Prepared = prepare(archive, board=board, module=module)

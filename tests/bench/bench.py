@@ -27,8 +27,8 @@ from measure import BenchError, measure_archive
 from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
 
 from mlf_sdk.errors import MlfError
+from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
-from mlf_sdk.verify.counting import missing_plugin_support
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "digits"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.platforms.boards import Board
-from mlf_sdk.tools.qemu import QemuOptions, start_qemu
-from mlf_sdk.verify.counting import Counts, Window, counter
-from mlf_sdk.verify.firmware import Firmware
+from mlf_sdk.analysis.thumb.firmware import Firmware
+from mlf_sdk.judge.counting import Counts, Window, counter
+from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 
 DONE = b"mlf: done"
 

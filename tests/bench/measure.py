@@ -12,14 +12,11 @@ from typing import Any
 from counted import count
 from linkmap import Piece, read_map
 
-from mlf_sdk.api import build, generate, load
-from mlf_sdk.memory import PlanProblem, plan_memory
-from mlf_sdk.model.types import Model
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.project.layout import plan_problem
-from mlf_sdk.project.lock import LockModel
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.verify.counting import (
+from mlf_sdk.analysis.thumb.firmware import Firmware, read_firmware
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.ir.model import Model
+from mlf_sdk.judge.counting import (
     Counts,
     Window,
     WindowCount,
@@ -27,7 +24,10 @@ from mlf_sdk.verify.counting import (
     function_window,
     kernel_window,
 )
-from mlf_sdk.verify.firmware import Firmware, read_firmware
+from mlf_sdk.pipeline import build, generate, load
+from mlf_sdk.planner import PlanProblem, plan_memory
+from mlf_sdk.planner.layout import plan_problem
+from mlf_sdk.targets.boards.load import find_board
 
 BOARD = "mps2-an386"
 RUNS = 3  # the first one shows whether it differs from the others

@@ -15,10 +15,9 @@ from counted import Counted, count
 from linkmap import read_map
 from measure import BOARD, build_bench
 
+from mlf_sdk.analysis.thumb.firmware import Call, Firmware, thumb_calls
 from mlf_sdk.errors import ToolError
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.tools.qemu import QEMU
-from mlf_sdk.verify.counting import (
+from mlf_sdk.judge.counting import (
     Counts,
     Tally,
     Window,
@@ -27,7 +26,8 @@ from mlf_sdk.verify.counting import (
     kernel_window,
     missing_plugin_support,
 )
-from mlf_sdk.verify.firmware import Call, Firmware, thumb_calls
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.qemu import QEMU
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"

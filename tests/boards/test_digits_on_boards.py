@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from mlf_sdk.api import RunReport
 from mlf_sdk.errors import InputError
-from mlf_sdk.platforms.boards import find_board, load_boards
+from mlf_sdk.pipeline import RunReport
+from mlf_sdk.targets.boards.load import find_board, load_boards
+from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.tools.qemu import start_qemu
 
 ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples/digits/digits-graph-tvm0.11.1.tar"

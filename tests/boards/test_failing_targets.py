@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import TargetError, ToolError
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import NoAnswerError
-from mlf_sdk.rpc.link import DeviceFaultError, Timeouts
-from mlf_sdk.rpc.session import Session
-from mlf_sdk.rpc.targets import open_session
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.started import open_session
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.link import DeviceFaultError, Timeouts
+from mlf_sdk.wire.session import Session
 
 FAULT = (
     b"\0mlf-fault: usagefault pc=00001582 lr=0000008f sp=20001e68 r0=00000001 r1=00000000 r2=00000000 "

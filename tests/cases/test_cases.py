@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from archives import Spec, reference
-from mlf_sdk.api.cases import Case, CasesReport, run_cases
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.cases import Case, CasesReport, run_cases
 from mlf_sdk.report.junit import junit_xml
 
 COUNT = 5

@@ -13,7 +13,7 @@ import pytest
 from cli_helpers import Called, Caller, named_archive
 
 from archives import Spec, build, edit_json, merge, sample, write
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
 from mlf_sdk.errors import TargetError
 
 

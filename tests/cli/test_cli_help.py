@@ -13,7 +13,7 @@ import typer
 from cli_helpers import COMMANDS, Caller
 
 from mlf_sdk.cli.main import app
-from mlf_sdk.platforms.boards import load_boards
+from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.version import __version__
 
 GROUP = typer.main.get_command(app)

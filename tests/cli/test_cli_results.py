@@ -15,14 +15,14 @@ from cli_helpers import Called, Caller, named_archive
 from rich.console import Console
 
 from archives import KINDS, Spec, build, reference, sample, write
-from mlf_sdk import api
-from mlf_sdk.api import RunReport
+from mlf_sdk import pipeline as api
+from mlf_sdk.analysis.elf.image import Region
 from mlf_sdk.cli.output import show
+from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
+from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.pipeline import RunReport
 from mlf_sdk.report.proof import check_parts, run_parts
 from mlf_sdk.report.values import run_values
-from mlf_sdk.verify.check import CheckReport, ProofRow, SizedItem
-from mlf_sdk.verify.compare import Comparison, OutputDifference
-from mlf_sdk.verify.image import Region
 
 WIDTHS = (40, 60, 80, 120, 200)
 BIG = 4_294_967_280

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler
-from mlf_sdk.rpc.codes import STATUS_TEXT, Status
+from mlf_sdk.wire.codes import STATUS_TEXT, Status
 
 INCLUDE = f"-I{CRT / 'include'}"
 SOURCES = [CRT / "src/mlf.c", CRT / "src/mlf_backend.c", CRT / "src/mlf_observe.c"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from dynamic_helpers import DIGITS
 
-from mlf_sdk import api
-from mlf_sdk.formats.mlf.params import NamedTensor, write_params
+from mlf_sdk import pipeline as api
+from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 
 for folder in ("serial", "rpc"):  # a pty in front of QEMU
     sys.path.append(str(Path(__file__).parents[1] / folder))

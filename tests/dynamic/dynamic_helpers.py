@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk import api
-from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk import pipeline as api
+from mlf_sdk.codegen.options import ProjectOptions
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler
-from mlf_sdk.rpc.params import BLOB_STATUS_TEXT, BlobStatus, ParamsOpcode
+from mlf_sdk.wire.params import BLOB_STATUS_TEXT, BlobStatus, ParamsOpcode
 
 INCLUDE = [f"-I{CRT / folder}" for folder in ("include", "graph", "params", "rpc", "tests")]
 GRAPH = [CRT / "src/mlf_crc32.c", *sorted((CRT / "graph").glob("*.c"))]

@@ -15,32 +15,32 @@ import pytest
 from dynamic_helpers import DIGITS, build_project
 from serial_helpers import SocketBridge
 
-from mlf_sdk import api
-from mlf_sdk.api.params import (
+from mlf_sdk import pipeline as api
+from mlf_sdk.cli.main import main
+from mlf_sdk.codegen.dynamic import dynamic_model
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.paramsblob import ParamsBlob
+from mlf_sdk.errors import FaultCollector, InputError, TargetError
+from mlf_sdk.frontends.mlf.params import parse_params, write_params
+from mlf_sdk.pipeline.params import (
     ParamsTarget,
     lay_out_params,
     push_params,
     read_source,
     show_params,
 )
-from mlf_sdk.cli.main import main
-from mlf_sdk.errors import FaultCollector, InputError, TargetError
-from mlf_sdk.formats.device.paramsblob import ParamsBlob
-from mlf_sdk.formats.mlf.params import parse_params, write_params
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.project.dynamic import dynamic_model
-from mlf_sdk.project.layout import lay_out
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.rpc.errors import NoAnswerError
-from mlf_sdk.rpc.faultline import Faults, FaultTransport
-from mlf_sdk.rpc.params import DeviceParams, ParamsError, ParamsOpcode
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.store import keep_slots, stored
-from mlf_sdk.rpc.targets import open_session
-from mlf_sdk.rpc.transport import PipeTransport
+from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.qemu import start_qemu
+from mlf_sdk.targets.slots import keep_slots, stored
+from mlf_sdk.targets.started import open_session
+from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
-from mlf_sdk.tools.qemu import start_qemu
+from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.params import DeviceParams, ParamsError, ParamsOpcode
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import PipeTransport
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
 

@@ -13,13 +13,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 from archives import write
-from mlf_sdk import api
-from mlf_sdk.api.triage import FaultWatch, find_firmware, triage_log
+from mlf_sdk import pipeline as api
 from mlf_sdk.errors import InputError
-from mlf_sdk.rpc.errors import DeviceError
-from mlf_sdk.rpc.link import DeviceFaultError
-from mlf_sdk.rpc.triage import Frame, Triage
+from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
 from mlf_sdk.tools.process import run_process
+from mlf_sdk.triage.explain import Frame, Triage
+from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.link import DeviceFaultError
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.qemu]
 

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from archives import Spec, build, write
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,11 +13,11 @@ import pytest
 from flash_helpers import halted_machine, stub
 
 from archives import Spec, build, write
-from mlf_sdk import api
-from mlf_sdk.api.firmware import inspect_firmware
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.project.options import ProjectOptions
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.pipeline.firmware import inspect_firmware
 
 pytestmark = pytest.mark.qemu
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from flash_helpers import halted_machine, tcp_server
 
-from mlf_sdk.api.flash import flash
+from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, TargetError, ToolError
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.tools.runners.errors import FlashNotProvenError, NoProbeError, RunnerFailedError
+from mlf_sdk.pipeline.flash import flash
+from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, RunnerFailedError
 
 pytestmark = [
     pytest.mark.qemu,

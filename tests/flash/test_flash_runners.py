@@ -11,12 +11,12 @@ import pytest
 from flash_helpers import stub
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.platforms.runners import find_runner, load_runner, load_runners
-from mlf_sdk.tools.runners.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError
-from mlf_sdk.tools.runners.execute import FlashJob, run_runner
-from mlf_sdk.tools.runners.image import Segment, flat_binary, intel_hex, load_segments, uf2, vector_table
-from mlf_sdk.tools.runners.volumes import find_volume
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.flashers.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError
+from mlf_sdk.targets.flashers.execute import FlashJob, run_runner
+from mlf_sdk.targets.flashers.image import Segment, flat_binary, intel_hex, load_segments, uf2, vector_table
+from mlf_sdk.targets.flashers.load import find_runner, load_runner, load_runners
+from mlf_sdk.targets.flashers.volumes import find_volume
 
 ROWS = load_runners()
 OPTIONS = {

@@ -20,12 +20,12 @@ import numpy as np
 import pytest
 
 from archives import Spec, build, reference, write
-from mlf_sdk import api
-from mlf_sdk.api.places import located
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
-from mlf_sdk.rpc.labgrid import open_place
-from mlf_sdk.rpc.portsession import PortChoice
+from mlf_sdk.pipeline.places import located
+from mlf_sdk.targets.labgrid import open_place
+from mlf_sdk.targets.serial.portsession import PortChoice
 
 WAIT_S = 20.0
 SCRIPTS = Path(sys.executable).parent

@@ -237,7 +237,7 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.startswith("[] ")
-    assert "mlf_sdk.api" not in done.stdout
+    assert "mlf_sdk.pipeline" not in done.stdout
 
 
 def test_the_package_still_gives_what_it_promises() -> None:

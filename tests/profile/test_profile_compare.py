@@ -13,11 +13,11 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, write
+from mlf_sdk.analysis.thumb.firmware import read_firmware
 from mlf_sdk.cli.main import main
+from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.verify.counting import missing_plugin_support
-from mlf_sdk.verify.firmware import read_firmware
+from mlf_sdk.judge.counting import missing_plugin_support
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 counts = pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
@@ -84,7 +84,7 @@ def test_kernels_inside_a_model_compiled_ahead_of_time(tmp_path: Path) -> None:
 
 
 def test_the_boards_clock_where_nothing_counts(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = importlib.import_module("mlf_sdk.api.profile")
+    home = importlib.import_module("mlf_sdk.pipeline.profile")
     monkeypatch.setattr(home, "missing_plugin_support", lambda: "no plugins here")
     found = mlf_sdk.profile(archive, runs=2)
     assert (found.unit, found.resolution, found.runs) == ("instructions", 40, 2)

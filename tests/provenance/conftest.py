@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "model"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "frontends"))
 
 from archives import Spec, build, write
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
 
 Once = Callable[[str, Callable[[Path], None]], Path]
 

@@ -12,15 +12,15 @@ from elftools.elf.elffile import ELFFile
 from model_cases import Net
 
 from archives import Spec, build, write
-from mlf_sdk import api
-from mlf_sdk.api.firmware import inspect_firmware
-from mlf_sdk.api.project import project_board
+from mlf_sdk import pipeline as api
+from mlf_sdk.analysis.elf.provenance import encode_provenance
 from mlf_sdk.cli.main import main
-from mlf_sdk.formats.elf.provenance import encode_provenance
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.project.provenance import provenance_of
-from mlf_sdk.rpc.targets import open_session
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.provenance import provenance_of
+from mlf_sdk.pipeline.firmware import inspect_firmware
+from mlf_sdk.pipeline.project import project_board
+from mlf_sdk.targets.started import open_session
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain

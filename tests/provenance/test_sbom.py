@@ -16,13 +16,13 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from archives import Spec, build, write
-from mlf_sdk import api
-from mlf_sdk.api.firmware import inspect_firmware
-from mlf_sdk.api.sbom import make_sbom
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
+from mlf_sdk.codegen.lock import encode_lock, read_lock
 from mlf_sdk.errors import InputError
-from mlf_sdk.formats.spdx import make_file
-from mlf_sdk.project.lock import encode_lock, read_lock
+from mlf_sdk.pipeline.firmware import inspect_firmware
+from mlf_sdk.pipeline.sbom import make_sbom
+from mlf_sdk.tools.spdx import make_file
 
 pytestmark = pytest.mark.toolchain
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "model"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "frontends"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from chromium import PROGRAM, Chromium

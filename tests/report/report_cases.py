@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 from model_cases import Net
 
-from mlf_sdk.api.doctor import examine_archive
-from mlf_sdk.api.project import load, plan_project
-from mlf_sdk.api.report import Findings
-from mlf_sdk.api.results import MemoryFigures, RunReport
-from mlf_sdk.formats.elf.firmware import Firmware
-from mlf_sdk.platforms.select import regions_of
-from mlf_sdk.project.lock import Lock
-from mlf_sdk.verify.check import check_image
-from mlf_sdk.verify.compare import Comparison, OutputDifference
-from mlf_sdk.verify.image import Image, Section, Symbol
-from mlf_sdk.verify.memorymap import Contents, memory_maps
-from mlf_sdk.verify.profile import Costs, Profile, step_rows, works_of
-from mlf_sdk.verify.sources import Sources
+from mlf_sdk.analysis.elf.firmware import Firmware
+from mlf_sdk.analysis.elf.image import Image, Section, Symbol
+from mlf_sdk.analysis.elf.sources import Sources
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.judge.check import check_image
+from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.judge.memorymap import Contents, memory_maps
+from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
+from mlf_sdk.pipeline.doctor import examine_archive
+from mlf_sdk.pipeline.project import load, plan_project
+from mlf_sdk.pipeline.report import Findings
+from mlf_sdk.pipeline.results import MemoryFigures, RunReport
+from mlf_sdk.targets.platforms import regions_of
 
 RAM = 0x20000000
 

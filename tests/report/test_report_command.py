@@ -11,8 +11,8 @@ import pytest
 from report_cases import Page
 
 from archives import Spec, build, write
-from mlf_sdk.api.report import ReportRequest, gather
 from mlf_sdk.cli.main import main
+from mlf_sdk.pipeline.report import ReportRequest, gather
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"

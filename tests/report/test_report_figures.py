@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from report_cases import findings, image_of
 
 from archives import Spec, build, write
-from mlf_sdk.platforms.select import regions_of
+from mlf_sdk.analysis.elf.image import region_use
+from mlf_sdk.analysis.elf.sources import Sources
+from mlf_sdk.judge.memorymap import Contents, memory_maps
 from mlf_sdk.report.html.arenadata import live_bytes
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import ArenaRect, Edge, Flow, Node, Report
 from mlf_sdk.report.html.flow import layers_of
 from mlf_sdk.report.html.names import harmless, shared_prefix, short_names, shorten
 from mlf_sdk.report.html.svg import Wanted, spread, ticks
-from mlf_sdk.verify.image import region_use
-from mlf_sdk.verify.memorymap import Contents, memory_maps
-from mlf_sdk.verify.sources import Sources
+from mlf_sdk.targets.platforms import regions_of
 
 
 @pytest.fixture

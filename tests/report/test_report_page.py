@@ -15,7 +15,7 @@ from report_cases import Page, findings
 from rich.console import Console
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.model.oddity import Oddity
+from mlf_sdk.ir.finding import Oddity
 from mlf_sdk.report.html import page as page_module
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import Report

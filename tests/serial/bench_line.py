@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.rpc import protocol
-from mlf_sdk.rpc.codes import Opcode
-from mlf_sdk.rpc.faultline import Faults, FaultTransport
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import PipeTransport
+from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import start_process
+from mlf_sdk.wire import protocol
+from mlf_sdk.wire.codes import Opcode
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import PipeTransport
 
 CRT = Path(__file__).parents[2] / "crt"
 _BITS = 10

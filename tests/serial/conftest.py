@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-for folder in ("serial", "rpc", "cli"):
+for folder in ("serial", "wire", "cli"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 from bench_line import build_server  # noqa: E402

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from serial_helpers import heard
 
-from mlf_sdk.platforms.boards import Board
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.transport import RatedTransport
-from mlf_sdk.tools.qemu import QemuOptions, qemu_argv
+from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.transport import RatedTransport
 
 
 class QemuPty:

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from rpc_models import fake_device
 
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.fake import FakeDevice
-from mlf_sdk.rpc.transport import LoopbackTransport
+from mlf_sdk.testing.fake import FakeDevice
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.transport import LoopbackTransport
 
 
 class PtyDevice:

@@ -21,15 +21,15 @@ from rpc_models import SUM, X, Y, fake_device
 from serial_helpers import PtyDevice
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
-from mlf_sdk.rpc.portlock import lock_folder, lock_port
-from mlf_sdk.rpc.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
-from mlf_sdk.rpc.portsession import PortChoice, port_session
-from mlf_sdk.rpc.serialport import SerialTransport, open_port
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import RatedTransport
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.serial.portlock import lock_folder, lock_port
+from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.serialport import SerialTransport, open_port
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import RatedTransport
 
 MICROBIT = find_board("microbit")
 QUICK = Timeouts(first_try_s=0.2, tries=2, hello_s=2)
@@ -252,7 +252,7 @@ def test_the_second_is_told_who_has_the_port(pty_device: PtyDevice, tmp_path: Pa
 def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     script = (
         "import sys, pathlib\n"
-        "from mlf_sdk.rpc.portlock import lock_port\n"
+        "from mlf_sdk.targets.serial.portlock import lock_port\n"
         "held = lock_port('/dev/ttyX', folder=pathlib.Path(sys.argv[1]))\n"
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"

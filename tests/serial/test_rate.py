@@ -8,11 +8,11 @@ import pytest
 from rpc_models import SUM, X, Y, fake_device, numbers
 from serial_helpers import TwoRates, heard
 
-from mlf_sdk.rpc.codes import Capability
-from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError, PortError
-from mlf_sdk.rpc.fake import FakeClock
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import LoopbackTransport
+from mlf_sdk.testing.fake import FakeClock
+from mlf_sdk.wire.codes import Capability
+from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError, PortError
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import LoopbackTransport
 
 FAST = 1_000_000
 

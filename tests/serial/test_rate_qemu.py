@@ -13,16 +13,16 @@ import pytest
 from cli_helpers import Caller
 from qemu_pty import QemuPty, RateLine, qemu_pty
 
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
 from mlf_sdk.errors import TargetError
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc.codes import Capability, Opcode, Status
-from mlf_sdk.rpc.errors import DeviceResetError
-from mlf_sdk.rpc.portsession import PortChoice, port_session
-from mlf_sdk.rpc.protocol import REPLY, WriteRequest
-from mlf_sdk.rpc.serialport import open_port
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import RatedTransport
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.wire.codes import Capability, Opcode, Status
+from mlf_sdk.wire.errors import DeviceResetError
+from mlf_sdk.wire.protocol import REPLY, WriteRequest
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import RatedTransport
 
 ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
 BOARD = find_board("mps2-an386")

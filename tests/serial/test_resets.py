@@ -17,14 +17,14 @@ import pytest
 from qemu_pty import QemuPty, qemu_pty
 from rpc_models import X
 
-from mlf_sdk import api
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import DeviceError, DeviceResetError, NoAnswerError
-from mlf_sdk.rpc.faultline import Faults, FaultTransport, Reset
-from mlf_sdk.rpc.serialport import open_port
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import PipeTransport
+from mlf_sdk import pipeline as api
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import PipeTransport
 
 ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
 BOARD = find_board("mps2-an386")

@@ -22,18 +22,18 @@ from cli_helpers import Caller
 from rpc_models import fake_models
 from serial_helpers import PtyDevice, SocketBridge
 
-from mlf_sdk import api
-from mlf_sdk.api import serial as serial_api
-from mlf_sdk.api.firmware import inspect_firmware
-from mlf_sdk.platforms.boards import find_board
-from mlf_sdk.rpc import ports as ports_module
-from mlf_sdk.rpc.faultline import Faults, FaultTransport
-from mlf_sdk.rpc.portlock import lock_port
-from mlf_sdk.rpc.ports import Port
-from mlf_sdk.rpc.portsession import PortChoice, port_session
-from mlf_sdk.rpc.serialport import open_port
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.tools.qemu import QemuOptions, qemu_argv, start_qemu
+from mlf_sdk import pipeline as api
+from mlf_sdk.pipeline import serial as serial_api
+from mlf_sdk.pipeline.firmware import inspect_firmware
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
+from mlf_sdk.targets.serial import ports as ports_module
+from mlf_sdk.targets.serial.portlock import lock_port
+from mlf_sdk.targets.serial.ports import Port
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.testing.badline import Faults, FaultTransport
+from mlf_sdk.wire.session import Session, Timeouts
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "digits"
 ARCHIVE = EXAMPLES / "digits-graph-tvm0.11.1.tar"

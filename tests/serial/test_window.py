@@ -10,14 +10,14 @@ import pytest
 from rpc_models import fake_device, numbers
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.rpc import frames
-from mlf_sdk.rpc.bulk import Pace
-from mlf_sdk.rpc.codes import Opcode
-from mlf_sdk.rpc.deadline import Deadline
-from mlf_sdk.rpc.errors import DeviceResetError, NoAnswerError
-from mlf_sdk.rpc.fake import FakeClock, FakeDevice
-from mlf_sdk.rpc.session import Session, Timeouts
-from mlf_sdk.rpc.transport import LoopbackTransport
+from mlf_sdk.testing.fake import FakeClock, FakeDevice
+from mlf_sdk.wire import frames
+from mlf_sdk.wire.bulk import Pace
+from mlf_sdk.wire.codes import Opcode
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError
+from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import LoopbackTransport
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 Change = Callable[[int, bytes], bytes]

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.formats.device.faultline import parse_fault, parse_faults
-from mlf_sdk.tools.process import start_process
-from mlf_sdk.tools.qemu import (
+from mlf_sdk.targets.qemu import (
     QemuOptions,
     QemuRow,
     instructions,
     qemu_argv,
     start_qemu,
 )
+from mlf_sdk.tools.process import start_process
+from mlf_sdk.triage.faultline import parse_fault, parse_faults
 
 LINE = (
     b"mlf-fault: busfault pc=0000019e lr=000000e1 sp=20000fc0 r0=00000001 r1=80000000 r2=000000fc r3=00000004 "

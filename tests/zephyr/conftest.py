@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from zephyr_trees import MakeTree, put, version_text
 
 from archives import Spec, build, write
-from mlf_sdk.tools.west import ZephyrSetup, west_topdir
-from mlf_sdk.tools.zephyrtree import ZephyrTree, find_tree
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, west_topdir
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree, find_tree
 
 
 @pytest.fixture

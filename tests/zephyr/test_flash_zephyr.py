@@ -11,20 +11,20 @@ import pytest
 from zephyr_flash_helpers import DATA, RUNNERS, FakeWest, fake_build, touch_later
 from zephyr_trees import MakeTree, put
 
-from mlf_sdk import api
-from mlf_sdk.api.flash import FlashReport, flash
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
+from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError, MlfError, ToolError
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.tools.runners.errors import (
+from mlf_sdk.pipeline.flash import FlashReport, flash
+from mlf_sdk.targets.flashers.errors import (
     NoProbeError,
     NoRunnerError,
     RunnerFailedError,
     RunnerMissingError,
 )
-from mlf_sdk.tools.west import ZephyrSetup
-from mlf_sdk.tools.westsign import SigningError
-from mlf_sdk.tools.zephyrbuild import read_runners
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.zephyr.westsign import SigningError
+from mlf_sdk.targets.zephyr.zephyrbuild import read_runners
 
 MCUBOOT = "CONFIG_BOOTLOADER_MCUBOOT=y\n"
 

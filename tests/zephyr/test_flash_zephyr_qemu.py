@@ -15,15 +15,15 @@ import pytest
 from zephyr_flash_helpers import empty_machine, make_workspace
 
 from archives import Spec, build, write
-from mlf_sdk import api
-from mlf_sdk.api.flash import flash
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.tools.runners.errors import FlashNotProvenError, NoProbeError, NoRunnerError
-from mlf_sdk.tools.west import ZephyrSetup
-from mlf_sdk.tools.westsign import SigningError
+from mlf_sdk.pipeline.flash import flash
+from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, NoRunnerError
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.zephyr.westsign import SigningError
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = """/ { chosen { zephyr,code-partition = &slot0_partition; }; };

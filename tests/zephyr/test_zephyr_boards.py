@@ -18,15 +18,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 from archives import Spec, build, reference, write
-from mlf_sdk import api
-from mlf_sdk.formats.device.faultline import parse_fault
-from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
-from mlf_sdk.project.options import ProjectOptions
-from mlf_sdk.rpc.link import DeviceFaultError
-from mlf_sdk.tools.qemu import start_qemu
-from mlf_sdk.tools.west import ZephyrSetup, build_environment
-from mlf_sdk.tools.zephyrbuild import has_option
-from mlf_sdk.tools.zephyrtree import ZephyrTree
+from mlf_sdk import pipeline as api
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.targets.qemu import start_qemu
+from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment
+from mlf_sdk.targets.zephyr.zephyrbuild import has_option
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
+from mlf_sdk.triage.faultline import parse_fault
+from mlf_sdk.wire.link import DeviceFaultError
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 

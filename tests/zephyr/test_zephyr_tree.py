@@ -9,9 +9,9 @@ import pytest
 from zephyr_trees import MakeTree, put, version_text
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.platforms.zephyr import map_regions, zephyr_board, zephyr_target
-from mlf_sdk.platforms.zephyr_profile import profile_of
-from mlf_sdk.tools.zephyrtree import ZephyrVersion, board_in, find_tree, parse_version
+from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.profile import profile_of
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrVersion, board_in, find_tree, parse_version
 
 
 def test_a_version_is_no_float():

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk import api
+from mlf_sdk import pipeline as api
+from mlf_sdk.codegen.options import App, ProjectOptions
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.platforms.zephyr import zephyr_board, zephyr_target
-from mlf_sdk.project.options import App, ProjectOptions
-from mlf_sdk.tools.west import ZephyrSetup, build_environment, west_topdir
-from mlf_sdk.tools.zephyrtree import ZephyrTree
+from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 BOARD = "mps2_an385"

@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from mlf_sdk.api.cases import OUTCOMES, CasesReport, run_cases
-from mlf_sdk.api.places import located
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.judge.compare import Tolerance
+from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport, run_cases
+from mlf_sdk.pipeline.places import located
 from mlf_sdk.report.junit import write_junit
 from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.report.terminal import board_text
 from mlf_sdk.report.values import comparison_values
-from mlf_sdk.verify.compare import Tolerance
 
 _SHOWN = 20
 

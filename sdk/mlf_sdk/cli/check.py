@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from mlf_sdk import api
-from mlf_sdk.api.gate import GateReport, GateRequest, gate
-from mlf_sdk.api.serial import check_device
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show
+from mlf_sdk.pipeline.gate import GateReport, GateRequest, gate
+from mlf_sdk.pipeline.serial import check_device
 from mlf_sdk.report.layout import Parts, line, number, table, verdict
 from mlf_sdk.report.proof import check_parts
 from mlf_sdk.report.values import check_values

@@ -8,9 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk import api
-from mlf_sdk.api.doctor import MachineExamination, examine_archive, examine_machine
-from mlf_sdk.api.places import is_place, located
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.cases import test
@@ -27,13 +25,15 @@ from mlf_sdk.cli.sbom import sbom
 from mlf_sdk.cli.triage import triage
 from mlf_sdk.cli.verify import verify
 from mlf_sdk.errors import InputError
-from mlf_sdk.platforms.boards import load_boards
+from mlf_sdk.judge.data import write_npz
+from mlf_sdk.pipeline.doctor import MachineExamination, examine_archive, examine_machine
+from mlf_sdk.pipeline.places import is_place, located
 from mlf_sdk.report import terminal, values
 from mlf_sdk.report.doctor import doctor_parts, doctor_values
 from mlf_sdk.report.layout import lines
 from mlf_sdk.report.proof import run_parts
-from mlf_sdk.tools.zephyrbuild import signed_images
-from mlf_sdk.verify.data import write_npz
+from mlf_sdk.targets.boards.load import load_boards
+from mlf_sdk.targets.zephyr.zephyrbuild import signed_images
 
 
 def doctor(

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.compare import compare as run_everywhere
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show, status
+from mlf_sdk.pipeline.compare import compare as run_everywhere
 from mlf_sdk.report.compare import compare_parts, compare_values
 
 

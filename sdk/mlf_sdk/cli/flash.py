@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mlf_sdk.api.flash import FlashReport
-from mlf_sdk.api.flash import flash as flash_project
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
+from mlf_sdk.pipeline.flash import FlashReport
+from mlf_sdk.pipeline.flash import flash as flash_project
 from mlf_sdk.report.layout import Parts, line, lines, size, verdict
 
 

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk import api
-from mlf_sdk.api.firmware import inspect_firmware, is_firmware
+from mlf_sdk import pipeline as api
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
-from mlf_sdk.project.layout import lay_out
+from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware
+from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.report import terminal, values
 from mlf_sdk.report.firmware import firmware_parts, firmware_values
 

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from mlf_sdk.cli import state
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError, MlfError
-from mlf_sdk.platforms.boards import load_boards
-from mlf_sdk.project.lock import read_lock
-from mlf_sdk.project.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
-from mlf_sdk.project.writer import LOCK_NAME
-from mlf_sdk.tools.west import ZephyrSetup
+from mlf_sdk.targets.boards.load import load_boards
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
 
 
 class App(str, Enum):

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from mlf_sdk.api.params import ParamsReport, ParamsTarget, push_params, show_params
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.params import ParamsReport, ParamsTarget, push_params, show_params
 from mlf_sdk.report.layout import Parts, line
 
 params = typer.Typer(

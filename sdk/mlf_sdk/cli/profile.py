@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.places import is_place, located
-from mlf_sdk.api.profile import profile as measure
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli import serial as onport
 from mlf_sdk.cli.output import show, status
+from mlf_sdk.pipeline.places import is_place, located
+from mlf_sdk.pipeline.profile import profile as measure
 from mlf_sdk.report.profile import profile_parts, profile_values
 
 

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.proof import ProofRequest, proof_values, prove
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.proof import ProofRequest, proof_values, prove
 from mlf_sdk.report.prooftable import proof_markdown, proof_parts
-from mlf_sdk.verify.files import write_whole
+from mlf_sdk.tools.files import write_whole
 
 
 def proof(  # noqa: PLR0913, PLR0917 (a command's options)

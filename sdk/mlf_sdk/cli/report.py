@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.report import ReportRequest, gather
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.report import ReportRequest, gather
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.page import write_page
 from mlf_sdk.report.overview import overview_parts, report_values

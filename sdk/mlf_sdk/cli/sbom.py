@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.sbom import make_sbom, write_sbom
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.sbom import make_sbom, write_sbom
 from mlf_sdk.report.layout import Parts, counted, line, lines
 
 _EPOCH = "SOURCE_DATE_EPOCH"

@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from mlf_sdk.api.triage import MOST_LOG_BYTES, find_firmware, triage_log
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.triage import MOST_LOG_BYTES, find_firmware, triage_log
 from mlf_sdk.report.triage import triage_parts
-from mlf_sdk.rpc.triage import triage_values
+from mlf_sdk.triage.explain import triage_values
 
 Image = Annotated[
     Path | None,

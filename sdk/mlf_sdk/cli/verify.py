@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from mlf_sdk.api.verification import Verification, verify_device
 from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.serial import Baud, BoardOfPort, NeededPort
+from mlf_sdk.pipeline.verification import Verification, verify_device
 from mlf_sdk.report.layout import Parts, line, verdict
-from mlf_sdk.rpc.portsession import PortChoice
+from mlf_sdk.targets.serial.portsession import PortChoice
 
 
 def verify(

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlf_sdk.api.firmware import InspectedFirmware
-from mlf_sdk.formats.elf.provenance import Provenance
+from mlf_sdk.analysis.elf.provenance import Provenance
+from mlf_sdk.pipeline.firmware import InspectedFirmware
 from mlf_sdk.report.layout import Parts, line, lines, number, size, table
 
 

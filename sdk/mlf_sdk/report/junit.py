@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.api.cases import Case, CasesReport
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.cases import Case, CasesReport
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}

@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from mlf_sdk.judge.profile import Profile, StepProfile
 from mlf_sdk.report.layout import Parts, counted, line, lines, number, table
-from mlf_sdk.verify.profile import Profile, StepProfile
 
 _BAR = 20
 

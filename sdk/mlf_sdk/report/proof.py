@@ -12,7 +12,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mlf_sdk.api import RunReport
+from mlf_sdk.analysis.thumb.callgraph import Depth
+from mlf_sdk.judge.check import CheckReport, ProofRow
+from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.pipeline import RunReport
 from mlf_sdk.report.layout import (
     Cell,
     Parts,
@@ -26,10 +30,6 @@ from mlf_sdk.report.layout import (
     verdict,
 )
 from mlf_sdk.report.terminal import board_text, executor_text
-from mlf_sdk.verify.callgraph import Depth
-from mlf_sdk.verify.check import CheckReport, ProofRow
-from mlf_sdk.verify.compare import Comparison
-from mlf_sdk.verify.stack import StackBound
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it

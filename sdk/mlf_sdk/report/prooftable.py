@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlf_sdk.api.proof import FAILED, NOT_HERE, PROVEN, Cell, Proof
+from mlf_sdk.pipeline.proof import FAILED, NOT_HERE, PROVEN, Cell, Proof
 from mlf_sdk.report.layout import Parts, counted, line, lines, number, table, verdict
 
 _MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}

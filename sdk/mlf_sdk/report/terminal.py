@@ -8,14 +8,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from mlf_sdk.api import GeneratedProject
-from mlf_sdk.model.types import Model, UnitKind
-from mlf_sdk.platforms.boards import Board
-from mlf_sdk.project.context import type_text
-from mlf_sdk.project.layout import ModelLayout
-from mlf_sdk.project.lock import LockModel
+from mlf_sdk.codegen.context import type_text
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.pipeline import GeneratedProject
+from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.report.layout import Parts, capacity, counted, line, lines, number, size, table
-from mlf_sdk.tools.cmake import BuildResult
+from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.cmake import BuildResult
 
 
 def executor_text(executor: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from mlf_sdk.api.triage import Firmware
+from mlf_sdk.pipeline.triage import Firmware
 from mlf_sdk.report.layout import Parts, line, lines
-from mlf_sdk.rpc.triage import Triage, fault_headline, triage_lines
+from mlf_sdk.triage.explain import Triage, fault_headline, triage_lines
 
 
 def triage_parts(found: Iterable[Triage], firmware: Firmware | None) -> Parts:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from mlf_sdk.api import RunReport
-from mlf_sdk.model.types import Model, UnitKind
-from mlf_sdk.project.layout import ModelLayout
-from mlf_sdk.verify.callgraph import Depth
-from mlf_sdk.verify.check import CheckReport
-from mlf_sdk.verify.compare import Comparison
-from mlf_sdk.verify.stack import StackBound
+from mlf_sdk.analysis.thumb.callgraph import Depth
+from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.pipeline import RunReport
+from mlf_sdk.planner.layout import ModelLayout
 
 Values = dict[str, Any]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from mlf_sdk.project.lock import LockBuffer, LockModel
+from mlf_sdk.codegen.lock import LockBuffer, LockModel
 from mlf_sdk.report.html.data import Arena, ArenaRect, RectKind
 from mlf_sdk.report.html.names import shared_prefix
 

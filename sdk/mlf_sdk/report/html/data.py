@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mlf_sdk.model.oddity import Oddity
-from mlf_sdk.verify.check import ProofRow, SizedItem
-from mlf_sdk.verify.heap import Allocator
-from mlf_sdk.verify.memorymap import CodeItem, MemoryMap
-from mlf_sdk.verify.profile import Profile
-from mlf_sdk.verify.stack import StackBound
+from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.judge.check import ProofRow, SizedItem
+from mlf_sdk.judge.heap import Allocator
+from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
+from mlf_sdk.judge.profile import Profile
+from mlf_sdk.judge.stack import StackBound
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
 

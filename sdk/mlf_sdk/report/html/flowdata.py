@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.project.lock import LockModel, LockNode, LockTensor
+from mlf_sdk.codegen.lock import LockModel, LockNode, LockTensor
 from mlf_sdk.report.html.data import Edge, Flow, Node
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from mlf_sdk.judge.memorymap import MemoryMap
 from mlf_sdk.report.html.svg import CHAR, Wanted, element, filled, markup, path, picture, spread
 from mlf_sdk.report.layout import capacity, size
-from mlf_sdk.verify.memorymap import MemoryMap
 
 LABELS = {
     "vectors": "vectors",

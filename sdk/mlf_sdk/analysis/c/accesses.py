@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which elements of a kernel's arguments the expressions of its code reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlf_sdk.analysis.c.expressions import BINARY, CAST, CHOICE, FIELD, INDEX, NAME, Expr, UnreadableError
+from mlf_sdk.analysis.c.kernelargs import ArgumentNames, element_type
+from mlf_sdk.analysis.c.ranges import Scope, range_of, value_at
+
+
+@dataclass(slots=True)
+class Reach:
+    """Accesses of one argument so far.
+
+    Attributes:
+        types: C types of the elements.
+        at_least: elements that it must have.
+        at_most: no access lies at or beyond; None when that is not known.
+        written_at_least, written_at_most: the same of writes only.
+    """
+
+    types: set[str] = field(default_factory=set)
+    at_least: int = 0
+    at_most: int | None = 0
+    is_written: bool = False
+    written_at_least: int = 0
+    written_at_most: int | None = 0
+
+    def take(self, type_name: str, least: int, most: int | None, *, written: bool) -> None:
+        """Note one access."""
+        self.types.add(type_name)
+        self.at_least = max(self.at_least, least)
+        self.at_most = _larger(self.at_most, most)
+        if written:
+            self.is_written = True
+            self.written_at_least = max(self.written_at_least, least)
+            self.written_at_most = _larger(self.written_at_most, most)
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else max(a, b)
+
+
+class AccessLog:
+    """Collects the accesses of one kernel; UnreadableError when an argument is used in another way."""
+
+    def __init__(self, names: ArgumentNames) -> None:
+        self.names = names
+        self.reach = {index: Reach() for index in range(names.count)}
+
+    def look(self, expression: Expr, scope: Scope, *, written: bool = False) -> None:
+        """Note every access in ``expression``; ``written`` is about its outermost element."""
+        kind = expression.kind
+        if kind == NAME:
+            if expression.text in self.names:
+                raise UnreadableError(f"{expression.text[:40]} is used as a whole")
+            if written and expression.text in scope:
+                raise UnreadableError(f"{expression.text[:40]} changes")
+        elif kind == INDEX:
+            self._element(expression, scope, written)
+        elif written:
+            raise UnreadableError("something else than an element or a variable is assigned")
+        elif kind == FIELD:
+            self._field(expression, scope)
+        elif kind == CHOICE or (kind == BINARY and expression.text in ("&&", "||")):
+            self._branches(expression, scope)
+        else:
+            for part in expression.args:
+                self.look(part, scope)
+
+    def _field(self, expression: Expr, scope: Scope) -> None:
+        """A field of an argument's descriptor that is not its data: shape, strides, device."""
+        if expression.text in ("data", "v_handle"):
+            raise UnreadableError("the data of an argument is unpacked late")
+        base = expression.args[0]
+        while base.kind == FIELD:
+            base = base.args[0]
+        described = base.kind == INDEX and base.args[0].kind == CAST and base.args[0].text == "DLTensor*"
+        if not (described and base.args[0].args[0].text in self.names.handles):
+            self.look(base, scope)
+
+    def _branches(self, expression: Expr, scope: Scope) -> None:
+        condition = expression.args[0]
+        self.look(condition, scope)
+        wanted = (expression.text == "&&",) if expression.kind == BINARY else (True, False)
+        for branch, holds in zip(expression.args[1:], wanted, strict=True):
+            inner = scope.assuming(condition, holds)
+            if inner is not None:
+                self.look(branch, inner)
+
+    def _element(self, expression: Expr, scope: Scope, written: bool) -> None:
+        base, subscript = expression.args
+        self.look(subscript, scope)
+        name = base.text if base.kind == NAME else ""
+        type_name = self.names.types.get(name, "")
+        if base.kind == CAST and base.args[0].kind == NAME and base.text.endswith("*"):
+            name, type_name = base.args[0].text, element_type(base.text[:-1])
+        if name not in self.names.data:
+            self.look(base, scope)
+            return
+        if not type_name or type_name.endswith("*"):
+            raise UnreadableError(f"the type of the elements of {name} is not known")
+        values = range_of(subscript, scope)
+        most = values[1] + 1 if values is not None and values[0] >= 0 else None
+        least = 0
+        for highest in (True, False):
+            point = scope.point(highest=highest)
+            reached = None if point is None else value_at(subscript, point)
+            least = max(least, 0 if reached is None else reached + 1)
+        self.reach[self.names.data[name]].take(type_name, least, most, written=written)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a kernel touches the data of each argument and of each workspace.
+
+Time inside a kernel is counted in phases: one phase is one top-level statement of its body that
+touches any of them. What is dead outside its phases may share memory with something else, so a
+wrong answer corrupts results without a sign. Hence the one rule of this module: an answer is given
+only for code of the exact shape that TVM prints; whatever else is met keeps the thing it is about,
+or everything, alive throughout.
+
+Two things must hold in the build for the answer to be true of the machine code: the kernels are
+compiled with ``-fno-strict-aliasing``, and ``TVMBackendAllocWorkspace`` is not declared with the
+``malloc`` attribute; otherwise the compiler may move an access across statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.c.allocations import Allocations, block_kind, find_allocations
+from mlf_sdk.analysis.c.indirect import foreign_runtime_call
+from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes
+from mlf_sdk.analysis.c.stackpeak import StackPeak, allocating_functions, stack_peak
+from mlf_sdk.analysis.c.tokens import match_brackets
+from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
+
+__all__ = [
+    "ArgumentLiveness",
+    "KernelLiveness",
+    "SlotLiveness",
+    "StackPeak",
+    "allocating_functions",
+    "analyse_kernel",
+    "kernel_liveness",
+    "stack_peak",
+]
+
+_ORDER_BREAKERS = frozenset(
+    {"goto", "do", "asm", "__asm__", "__asm", "setjmp", "longjmp", "sigsetjmp", "siglongjmp", "__label__"}
+)
+_OUT_OF_VIEW = frozenset({"restrict", "__restrict", "__restrict__", "__attribute__", "typedef", "switch"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentLiveness:
+    """Phases in which a kernel accesses the data of one tensor argument.
+
+    Attributes:
+        index: position among the kernel's arguments.
+        first, last: phases; both None when the data is never accessed.
+        is_exact: False when the pointer went out of sight: alive in all phases.
+    """
+
+    index: int
+    name: str
+    first: int | None
+    last: int | None
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotLiveness:
+    """One workspace slot: all requests at one depth of nesting.
+
+    Attributes:
+        size_bytes: the largest of them.
+        first, last, is_exact: as of an argument.
+    """
+
+    size_bytes: int
+    first: int | None
+    last: int | None
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelLiveness:
+    """What of a kernel's memory is alive in which of its ``phases`` (at least 1).
+
+    Attributes:
+        arguments: by index, those that the kernel has.
+        slots: workspace by depth of nesting, depth 0 first; meaningless unless ``workspace_known``.
+        exact: False when the kernel had to be taken as a whole: one phase, everything alive.
+        workspace_known: False when not even the slots are known; trace the kernel on the host instead.
+        reason: why it is not exact or not known; empty otherwise.
+    """
+
+    name: str
+    phases: int
+    arguments: tuple[ArgumentLiveness, ...]
+    slots: tuple[SlotLiveness, ...]
+    exact: bool
+    workspace_known: bool
+    reason: str
+
+    def argument(self, index: int) -> ArgumentLiveness:
+        """The argument at ``index``; one that an exact kernel never unpacks is never accessed."""
+        for argument in self.arguments:
+            if argument.index == index:
+                return argument
+        if self.exact:
+            return ArgumentLiveness(index=index, name="", first=None, last=None, is_exact=True)
+        return ArgumentLiveness(index=index, name="", first=0, last=self.phases - 1, is_exact=False)
+
+
+def kernel_liveness(scans: Iterable[SourceScan], name: str) -> KernelLiveness:
+    """Analyse the kernel ``name`` of an archive, all of whose sources and headers are in ``scans``."""
+    scans = list(scans)
+    found = [function for scan in scans for function in scan.functions if function.name == name]
+    if len(found) != 1:
+        reason = "the function has no source" if not found else "the function is defined more than once"
+        return KernelLiveness(
+            name=name, phases=1, arguments=(), slots=(), exact=False, workspace_known=False, reason=reason
+        )
+    macros = {macro for scan in scans if scan.member.endswith(".h") for macro in scan.macros}
+    return analyse_kernel(found[0], allocating=allocating_functions(scans), macros=macros)
+
+
+def analyse_kernel(
+    function: FunctionDefinition,
+    *,
+    allocating: Collection[str] = (),
+    macros: Collection[str] = (),
+) -> KernelLiveness:
+    """Find the phases of one kernel: packed ABI, or plain pointers as parameters.
+
+    Args:
+        function: the kernel.
+        allocating: functions of the archive that allocate workspace, themselves or by their calls.
+        macros: macros of the archive's headers (those of the kernel's own source are known).
+    """
+    hidden = _macros_used(function, frozenset(macros))
+    allocations = _allocations(function, frozenset(allocating), hidden)
+    partner = match_brackets(function.tokens)
+    doubt = _doubt(function, hidden) or allocations.reason
+    if not doubt and partner is not None:
+        doubt = _odd_braces(function.tokens.texts, partner)
+        body = KernelBody(function, partner, allocations)
+        if not doubt and not body.doubt:
+            return _exact(function, body, slot_sizes(allocations))
+        doubt = doubt or body.doubt
+    return _whole(function, allocations, doubt)
+
+
+def _macros_used(function: FunctionDefinition, macros: frozenset[str]) -> frozenset[str]:
+    words = {*function.tokens.texts, *(parameter.name for parameter in function.parameters)}
+    return (function.macros | macros) & words
+
+
+def _allocations(
+    function: FunctionDefinition, allocating: frozenset[str], hidden: frozenset[str]
+) -> Allocations:
+    """The requests of a kernel, which is all it may take: nothing that it calls may allocate."""
+    allocations = find_allocations(function)
+    names = function.identifiers | (function.macro_words if hidden else frozenset())
+    others = names & (allocating - {function.name})
+    if allocations.reason:
+        return allocations
+    if not hidden <= function.macros:
+        return Allocations(reason=f"{min(hidden)} is a macro of a header")
+    if function.name in names:
+        return Allocations(reason="the kernel calls itself")
+    return Allocations(reason=f"{min(others)} allocates workspace too") if others else allocations
+
+
+def _exact(function: FunctionDefinition, body: KernelBody, sizes: list[int]) -> KernelLiveness:
+    """The answer for a kernel that was looked into."""
+    phases = max(1, body.phases)
+    arguments, slots = [], []
+    for index, target in sorted(body.arguments.items()):
+        first, last = target.span(phases)
+        arguments.append(
+            ArgumentLiveness(
+                index=index, name=target.name, first=first, last=last, is_exact=not target.escaped
+            )
+        )
+    for target, size in zip(body.slots, sizes, strict=True):
+        first, last = target.span(phases)
+        slots.append(SlotLiveness(size_bytes=size, first=first, last=last, is_exact=not target.escaped))
+    return KernelLiveness(
+        name=function.name,
+        phases=phases,
+        arguments=tuple(arguments),
+        slots=tuple(slots),
+        exact=True,
+        workspace_known=True,
+        reason="",
+    )
+
+
+def _whole(function: FunctionDefinition, allocations: Allocations, reason: str) -> KernelLiveness:
+    """The answer for a kernel that cannot be looked into."""
+    parameters = () if function.is_packed else function.parameters
+    return KernelLiveness(
+        name=function.name,
+        phases=1,
+        arguments=tuple(
+            ArgumentLiveness(index=index, name=parameter.name, first=0, last=0, is_exact=False)
+            for index, parameter in enumerate(parameters)
+        ),
+        slots=tuple(
+            SlotLiveness(size_bytes=size, first=0, last=0, is_exact=False) for size in slot_sizes(allocations)
+        ),
+        exact=False,
+        workspace_known=not allocations.reason,
+        reason=reason,
+    )
+
+
+def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
+    """Why a kernel must be taken as a whole, from a look at all of its words; empty when it need not."""
+    found = (_ORDER_BREAKERS | _OUT_OF_VIEW) & set(function.tokens.texts)
+    foreign = foreign_runtime_call(function.called)
+    restrict = any("restrict" in parameter.type for parameter in function.parameters)
+    reasons = [
+        *function.doubts,
+        f"{min(hidden)} is a macro" if hidden else "",
+        f"{foreign} may do anything" if foreign else "",
+        f"the body has {min(found)}" if found else "",
+        "a parameter is restrict" if restrict else "",
+    ]
+    return next((reason for reason in reasons if reason), "")
+
+
+def _odd_braces(texts: list[str], partner: list[int]) -> str:
+    """Braces that are neither statement nor initialiser: nested functions, compound literals and the like."""
+    outer = ["body"]
+    for index, text in enumerate(texts):
+        if text == "{":
+            outer.append(block_kind(texts, partner, index, outer[-1]))
+            if outer[-1] == "unknown":
+                return "braces that are neither a statement's nor an initialiser's"
+        elif text == "}":
+            outer.pop()
+    return ""

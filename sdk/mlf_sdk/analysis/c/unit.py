@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of a scanned C source: what it includes, defines, declares and calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlf_sdk.analysis.c.tokens import Tokens
+from mlf_sdk.errors import Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of a function: its type as ``float*``, ``const int8_t*``, ``int32_t``, and its name."""
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Include:
+    """An ``#include``: the name between the brackets or quotes."""
+
+    name: str
+    is_system: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDeclaration:
+    """A prototype at file scope."""
+
+    name: str
+    return_type: str
+    parameters: tuple[Parameter, ...]
+    is_packed: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionDefinition:
+    """A function with a body.
+
+    Attributes:
+        parameters: types and names, in order.
+        is_packed: has the packed ABI (TVM 0.8 - 0.20).
+        tokens: of the body, braces not included.
+        called: identifiers that a parenthesis follows.
+        identifiers: all identifiers of the body.
+        doubts: why the body may mean something else than its tokens say; empty for generated code.
+        macros: names that the same source defines as macros, anywhere in it.
+        macro_words: identifiers in the preprocessor lines of the source.
+        offset, line: of the function's name in the source (with spliced lines joined).
+    """
+
+    name: str
+    member: str
+    return_type: str
+    parameters: tuple[Parameter, ...]
+    is_static: bool
+    is_packed: bool
+    offset: int
+    line: int
+    tokens: Tokens = field(repr=False, compare=False)
+    called: frozenset[str] = field(repr=False)
+    identifiers: frozenset[str] = field(repr=False)
+    doubts: tuple[str, ...]
+    macros: frozenset[str] = field(repr=False)
+    macro_words: frozenset[str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalVariable:
+    """A variable with external linkage that the source defines."""
+
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A memory pool of TVM's unified static memory planning (a static variable with a section).
+
+    Attributes:
+        size_bytes: of an array of bytes, or as TVM's comment says for constants; None when neither.
+        is_constant: a struct of constants, else a workspace.
+        alignment: bytes, 0 when not given.
+    """
+
+    name: str
+    size_bytes: int | None
+    section: str
+    alignment: int
+    is_constant: bool
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryArgument:
+    """One argument in a wrapper's call.
+
+    ``group`` is the struct parameter it is a field of (``inputs``, ``outputs``, ``workspace_pools``...),
+    ``&`` for the address of the variable ``name``, and empty for any other expression.
+    """
+
+    group: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryWrapper:
+    """A function that only hands its parameters on, as ``<prefix>_run`` of an AOT model does."""
+
+    name: str
+    callee: str
+    arguments: tuple[EntryArgument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceScan:
+    """All that is known of one source member."""
+
+    member: str
+    includes: tuple[Include, ...]
+    functions: tuple[FunctionDefinition, ...]
+    declarations: tuple[FunctionDeclaration, ...]
+    variables: tuple[GlobalVariable, ...]
+    pools: tuple[Pool, ...]
+    wrappers: tuple[EntryWrapper, ...]
+    macros: frozenset[str]
+    called: frozenset[str]
+    faults: tuple[Fault, ...]

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ready-made object files of an archive: what they define and need, and what they were made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.elf import raw as rawelf
+from mlf_sdk.analysis.elf.armattributes import (
+    ArmAttributes,
+    AttributesError,
+    attribute_problems,
+    read_attributes,
+)
+from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
+from mlf_sdk.analysis.thumb.objectflow import ObjectWorkspace, kernel_workspaces
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.cwords import ALLOCATE
+
+__all__ = [
+    "ArmAttributes",
+    "CallSite",
+    "ObjectInfo",
+    "ObjectWorkspace",
+    "check_object_against",
+    "machine_name",
+    "object_workspaces",
+    "read_object",
+]
+
+_ARM = 40
+_RELOCATABLE = 1
+_ATTRIBUTES_SECTION = 0x70000003
+_MACHINES = {3: "x86", 8: "MIPS", 40: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSite:
+    """A place in the code, by section name and offset."""
+
+    section: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """What is known of one object file.
+
+    Attributes:
+        machine: ``ARM``, ``x86-64`` and so on.
+        elf_class: 32 or 64.
+        is_arm: it is a relocatable, little-endian, 32-bit ARM object.
+        attributes: its ARM build attributes; None when it has none.
+        defined: symbols with external linkage that it defines, weak ones included.
+        strong: those of them that must not be defined again.
+        undefined: symbols that it needs.
+        allocator_sites: where it refers to the workspace allocator.
+        section_sizes: bytes by section name (sections of one name added up).
+    """
+
+    machine: str
+    elf_class: int
+    is_arm: bool
+    attributes: ArmAttributes | None
+    defined: tuple[str, ...]
+    strong: tuple[str, ...]
+    undefined: tuple[str, ...]
+    allocator_sites: tuple[CallSite, ...]
+    section_sizes: dict[str, int]
+
+
+def machine_name(machine: int) -> str:
+    """What a number of ``e_machine`` stands for."""
+    return _MACHINES.get(machine, f"machine {machine}")
+
+
+def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo | None:
+    """Read an object file of any machine; a broken one is recorded in ``faults`` and gives None."""
+    try:
+        elf = read_elf(data)
+        attributes = _attributes(elf)
+    except (ElfFormatError, AttributesError) as error:
+        faults.add(member, f"the object file is broken: {error}")
+        return None
+    defined = [s for s in elf.symbols if s.binding != rawelf.STB_LOCAL and s.is_defined]
+    sizes: dict[str, int] = {}
+    for section in elf.sections[1:]:
+        sizes[section.name] = sizes.get(section.name, 0) + section.size
+    return ObjectInfo(
+        machine=machine_name(elf.machine),
+        elf_class=elf.elf_class,
+        is_arm=_is_arm(elf),
+        attributes=attributes,
+        defined=tuple(dict.fromkeys(s.name for s in defined)),
+        strong=tuple(dict.fromkeys(s.name for s in defined if s.binding == rawelf.STB_GLOBAL)),
+        undefined=tuple(dict.fromkeys(s.name for s in elf.symbols[1:] if s.section == rawelf.SHN_UNDEF)),
+        allocator_sites=tuple(
+            CallSite(section=elf.sections[r.section].name, offset=r.offset)
+            for r in elf.relocations
+            if elf.symbols[r.symbol].name == ALLOCATE
+        ),
+        section_sizes=sizes,
+    )
+
+
+def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -> list[str]:
+    """Say why an object cannot be linked for a board; an empty list when it can.
+
+    Args:
+        cpu: the board's CPU as GCC calls it, e.g. ``cortex-m4``.
+        fpu: its FPU as GCC calls it, e.g. ``fpv4-sp-d16``; empty or ``none`` for none.
+        float_abi: ``hard``, ``softfp`` or ``soft``.
+    """
+    if not info.is_arm:
+        return [f"it is a {info.elf_class}-bit {info.machine} file, not a 32-bit little-endian ARM object"]
+    if info.attributes is None:
+        return ["it has no build attributes: what CPU it is for cannot be told"]
+    return attribute_problems(cpu, fpu, float_abi, info.attributes)
+
+
+def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:
+    """Workspace that each global function of an ARM object asks for, by nesting of its requests.
+
+    An object that is broken or not ARM gives an empty dict: ``read_object`` says what is wrong.
+    """
+    try:
+        elf = read_elf(data)
+    except ElfFormatError:
+        return {}
+    return kernel_workspaces(elf) if _is_arm(elf) else {}
+
+
+def _is_arm(elf: RawElf) -> bool:
+    return elf.machine == _ARM and elf.elf_class == 32 and elf.is_little_endian and elf.type == _RELOCATABLE
+
+
+def _attributes(elf: RawElf) -> ArmAttributes | None:
+    if elf.machine != _ARM:
+        return None
+    for section in elf.sections:
+        if section.type == _ATTRIBUTES_SECTION:
+            return read_attributes(section.data, "little" if elf.is_little_endian else "big")
+    return None

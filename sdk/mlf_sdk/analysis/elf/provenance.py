@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The provenance note of a firmware: what it was generated from (``docs/provenance.md``).
+
+An ELF note with the owner ``mlf-sdk`` and the type 1; its description is one JSON object.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.jsontext import convert, load_json
+
+SECTION = ".note.mlf"
+OWNER = "mlf-sdk"
+TYPE = 1
+FORMAT = 1
+MAX_BYTES = 64 << 10
+
+
+class NoteModel(msgspec.Struct, frozen=True, kw_only=True):
+    """A model of the firmware: its name, and the archive that it was generated from."""
+
+    name: str
+    archive_sha256: str = msgspec.field(name="sha256")
+    mlf_version: int = msgspec.field(name="mlf")
+    compiler: str
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a project was generated from, and how.
+
+    Attributes:
+        format: of this note; a reader that does not know it reads no further.
+        sdk: version of the SDK.
+        zephyr: version of Zephyr that it was generated for (major.minor); empty: none.
+        cflags: compiler flags of the models' code.
+        cmsis_nn: CMSIS-NN is linked.
+    """
+
+    format: int
+    sdk: str
+    platform: str
+    board: str
+    zephyr: str = ""
+    app: str
+    executor: str
+    params: str
+    cflags: str
+    keep_inputs: bool = False
+    share_arena: bool = False
+    trace: bool = False
+    cmsis_nn: bool = False
+    models: tuple[NoteModel, ...]
+
+
+class ProvenanceError(ValueError):
+    """A provenance note can't be read; the text says why."""
+
+
+def encode_provenance(provenance: Provenance) -> bytes:
+    """The description of the note: JSON without spaces, keys in the order of the class."""
+    return msgspec.json.encode(provenance)
+
+
+def decode_provenance(description: bytes) -> Provenance:
+    """The provenance in a note's description; keys that are not known are passed over.
+
+    Raises:
+        ProvenanceError: it is too large, no such JSON, or of a format that is not known.
+    """
+    if len(description) > MAX_BYTES:
+        raise ProvenanceError(f"it has {len(description)} bytes; at most {MAX_BYTES} are read")
+    faults = FaultCollector("")
+    value = load_json(description, "note", faults)
+    known = value.get("format") if isinstance(value, dict) else None
+    if not faults.faults and known != FORMAT:
+        raise ProvenanceError(f"it has the format {known!r}; this SDK reads {FORMAT}"[:200])
+    result = None if faults.faults else convert(value, Provenance, "note", "$", faults)
+    if result is None:
+        fault = faults.faults[0]
+        raise ProvenanceError(": ".join(filter(None, (fault.field, fault.what))))
+    for index, model in enumerate(result.models):
+        if len(model.archive_sha256) != 64 or set(model.archive_sha256) - set("0123456789abcdef"):
+            raise ProvenanceError(f"$.models[{index}].sha256: not 64 hexadecimal digits")
+    return result

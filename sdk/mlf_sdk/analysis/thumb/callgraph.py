@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who calls whom in a linked image, calls through pointers included, and the deepest stack that follows.
+
+A call through a pointer can reach, by where the function's address is found:
+
+- the executor's (`EXECUTORS`): the kernels in the models' step tables;
+- `TVMBackendParallelLaunch`: the tasks that its callers hand to it;
+- the start-up code's: the functions of ``.init_array``;
+- any other: each function whose address is taken anywhere else, apart from constant tables that only one
+  function refers to; that function can reach those as well.
+
+Exception handlers are called by the CPU only, and where a thread begins by its scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mlf_sdk.analysis.thumb.frames import CallSite, Frame, FrameReader
+from mlf_sdk.analysis.thumb.thumbcode import CodeImage, CodeSymbol
+
+EXECUTORS = frozenset({"mlf_run", "mlf_run_step"})
+"""Functions of the runtime that call a step's kernel; other than mlf_run they call the clock as well."""
+
+LAUNCH = "TVMBackendParallelLaunch"
+_STARTUP = frozenset({"start_main", "mlf_reset_handler", "z_init_static", "__libc_init_array"})
+_INIT = ("__init_array_start", "__init_array_end")
+_THREADS = frozenset({"z_thread_entry", "bg_thread_main"})  # Zephyr: where a thread begins
+_VECTORS = ("mlf_vectors", "_vector_table", "_irq_vector_table", "_sw_isr_table")
+_SMALL = 16  # words; of a larger constant object one in so many must be a pointer, or it holds numbers
+
+Path = tuple[tuple[str, int], ...]
+"""Functions from the outermost to the innermost, each with the bytes that it has on the stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """The deepest stack below an entry.
+
+    Attributes:
+        bytes: of all functions of ``path`` together.
+        unknown: what could make it deeper, for people: recursion, calls that lead who knows where.
+    """
+
+    bytes: int
+    path: Path
+    unknown: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Found:
+    bytes: int
+    path: Path
+    unknown: frozenset[str] = field(default_factory=frozenset)
+
+
+class CallGraph:
+    """The calls of an image."""
+
+    def __init__(
+        self, code: CodeImage, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
+    ) -> None:
+        """Look at all functions of ``code``.
+
+        Args:
+            steps: by model, the addresses where its step table begins and ends.
+            constants: objects that hold no pointers, whatever their bytes look like: parameters.
+        """
+        self.code = code
+        self.reader = FrameReader(code)
+        self.frames = self._linked()
+        self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
+        self.tasks, self.unknown_task = self._tasks()
+        self.init = self._init_functions()
+        self.users = self._users()
+        self.plain = self._plain()
+        self.tables = self._tables()
+        self.escaped = self._escaped([*steps.values()], constants)
+
+    def _linked(self) -> dict[int, Frame]:
+        """Functions that anything leads to: the entry, a pointer in the data, a call, an address taken."""
+        pending = {self.code.entry}
+        for block in self.code.blocks:
+            if not block.is_code:
+                pending |= self.code.pointers(block.address, block.end)
+        for name in _VECTORS:
+            table = self.code.find(name)
+            pending |= self.code.pointers(table.address, table.end) if table is not None else set()
+        found: dict[int, Frame] = {}
+        while pending:
+            entry = pending.pop()
+            frame = self.reader.frame(entry) if entry not in found else None
+            if frame is not None:
+                found[entry] = frame
+                pending |= frame.taken | {site.target for site in frame.calls if site.target is not None}
+        return found
+
+    def _tasks(self) -> tuple[set[int], bool]:
+        launch = self.code.find(LAUNCH)
+        handed = {
+            site.first_argument
+            for frame in self.frames.values()
+            for site in frame.calls
+            if launch is not None and site.target == launch.address
+        }
+        return {task & ~1 for task in handed if task is not None}, None in handed
+
+    def _init_functions(self) -> set[int]:
+        start, end = (self.code.labels.get(name) for name in _INIT)
+        return set() if start is None or end is None else self.code.pointers(start, end)
+
+    def _escaped(self, skipped: list[tuple[int, int]], constants: Iterable[str]) -> set[int]:
+        """Functions whose addresses are taken, apart from those whose callers are known."""
+        skipped.append((self.code.labels.get(_INIT[0], 0), self.code.labels.get(_INIT[1], 0)))
+        for name in (*_VECTORS, *constants):
+            symbol = self.code.find(name)
+            if symbol is not None:
+                skipped.append((symbol.address, symbol.end))
+        for symbol in self.code.symbols:
+            if self._is_numbers(symbol) or any(symbol in own for own in self.tables.values()):
+                skipped.append((symbol.address, symbol.end))
+        found: set[int] = set()
+        for block in self.code.blocks:
+            if not block.is_code:
+                for start, end in _gaps(block.address, block.end, skipped):
+                    found |= self.code.pointers(start, end)
+        for frame in self.frames.values():
+            if frame.entry not in self.plain:  # kernels hand on tasks only; the rest are numbers
+                found |= frame.taken
+        return {a for a in found - self.tasks if self.code.functions[a].name not in _THREADS}
+
+    def _is_numbers(self, symbol: CodeSymbol) -> bool:
+        """Whether a constant object is no table of pointers, though some of its bytes may look like one.
+
+        Objects of kernels that call through no pointer are none, nor large ones with few pointers.
+        """
+        if symbol.is_function or not self.code.is_constant(symbol.address):
+            return False
+        by = self.users.get(symbol.address, [])
+        if by and all(frame.entry in self.plain for frame in by):
+            return True
+        words = (symbol.end - symbol.address) // 4
+        return words > _SMALL and len(self.code.pointers(symbol.address, symbol.end)) * _SMALL < words
+
+    def _users(self) -> dict[int, list[Frame]]:
+        """By the address of an object: functions that refer to it."""
+        users: dict[int, list[Frame]] = {}
+        for frame in self.frames.values():
+            for address in frame.objects:
+                users.setdefault(address, []).append(frame)
+        return users
+
+    def _plain(self) -> set[int]:
+        """Kernels and all that they call, if none of them but the task launcher calls through a pointer."""
+        found: set[int] = set()
+        pending = [*self.tasks.union(*self.kernels.values())]
+        while pending:
+            entry = pending.pop()
+            frame = self.frames.get(entry)
+            if entry in found or frame is None:
+                continue
+            if frame.function.name != LAUNCH and any(site.target is None for site in frame.calls):
+                return set()
+            found.add(entry)
+            pending += [site.target for site in frame.calls if site.target is not None]
+        return found
+
+    def _tables(self) -> dict[int, list[CodeSymbol]]:
+        """Constant objects that a single function refers to, by the entry of that function.
+
+        Only functions that call through a pointer count.
+        """
+        found: dict[int, list[CodeSymbol]] = {}
+        for address, by in self.users.items():
+            symbol = self.code.object_at(address)
+            calls = len(by) == 1 and any(site.target is None for site in by[0].calls)
+            if symbol is not None and calls and self.code.is_constant(address):
+                found.setdefault(by[0].entry, []).append(symbol)
+        return found
+
+    # ---- the deepest stack ----
+
+    def deepest(self, entry: int, model: str | None = None) -> Depth:
+        """The deepest stack from ``entry``; with a model, as far as its own kernels go."""
+        kernels = self.kernels.get(model, set()) if model else set().union(*self.kernels.values())
+        found = _Search(self, kernels).depth(entry)
+        return Depth(bytes=found.bytes, path=found.path, unknown=tuple(sorted(found.unknown)))
+
+    def reached(self, entry: int) -> set[int]:
+        """Entries of all functions that a call of the one at ``entry`` can lead to."""
+        search = _Search(self, set().union(*self.kernels.values()))
+        search.depth(entry)
+        return set(search.known)
+
+    def callers(self, entry: int) -> list[str]:
+        """Functions that call the one at ``entry`` or take its address, by name."""
+        return sorted(
+            {
+                frame.function.name
+                for frame in self.frames.values()
+                if entry in frame.taken or any(site.target == entry for site in frame.calls)
+            }
+        )
+
+
+class _Search:
+    """The deepest way down, each function gone through once."""
+
+    def __init__(self, graph: CallGraph, kernels: set[int]) -> None:
+        self.graph = graph
+        self.kernels = kernels
+        self.known: dict[int, _Found] = {}
+        self.active: list[int] = []
+
+    def depth(self, entry: int) -> _Found:
+        """Raises nothing: what is not known is said in the result."""
+        if entry in self.known:
+            return self.known[entry]
+        frame = self.graph.reader.frame(entry)
+        if frame is None:
+            return _Found(0, (), frozenset({f"no code at 0x{entry:08x}"}))
+        self.active.append(entry)
+        name = frame.function.name
+        best = _Found(frame.bytes, ((name, frame.bytes),))
+        unknown = set(frame.unknown)
+        for site in frame.calls:
+            for target in self._targets(frame, site, unknown):
+                if target in self.active:
+                    unknown.add(self._cycle(target, by_pointer=site.target is None))
+                    continue
+                below = self.depth(target)
+                unknown |= below.unknown
+                if site.depth + below.bytes > best.bytes:
+                    best = _Found(site.depth + below.bytes, ((name, site.depth), *below.path))
+        self.active.pop()
+        best.unknown = frozenset(unknown)
+        self.known[entry] = best
+        return best
+
+    def _targets(self, frame: Frame, site: CallSite, unknown: set[str]) -> list[int]:
+        if site.target is not None:
+            return [site.target]
+        name = frame.function.name
+        graph = self.graph
+        if name in EXECUTORS:
+            found = self.kernels if name == "mlf_run" else self.kernels | graph.escaped
+        elif name == LAUNCH:
+            found = graph.tasks
+            if graph.unknown_task:
+                unknown.add(f"unknown call: {LAUNCH} runs a task that is only known at run time")
+        elif name in _STARTUP:
+            found = graph.init
+        else:
+            own = graph.tables.get(frame.entry, [])
+            found = graph.escaped.union(*(graph.code.pointers(s.address, s.end) for s in own))
+            if not found:
+                unknown.add(f"unknown call: {name} calls through a pointer at 0x{site.address:08x}")
+        return sorted(found)
+
+    def _cycle(self, target: int, *, by_pointer: bool) -> str:
+        names = [
+            self.graph.frames[a].function.name if a in self.graph.frames else hex(a) for a in self.active
+        ]
+        ring = [*names[self.active.index(target) :], names[self.active.index(target)]]
+        said = " -> ".join(ring)
+        return f"perhaps recursion, through a pointer: {said}" if by_pointer else f"recursion: {said}"
+
+
+def _gaps(start: int, end: int, skipped: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is left of a range without those inside it."""
+    gaps = []
+    for first, last in sorted((max(a, start), min(b, end)) for a, b in skipped if a < end and b > start):
+        gaps.append((start, first))
+        start = max(start, last)
+    return [(first, last) for first, last in (*gaps, (start, end)) if first < last]

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Thumb instruction puts into a register, as far as it is a constant or an address on the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from capstone import arm
+
+from mlf_sdk.analysis.thumb.thumbcode import CodeImage
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.thumbcode import Instruction
+
+_MASK = 0xFFFFFFFF
+_MOST_ALIGNED_BITS = 12
+_ADDS = frozenset({arm.ARM_INS_ADD, arm.ARM_INS_ADDW, arm.ARM_INS_ADR})
+_SUBS = frozenset({arm.ARM_INS_SUB, arm.ARM_INS_SUBW})
+_MOVES = frozenset({arm.ARM_INS_MOV, arm.ARM_INS_MOVW})
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """An address ``bytes`` below the stack pointer on entry of the function."""
+
+    bytes: int
+
+
+Value = int | Below
+
+
+def joined(one: Mapping[int, Value], other: Mapping[int, Value]) -> dict[int, Value]:
+    """What is known where two ways meet: of addresses on the stack the lower."""
+    kept: dict[int, Value] = {}
+    for register, value in one.items():
+        found = other.get(register)
+        if found == value:
+            kept[register] = value
+        elif isinstance(found, Below) and isinstance(value, Below):
+            kept[register] = max(found, value, key=lambda address: address.bytes)
+    return kept
+
+
+def value_of(code: CodeImage, step: Instruction, depth: int, registers: Mapping[int, Value]) -> Value | None:
+    """What ``step`` puts into its first register; None when that is not known.
+
+    Args:
+        depth: bytes from the stack pointer on entry down to where it is now.
+        registers: those that are known.
+    """
+    operands = step.operands
+    if len(operands) < 2 or operands[0].type != arm.ARM_OP_REG:
+        return None
+    last = operands[-1]
+    if last.type == arm.ARM_OP_MEM:
+        return _literal(code, step, last.mem) if step.id == arm.ARM_INS_LDR else None
+    if any(o.shift.type for o in operands):
+        return None
+
+    def held(operand: Instruction) -> Value | None:
+        if operand.type == arm.ARM_OP_IMM:
+            return int(operand.imm) & _MASK
+        if operand.reg == arm.ARM_REG_PC:
+            here = int(step.address + 4)
+            return here & ~3 if last.type == arm.ARM_OP_IMM else here
+        return Below(depth) if operand.reg == arm.ARM_REG_SP else registers.get(operand.reg)
+
+    if step.id == arm.ARM_INS_BFC:  # clears bits from operands[1] on: aligns where that is 0
+        aligned = held(operands[0])
+        low = operands[1].imm == 0 and isinstance(aligned, Below) and last.imm < _MOST_ALIGNED_BITS
+        return Below(aligned.bytes + (1 << last.imm) - 1) if isinstance(aligned, Below) and low else None
+    first, second = held(operands[-2]), held(last)
+    if step.id in _MOVES and len(operands) == 2:
+        return second
+    if step.id == arm.ARM_INS_ADR:
+        first = int((step.address + 4) & ~3)
+    return _computed(step.id, first, second)
+
+
+def _computed(operation: int, first: Value | None, second: Value | None) -> Value | None:
+    """The result of an operation on two values, the second of them often a constant."""
+    if operation == arm.ARM_INS_MVN:
+        return ~second & _MASK if isinstance(second, int) else None
+    if operation in _ADDS and isinstance(first, int) and isinstance(second, Below):
+        first, second = second, first
+    if not isinstance(second, int):
+        return None
+    if isinstance(first, Below):
+        return _moved(operation, first, second)
+    if not isinstance(first, int):
+        return None
+    results = {
+        arm.ARM_INS_MOVT: (first & 0xFFFF) | second << 16,
+        arm.ARM_INS_LSL: first << (second & 31),
+        **dict.fromkeys(_ADDS, first + second),
+        **dict.fromkeys(_SUBS, first - second),
+    }
+    return results[operation] & _MASK if operation in results else None
+
+
+def _moved(operation: int, address: Below, by: int) -> Below | None:
+    """An address on the stack with something added to it, or aligned downwards."""
+    if operation in _ADDS or operation in _SUBS:
+        signed = by - (1 << 32) if by >> 31 else by
+        return Below(address.bytes - signed if operation in _ADDS else address.bytes + signed)
+    mask = by if operation == arm.ARM_INS_BIC else ~by & _MASK if operation == arm.ARM_INS_AND else None
+    return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
+
+
+def _literal(code: CodeImage, step: Instruction, memory: Instruction) -> int | None:
+    """The word beside the code that a load takes."""
+    if memory.base != arm.ARM_REG_PC or memory.index or step.writeback:
+        return None
+    return code.word(((step.address + 4) & ~3) + memory.disp)

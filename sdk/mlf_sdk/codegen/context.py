@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A laid-out model as the plain values that the C templates print.
+
+Everything is decided here; templates hold layout only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.codegen.ctext import c_comment, c_string
+from mlf_sdk.ir.dtype import FLOAT, INT, DType
+from mlf_sdk.ir.model import KERNEL_ABIS, Model, Step, StepAbi, Tensor, TensorKind
+from mlf_sdk.ir.names import legal_identifier
+from mlf_sdk.planner.layout import ModelLayout, align_up
+
+Values = dict[str, Any]
+DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linkage:
+    """Symbols that depend on what else is in the image.
+
+    Attributes:
+        arena_symbol: the arena, shared by several models when asked for.
+        owns_arena: whether this model's file defines it.
+        renames: archive symbol -> symbol in the image, where two archives collide.
+    """
+
+    arena_symbol: str
+    owns_arena: bool
+    arena_reserved_bytes: int
+    renames: dict[str, str]
+
+    def symbol(self, name: str) -> str:
+        """``name`` as it is called in the image."""
+        return self.renames.get(name, name)
+
+
+def model_values(layout: ModelLayout, linkage: Linkage) -> Values:
+    """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``."""
+    return _ModelView(layout, linkage).values()
+
+
+def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
+    """Values for ``entry.c.j2``: the adapter of one entry that is not called as a packed kernel."""
+    view = _ModelView(layout, linkage)
+    model = layout.model
+    prefix = f"tvmgen_{legal_prefix(model.name)}"
+    values: Values = {
+        "abi": step.abi.value,
+        "header": model.interface_header.rpartition("/")[2],
+        "unit": step.unit,
+        "prefix": prefix,
+        "symbol": linkage.symbol(step.symbol),
+        "adapter": view.adapter(step),
+        "stack_bytes": align_up(step.stack_high_water_bytes),
+        "stack_address": "NULL",
+    }
+    if step.stack_high_water_bytes:
+        slot = len(step.pools)
+        values["stack_address"] = view.arena_at(layout.plan.workspace_offsets[step.index, slot])
+    if step.abi is StepAbi.AOT_C:
+        values["inputs"] = view.fields(step.inputs, model.io_fields[0])
+        values["outputs"] = view.fields(step.outputs, model.io_fields[1])
+    values["pools"] = [
+        {"field": p.symbol, "address": view.arena_at(layout.plan.workspace_offsets[step.index, slot])}
+        for slot, p in enumerate(step.pools)
+        if step.abi is StepAbi.AOT_C
+    ]
+    values["devices"] = step.devices
+    values["arguments"] = view.pool_arguments(step)
+    return values
+
+
+def legal_prefix(name: str) -> str:
+    """A module name the way TVM's interface header spells it: other characters become ``_``."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+
+
+class _ModelView:
+    """Turns one layout into template values."""
+
+    def __init__(self, layout: ModelLayout, linkage: Linkage) -> None:
+        self.layout = layout
+        self.model: Model = layout.model
+        self.linkage = linkage
+        self.c_name = self.model.c_name
+        self.macro = self.c_name.upper()
+        self.params_symbol = f"{self.c_name}_params"
+        self._shapes: dict[tuple[int, ...], str] = {}
+
+    def values(self) -> Values:
+        steps = [self._step(position, step) for position, step in enumerate(self.layout.steps)]
+        inputs = [self._io(i, "input", self.model.tensors[i].name) for i in self.model.inputs]
+        outputs = [
+            self._io(i, "output", name)
+            for i, name in zip(self.model.outputs, self.model.output_names, strict=True)
+        ]
+        _number_duplicates(inputs)
+        _number_duplicates(outputs)
+        tensors = [self._dl_tensor(index, i) for index, i in enumerate(self._arguments())]
+        sha256 = self.model.archive_sha256
+        return {
+            "banner": c_comment(f"{self.model.name}: {self.model.executor} model"),
+            "c_name": self.c_name,
+            "macro": self.macro,
+            "name_literal": c_string(self.model.name),
+            "sha256": sha256,
+            "sha256_bytes": [f"0x{sha256[i : i + 2]}" for i in range(0, 64, 2)],
+            "arena_symbol": self.linkage.arena_symbol,
+            "owns_arena": self.linkage.owns_arena,
+            "arena_bytes": self.layout.arena_bytes,
+            "arena_reserved_bytes": self.linkage.arena_reserved_bytes,
+            "params_bytes": self.layout.params_bytes,
+            "params_symbol": self.params_symbol,
+            "inputs_kept": self.layout.inputs_kept,
+            "inputs": inputs,
+            "outputs": outputs,
+            "tensors": tensors,
+            "uses_packed": bool(tensors),
+            "shapes": [{"symbol": s, "extents": list(e)} for e, s in self._shapes.items()],
+            "steps": steps,
+            "kernels": list(dict.fromkeys(s["kernel"] for s in steps if not s["pointers"])),
+            "type_codes": [DL_TENSOR_HANDLE] * max([len(s["args"]) for s in steps] + [1]),
+        }
+
+    def adapter(self, step: Step) -> str:
+        """Symbol of the generated adapter of ``step``."""
+        return f"{self.c_name}_entry_{step.index}"
+
+    def arena_at(self, offset: int) -> str:
+        """C expression of an address in the arena."""
+        return f"{self.linkage.arena_symbol} + {offset}"
+
+    def address(self, tensor: int) -> str:
+        """C expression of a tensor's address."""
+        root = self.model.root(tensor)
+        if root.kind is TensorKind.CONSTANT:
+            return f"{self.params_symbol} + {self.layout.constant_offsets[root.id]}"
+        return self.arena_at(self.layout.plan.tensor_offsets[tensor])
+
+    def fields(self, ids: Iterable[int], names: tuple[str, ...]) -> list[Values]:
+        return [{"field": name, "address": self.address(i)} for i, name in zip(ids, names, strict=True)]
+
+    def pool_arguments(self, step: Step) -> list[str]:
+        arguments = [self.address(i) for i in (*step.inputs, *step.outputs)]
+        for slot, pool in enumerate(step.pools):
+            if pool.constant:
+                arguments.append(f"(uint8_t *)&{pool.symbol}")
+            else:
+                arguments.append(self.arena_at(self.layout.plan.workspace_offsets[step.index, slot]))
+        return arguments
+
+    def _arguments(self) -> list[int]:
+        """Tensors that steps take as DLTensors, each once, by id."""
+        packed = [s for s in self.layout.steps if s.abi in (StepAbi.PACKED, StepAbi.AOT_PACKED)]
+        return sorted({i for s in packed for i in (*s.inputs, *s.outputs)})
+
+    def _step(self, position: int, step: Step) -> Values:
+        table = {tensor: index for index, tensor in enumerate(self._arguments())}
+        packed = step.abi in (StepAbi.PACKED, StepAbi.AOT_PACKED)
+        args = [table[i] for i in (*step.inputs, *step.outputs)] if packed else []
+        slots = [
+            {
+                "address": self.arena_at(self.layout.plan.workspace_offsets[step.index, w.slot]),
+                "size_bytes": w.size_bytes,
+            }
+            for w in sorted(step.workspaces, key=lambda w: w.slot)
+            if step.abi in KERNEL_ABIS
+        ]
+        direct = step.abi is StepAbi.PACKED
+        return {
+            "index": position,
+            "number": step.index,
+            "num_inputs": len(step.inputs),
+            "arguments": [
+                {"address": self.address(i), "size_bytes": self.model.tensors[i].size_bytes}
+                for i in (*step.inputs, *step.outputs)
+            ],
+            "comment": c_comment(step.name),
+            "name_literal": c_string(step.name[:200]),
+            "kernel": self.linkage.symbol(step.symbol) if direct else self.adapter(step),
+            "args": args,
+            "pointers": [self.address(i) for i in (*step.inputs, *step.outputs)]
+            if step.abi is StepAbi.POINTERS
+            else [],
+            "symbol": self.linkage.symbol(step.symbol),
+            "args_symbol": f"{self.c_name}_args_{position}" if args else "NULL",
+            "slots": slots,
+            "slots_symbol": f"{self.c_name}_slots_{position}" if slots else f"{self.c_name}_no_slots",
+        }
+
+    def _shape(self, shape: tuple[int, ...]) -> str:
+        return self._shapes.setdefault(shape or (1,), f"{self.c_name}_shape_{len(self._shapes)}")
+
+    def _dl_tensor(self, index: int, tensor: int) -> Values:
+        found = self.model.tensors[tensor]
+        return {
+            "index": index,
+            "comment": c_comment(f"{found.name} {type_text(found)}"),
+            **self._typed(found),
+        }
+
+    def _typed(self, tensor: Tensor) -> Values:
+        return {
+            "address": self.address(tensor.id),
+            "ndim": len(tensor.shape),
+            "code": tensor.dtype.code,
+            "bits": tensor.dtype.bits,
+            "lanes": tensor.dtype.lanes,
+            "shape_symbol": self._shape(tensor.shape),
+            "size_bytes": tensor.size_bytes,
+            "elements": tensor.elements,
+            "shape": list(tensor.shape),
+        }
+
+    def _io(self, tensor: int, direction: str, name: str) -> Values:
+        found = self.model.tensors[tensor]
+        short = legal_identifier(name, fallback=direction, max_length=40)
+        stem = f"{direction}_{short}" if short != direction else direction
+        return {
+            "name_literal": c_string(name),
+            "comment": c_comment(f"{direction} '{name}': {type_text(found)}"),
+            "const": "" if direction == "input" else "const ",
+            "c_type": c_type(found.dtype),
+            "stem": stem,
+            "macro": f"{self.macro}_{stem.upper()}",
+            "accessor": f"{self.c_name}_{stem}",
+            **self._typed(found),
+        }
+
+
+def _number_duplicates(tensors: list[Values]) -> None:
+    """Two names that legalise alike get their index appended."""
+    seen: set[str] = set()
+    for index, tensor in enumerate(tensors):
+        while tensor["macro"] in seen:
+            tensor["macro"] += f"_{index}"
+            tensor["accessor"] += f"_{index}"
+        seen.add(tensor["macro"])
+
+
+def type_text(tensor: Tensor) -> str:
+    """A tensor's type for people: ``int8 [1, 32, 32, 3]``."""
+    return f"{tensor.dtype.name} [{', '.join(map(str, tensor.shape))}]"
+
+
+_C_TYPES = {(FLOAT, 32): "float", (FLOAT, 64): "double"}
+
+
+def c_type(dtype: DType) -> str:
+    """The C type of one element; types that C has not are bytes or bit patterns."""
+    if (dtype.code, dtype.bits) in _C_TYPES and dtype.lanes == 1:
+        return _C_TYPES[dtype.code, dtype.bits]
+    if dtype.lanes == 1 and dtype.bits in (8, 16, 32, 64):
+        return f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
+    return "uint8_t"

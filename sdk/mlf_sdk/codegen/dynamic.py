@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model for the dynamic executor: its graph blob, its parameter blob, and the image's table of kernels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.codegen.context import Linkage, Values
+from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
+from mlf_sdk.codegen.paramsblob import ParamsBlob
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.model import KERNEL_ABIS, Model, Step, StepAbi, TensorKind
+from mlf_sdk.planner.layout import ModelLayout
+
+DYNAMIC_FOLDERS = ("graph", "params")  # of crt
+_PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """A kernel of the image's table, and the arguments that it was compiled for.
+
+    Attributes:
+        symbol: in the archive.
+        pointers: it takes one plain pointer an argument, not TVM's packed arguments.
+        num_inputs: arguments that are only read.
+        arg_bytes: the size of each argument.
+    """
+
+    symbol: str
+    pointers: bool
+    num_inputs: int
+    arg_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicModel:
+    """What the dynamic executor needs: the graph, the parameters of the image, the table of kernels."""
+
+    graph: GraphBlob
+    kernels: tuple[Kernel, ...]
+    params: ParamsBlob
+
+
+def dynamic_model(layout: ModelLayout) -> DynamicModel:
+    """The dynamic form of a laid-out model of the graph executor.
+
+    Raises:
+        InputError: the model is not made of kernels, or is too large for a blob.
+    """
+    check_dynamic(layout.model)
+    kernels: dict[Kernel, int] = {}
+    used = _used_tensors(layout)
+    place = {tensor: index for index, tensor in enumerate(used)}
+    steps = []
+    for step in layout.steps:
+        kernel = kernels.setdefault(_kernel(layout.model, step), len(kernels))
+        args = tuple(place[i] for i in (*step.inputs, *step.outputs))
+        steps.append(BlobStep(kernel=kernel, args=args, slots=_slots(layout, step)))
+    model = layout.model
+    constants = [t for t in model.constants if t.id in place]
+    archive = bytes.fromhex(model.archive_sha256)
+    graph = GraphBlob(
+        name=model.name,
+        tensors=tuple(_tensor(layout, i) for i in used),
+        steps=tuple(steps),
+        inputs=tuple(BlobName(tensor=place[i], name=model.tensors[i].name) for i in model.inputs),
+        outputs=tuple(
+            BlobName(tensor=place[i], name=name)
+            for i, name in zip(model.outputs, model.output_names, strict=True)
+        ),
+        params=tuple(BlobName(tensor=place[t.id], name=t.name) for t in constants),
+        arena_bytes=layout.arena_bytes,
+        params_bytes=layout.params_bytes,
+        num_kernels=len(kernels),
+        inputs_kept=layout.inputs_kept,
+        code_id=code_id(model),
+        archive_sha256=archive,
+    )
+    params = ParamsBlob(graph_id=graph.graph_id, archive_sha256=archive, data=layout.params_blob())
+    return DynamicModel(graph=graph, kernels=tuple(kernels), params=params)
+
+
+def check_dynamic(model: Model) -> None:
+    """Refuse models that the dynamic executor can't run.
+
+    Raises:
+        InputError: the model is not one of the graph executor.
+    """
+    if model.executor != "graph" or any(step.abi not in KERNEL_ABIS for step in model.steps):
+        raise InputError(
+            "the dynamic executor runs archives of the graph executor only",
+            where=f"model {model.name} ({model.executor})",
+            hint="Export it with Executor('graph'), or generate without --executor.",
+        )
+
+
+def code_id(model: Model) -> bytes:
+    """What identifies a model's kernels: sha256 of the code that is linked, whatever its files are called."""
+    digest = hashlib.sha256()
+    for unit in sorted((u for u in model.units if u.linked), key=lambda u: (u.symbols, u.member)):
+        digest.update(f"{unit.kind.value} {len(unit.data)}\n".encode())
+        digest.update(unit.data)
+    return digest.digest()
+
+
+def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tuple[DynamicModel, Values]:
+    """The blobs, and more values of a model for ``dynamic_model.c.j2`` and ``dynamic_blobs.S.j2``."""
+    dynamic = dynamic_model(layout)
+    graph = dynamic.graph
+    kernels: list[dict[str, Any]] = []
+    first = 0
+    for index, kernel in enumerate(dynamic.kernels):
+        symbol = linkage.symbol(kernel.symbol)
+        kernels.append(
+            {
+                "symbol": symbol,
+                "pointers": len(kernel.arg_bytes) if kernel.pointers else 0,
+                "function": f"{layout.model.c_name}_call_{index}" if kernel.pointers else symbol,
+                "arg_bytes": kernel.arg_bytes,
+                "first": first,
+                "num_inputs": kernel.num_inputs,
+            }
+        )
+        first += len(kernel.arg_bytes)
+    counts = (
+        len(graph.tensors),
+        sum(len(step.args) for step in graph.steps),
+        sum(len(step.slots) for step in graph.steps),
+        len(graph.steps),
+        len(graph.inputs) + len(graph.outputs),
+    )
+    return dynamic, {
+        **values,
+        "table": kernels,
+        "prototypes": [k["symbol"] for k in kernels if not k["pointers"]],
+        "table_counts": [f"{max(count, index == 0)}u" for index, count in enumerate(counts)],
+        "most_args": max([len(step.args) for step in graph.steps] + [1]),
+        "graph_bytes": len(graph.pack()),
+    }
+
+
+def params_sources(app: str, *, is_host: bool) -> tuple[str, ...]:
+    """Runtime sources of the parameter store, relative to the project."""
+    rpc = ("crt/params/mlf_params_rpc.c",) if app == "rpc" else ()
+    host = ("crt/params/mlf_store_file.c",) if is_host else ()
+    return (*_PARAMS_SOURCES, *rpc, *host)
+
+
+def _used_tensors(layout: ModelLayout) -> list[int]:
+    model = layout.model
+    ids = {i for step in layout.steps for i in (*step.inputs, *step.outputs)}
+    ids.update(model.inputs, model.outputs, (t.id for t in model.constants))
+    return sorted(ids)
+
+
+def _tensor(layout: ModelLayout, tensor: int) -> BlobTensor:
+    found = layout.model.tensors[tensor]
+    root = layout.model.root(tensor)
+    in_params = root.kind is TensorKind.CONSTANT
+    offset = layout.constant_offsets[root.id] if in_params else layout.plan.tensor_offsets[tensor]
+    return BlobTensor(dtype=found.dtype, shape=found.shape, offset=offset, in_params=in_params)
+
+
+def _kernel(model: Model, step: Step) -> Kernel:
+    return Kernel(
+        symbol=step.symbol,
+        pointers=step.abi is StepAbi.POINTERS,
+        num_inputs=len(step.inputs),
+        arg_bytes=tuple(model.tensors[i].size_bytes for i in (*step.inputs, *step.outputs)),
+    )
+
+
+def _slots(layout: ModelLayout, step: Step) -> tuple[tuple[int, int], ...]:
+    offsets = layout.plan.workspace_offsets
+    spaces: Sequence[Any] = sorted(step.workspaces, key=lambda w: w.slot)
+    return tuple((offsets[step.index, w.slot], w.size_bytes) for w in spaces)

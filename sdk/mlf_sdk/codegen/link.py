@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several models in one image: whose symbols collide, and what they are called instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.names import NameTable
+from mlf_sdk.planner.layout import ModelLayout
+
+_RESERVED_PREFIXES = ("mlf_", "__mlf_", "TVMBackend", "TVMAPI")
+_RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"})
+SHARED_ARENA = "mlf_shared_arena"
+
+
+def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[Linkage, ...]:
+    """Symbols of every model in one image.
+
+    A symbol that an earlier model, the runtime or the C library defines already is renamed in the
+    later model: its name is put behind the model's.
+    """
+    shared = share_arena and len(layouts) > 1
+    largest = max(layout.arena_reserved_bytes for layout in layouts)
+    names = NameTable(frozenset(s.lower() for one in layouts for s in _external_symbols(one.model)))
+    taken: set[str] = set()
+    linkages = []
+    for index, layout in enumerate(layouts):
+        model = layout.model
+        renames = {
+            symbol: names.unique(f"{model.c_name}_{symbol}", max_length=127)
+            for symbol in _external_symbols(model)
+            if symbol in taken or _is_reserved(symbol)
+        }
+        taken.update(renames.get(s, s) for s in _external_symbols(model))
+        linkages.append(
+            Linkage(
+                arena_symbol=SHARED_ARENA if shared else f"{model.c_name}_arena",
+                owns_arena=index == 0 or not shared,
+                arena_reserved_bytes=largest if shared else layout.arena_reserved_bytes,
+                renames=renames,
+            )
+        )
+    return tuple(linkages)
+
+
+def _external_symbols(model: Model) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for unit in model.units:
+        if unit.linked:
+            found.update(dict.fromkeys(unit.symbols))
+    return tuple(found)
+
+
+def _is_reserved(symbol: str) -> bool:
+    return symbol in _RESERVED or symbol.startswith(_RESERVED_PREFIXES)

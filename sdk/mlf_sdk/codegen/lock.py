@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``mlf-project.json``: what a project was made from, what was promised, and how to build it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.errors import InputError
+
+SCHEMA = 1
+
+
+class LockTensor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An input or output: real name, element type, shape, bytes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+
+
+class LockNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Any tensor of the model: ``root`` is the number of the one whose bytes it shares, else its own.
+
+    ``kind`` is ``input``, ``constant`` or ``intermediate``.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    root: int
+
+
+class LockBuffer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A buffer of the plan: bytes at an offset of the arena, live from time ``first`` to ``last``.
+
+    ``tensor`` is a number in ``LockModel.tensors``; a workspace has the number of its ``step`` instead.
+    """
+
+    kind: str
+    name: str
+    tensor: int | None
+    step: int | None
+    offset: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A step in execution order: the archive's name and the symbol in the image.
+
+    ``inputs`` and ``outputs`` are numbers in ``LockModel.tensors``, in argument order; ``first`` is the
+    time of the first of its ``phases`` (time 0: the inputs are written).
+    """
+
+    name: str
+    symbol: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    first: int
+    phases: int
+    workspace_bytes: int
+    exact: bool
+
+
+class LockSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the archive says about its memory, in bytes; null where it says nothing."""
+
+    workspace_bytes: int | None
+    constants_bytes: int | None
+    io_bytes: int | None
+
+
+class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of the project and the promises about it.
+
+    ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
+    """
+
+    name: str
+    c_name: str
+    archive: str
+    archive_sha256: str
+    mlf_version: int
+    compiler: str
+    executor: str
+    inputs: tuple[LockTensor, ...]
+    outputs: tuple[LockTensor, ...]
+    inputs_kept: bool
+    arena_symbol: str
+    arena_bytes: int
+    arena_reserved_bytes: int
+    lower_bound_bytes: int
+    io_bytes: int
+    params_bytes: int
+    constants_in_code: bool
+    tensors: tuple[LockNode, ...]
+    input_tensors: tuple[int, ...]
+    output_tensors: tuple[int, ...]
+    steps: tuple[LockStep, ...]
+    buffers: tuple[LockBuffer, ...]
+    kernel_symbols: tuple[str, ...]
+    summary: LockSummary
+    notes: tuple[str, ...]
+
+
+class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options that the project was generated with."""
+
+    app: str
+    params: str
+    kernel_flags: tuple[str, ...]
+    keep_inputs: bool
+    share_arena: bool
+    trace: bool
+    cmsis_nn: str | None
+    executor: str = "static"
+
+
+class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Zephyr's version that a project was generated for (major.minor), and its name of the board."""
+
+    series: str
+    board: str
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole lock."""
+
+    schema: int
+    sdk_version: str
+    platform: str
+    board: str
+    board_file: str | None
+    options: LockOptions
+    models: tuple[LockModel, ...]
+    zephyr: LockZephyr | None = None
+
+
+def encode_lock(lock: Lock) -> bytes:
+    """The lock as stable, indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2) + b"\n"
+
+
+def read_lock(folder: Path) -> Lock:
+    """The lock of the project in ``folder``.
+
+    Raises:
+        InputError: no project there, or its lock is damaged or of another version.
+    """
+    path = folder / LOCK_NAME
+    if not path.is_file():
+        raise InputError(
+            f"no generated project here ({LOCK_NAME} is missing)",
+            where=str(folder),
+            hint="Make one with: mlf-sdk generate ARCHIVE -o DIR --board BOARD",
+        )
+    try:
+        lock = msgspec.json.decode(path.read_bytes(), type=Lock)
+    except (msgspec.MsgspecError, OSError) as error:
+        raise InputError(
+            f"the project's lock can't be read: {error}",
+            where=str(path),
+            hint="Generate the project again.",
+        ) from error
+    if lock.schema != SCHEMA:
+        raise InputError(
+            f"the project's lock has schema {lock.schema}; this SDK reads {SCHEMA}",
+            where=str(path),
+            hint="Generate the project again with this SDK.",
+        )
+    return lock
+
+
+def choose_model(lock: Lock, wanted: str | None, folder: Path) -> LockModel:
+    """The model with the C name ``wanted`` or else that name; the first one when None.
+
+    Raises:
+        InputError: no model has that name, or several have it.
+    """
+    if wanted is None:
+        return lock.models[0]
+    for model in lock.models:
+        if model.c_name == wanted:
+            return model
+    named = [model for model in lock.models if model.name == wanted]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise InputError(
+            f"the project has {len(named)} models '{wanted}'",
+            where=str(folder),
+            hint=f"Name one by its C name: {', '.join(model.c_name for model in named)}.",
+        )
+    known = dict.fromkeys(name for model in lock.models for name in (model.name, model.c_name))
+    raise InputError(
+        f"the project has no model '{wanted}'", where=str(folder), hint=f"It has: {', '.join(known)}."
+    )

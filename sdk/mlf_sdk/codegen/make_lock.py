@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock of a project, from its layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.codegen.lock import (
+    SCHEMA,
+    Lock,
+    LockBuffer,
+    LockModel,
+    LockNode,
+    LockOptions,
+    LockStep,
+    LockSummary,
+    LockTensor,
+    LockZephyr,
+)
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.ir.model import KERNEL_ABIS, Model, Tensor
+from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.version import __version__
+
+
+def make_lock(
+    layouts: Sequence[ModelLayout],
+    linkages: Sequence[Linkage],
+    options: ProjectOptions,
+    *,
+    platform: str,
+    board: str,
+    board_file: str | None,
+    zephyr: LockZephyr | None = None,
+) -> Lock:
+    """The lock: it names files, never folders, so that it is the same wherever it is made."""
+    return Lock(
+        schema=SCHEMA,
+        sdk_version=__version__,
+        platform=platform,
+        board=board,
+        board_file=board_file,
+        options=LockOptions(
+            app=options.app,
+            params=options.params,
+            kernel_flags=options.kernel_flags,
+            keep_inputs=options.keep_inputs,
+            share_arena=options.share_arena,
+            trace=options.traces,
+            cmsis_nn=str(options.cmsis_nn) if options.cmsis_nn else None,
+            executor=options.executor,
+        ),
+        models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
+        zephyr=zephyr,
+    )
+
+
+def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
+    model = layout.model
+    return LockModel(
+        name=model.name,
+        c_name=model.c_name,
+        archive=Path(model.source).name,
+        archive_sha256=model.archive_sha256,
+        mlf_version=model.mlf_version,
+        compiler=model.compiler,
+        executor=model.executor,
+        inputs=tuple(_lock_tensor(model, i, model.tensors[i].name) for i in model.inputs),
+        outputs=tuple(
+            _lock_tensor(model, i, name) for i, name in zip(model.outputs, model.output_names, strict=True)
+        ),
+        inputs_kept=layout.inputs_kept,
+        arena_symbol=linkage.arena_symbol,
+        arena_bytes=layout.arena_bytes,
+        arena_reserved_bytes=linkage.arena_reserved_bytes,
+        lower_bound_bytes=layout.plan.lower_bound_bytes,
+        io_bytes=layout.io_bytes,
+        params_bytes=layout.params_bytes,
+        constants_in_code=not model.constants,
+        tensors=tuple(_lock_node(model, tensor) for tensor in model.tensors),
+        input_tensors=model.inputs,
+        output_tensors=model.outputs,
+        steps=_steps(layout, linkage),
+        buffers=_buffers(layout),
+        kernel_symbols=_kernel_symbols(layout, linkage),
+        summary=LockSummary(
+            workspace_bytes=model.summary.workspace_bytes,
+            constants_bytes=model.summary.constants_bytes,
+            io_bytes=model.summary.io_bytes,
+        ),
+        notes=model.notes,
+    )
+
+
+def _lock_tensor(model: Model, index: int, name: str) -> LockTensor:
+    tensor = model.tensors[index]
+    return LockTensor(name=name, dtype=tensor.dtype.name, shape=tensor.shape, size_bytes=tensor.size_bytes)
+
+
+def _lock_node(model: Model, tensor: Tensor) -> LockNode:
+    return LockNode(
+        name=tensor.name,
+        kind=tensor.kind.value,
+        dtype=tensor.dtype.name,
+        shape=tensor.shape,
+        size_bytes=tensor.size_bytes,
+        root=model.root(tensor.id).id,
+    )
+
+
+def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
+    found = []
+    time = 1
+    for step in layout.steps:
+        found.append(
+            LockStep(
+                name=step.name,
+                symbol=linkage.symbol(step.symbol),
+                inputs=step.inputs,
+                outputs=step.outputs,
+                first=time,
+                phases=step.phases,
+                workspace_bytes=sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes,
+                exact=step.exact,
+            )
+        )
+        time += step.phases
+    return tuple(found)
+
+
+def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
+    """Functions to be found in the image: every step's, and for an entry what it calls."""
+    symbols = dict.fromkeys(linkage.symbol(step.symbol) for step in layout.steps)
+    if any(step.abi not in KERNEL_ABIS for step in layout.steps):
+        known = layout.model.summary.operators
+        defined = {s for unit in layout.model.units if unit.linked for s in unit.symbols}
+        symbols.update(dict.fromkeys(linkage.symbol(name) for name in known if name in defined))
+    return tuple(symbols)
+
+
+def _buffers(layout: ModelLayout) -> tuple[LockBuffer, ...]:
+    found = []
+    for placed in layout.plan.buffers:
+        tensor: int | None = None
+        step: int | None = None
+        if isinstance(placed.key, tuple):
+            step = layout.plan.order.index(placed.key[0])
+            name = f"workspace {placed.key[1]} of {layout.model.steps[placed.key[0]].name}"
+        else:
+            tensor = placed.key
+            name = layout.model.tensors[tensor].name
+        found.append(
+            LockBuffer(
+                kind=placed.kind,
+                name=name,
+                tensor=tensor,
+                step=step,
+                offset=placed.offset,
+                size_bytes=placed.size_bytes,
+                first=placed.first,
+                last=placed.last,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planned project to files: pure, deterministic, no I/O but the templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jinja2
+
+from mlf_sdk.codegen.context import Linkage, Values, entry_values, model_values
+from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
+from mlf_sdk.codegen.lock import Lock, encode_lock
+from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
+from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
+from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
+from mlf_sdk.codegen.provenance import provenance_source
+from mlf_sdk.codegen.samples import sample_values
+from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.ir.model import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
+from mlf_sdk.ir.names import legal_identifier
+from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.resources import data_dir
+from mlf_sdk.version import __version__
+
+_MODULE_FILES = frozenset(
+    {
+        "CMakeLists.txt",
+        "Kconfig",
+        "module.yml",
+        "gdb_runner.cmake",
+        "notes.ld",
+        "west-commands.yml",
+        "west_commands.py",
+    }
+)
+_WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/")  # all their sources are built
+_COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformFiles:
+    """What a platform adds to a project.
+
+    Attributes:
+        board: name of the board, for people.
+        is_host: native build.
+        files: files of the board, relative to the project.
+        runtime_sources: platform sources, relative to the project.
+        crt_folders: folders of ``crt`` to copy.
+        definitions: preprocessor definitions of the whole image.
+        flags: how the board's code is compiled; None: the native compiler as it is.
+        toolchain: CMake toolchain file, relative to the project.
+        templates: file of the project -> template; None: a CMake project of our own, with presets.
+        model_templates: file of each model's folder -> template.
+        values: more values for the templates.
+    """
+
+    board: str
+    title: str
+    is_host: bool
+    files: Mapping[str, bytes]
+    runtime_sources: tuple[str, ...]
+    crt_folders: tuple[str, ...]
+    definitions: tuple[str, ...] = ()
+    toolchain: str = ""
+    cmsis_nn_includes: tuple[str, ...] = field(default=())
+    templates: Mapping[str, str] | None = None
+    model_templates: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def render_project(
+    layouts: Sequence[ModelLayout],
+    linkages: Sequence[Linkage],
+    platform: PlatformFiles,
+    options: ProjectOptions,
+    lock: Lock,
+) -> dict[str, bytes]:
+    """All files of a project, by relative path."""
+    renderer = _Renderer(layouts, linkages, platform, options)
+    files = renderer.project_files()
+    files[LOCK_NAME] = encode_lock(lock)
+    files[PROVENANCE] = provenance_source(lock)
+    return dict(sorted(files.items()))
+
+
+def environment() -> jinja2.Environment:
+    """The templates' environment: strict, and C, not HTML."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(data_dir("board_templates")),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 (the output is C and CMake)
+    )
+
+
+class _Renderer:
+    def __init__(
+        self,
+        layouts: Sequence[ModelLayout],
+        linkages: Sequence[Linkage],
+        platform: PlatformFiles,
+        options: ProjectOptions,
+    ) -> None:
+        self.layouts = layouts
+        self.linkages = linkages
+        self.platform = platform
+        self.options = options
+        self.templates = environment()
+
+    def project_files(self) -> dict[str, bytes]:
+        files = dict(self.platform.files)
+        models = []
+        for layout, linkage in zip(self.layouts, self.linkages, strict=True):
+            values = model_values(layout, linkage)
+            files.update(self._model_files(layout, linkage, values))
+            models.append({**values, **_build_values(layout, linkage)})
+        crt = _crt_files(self.platform.crt_folders)
+        files.update(crt)
+        top = self._top_values(models, crt)
+        templates = self.platform.templates
+        if templates is None:
+            files["CMakePresets.json"] = _presets(self.platform.toolchain)
+            templates = _plain_templates(self.options.app)
+        files.update({path: self._render(template, top) for path, template in templates.items()})
+        for model in models:
+            for path, template in self.platform.model_templates.items():
+                files[f"{model['dir']}/{path}"] = self._render(template, {**top, "m": model})
+        return files
+
+    def _render(self, template: str, values: Values) -> bytes:
+        text = self.templates.get_template(template).render(sdk_version=__version__, **values)
+        return text.encode()
+
+    def _top_values(self, models: list[Values], crt: Mapping[str, bytes]) -> Values:
+        runtime = [path for path in crt if path.startswith(_WHOLE_FOLDERS) and path.endswith(".c")]
+        runtime += self.platform.runtime_sources
+        if self.options.executor == "graph":
+            runtime += params_sources(self.options.app, is_host=self.platform.is_host)
+        steps = [step for layout in self.layouts for step in layout.steps]
+        names = ", ".join(m["c_name"] for m in models)
+        cmsis = None
+        if self.options.cmsis_nn is not None and any(m["needs_cmsis_nn"] for m in models):
+            cmsis = {
+                "path": self.options.cmsis_nn.as_posix(),
+                "include_dirs": self.platform.cmsis_nn_includes,
+            }
+        return {
+            "names": names,
+            "project_name": legal_identifier(f"{models[0]['c_name']}_app"),
+            "board": {
+                "name": self.platform.board,
+                "title": self.platform.title,
+                "is_host": self.platform.is_host,
+            },
+            "app": self.options.app,
+            "executor": self.options.executor,
+            "models": models,
+            "kernel_flags": self.options.kernel_flags,
+            "quiet_c_flags": QUIET_C_FLAGS,
+            "trace": self.options.traces,
+            "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
+            "uses_slots": any(s.workspaces for s in steps if s.abi in KERNEL_ABIS),
+            "uses_stack": any(s.stack_high_water_bytes for s in steps),
+            "definitions": self.platform.definitions,
+            "runtime_sources": runtime,
+            "cmsis_nn": cmsis,
+            "sample_models": models,
+            **self.platform.values,
+        }
+
+    def _tables(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
+        """A model's header, tables and parameters, for the executor that was chosen."""
+        stem = f"model/{layout.model.c_name}/{layout.model.c_name}"
+        view = {"m": values, "params": self.options.params}
+        if self.options.executor == "graph":
+            return self._dynamic_tables(layout, linkage, values, stem)
+        files = {
+            f"{stem}.h": self._render("common/model.h.j2", view),
+            f"{stem}.c": self._render("common/model.c.j2", view),
+        }
+        if layout.params_bytes:
+            files[f"{stem}_params.S"] = self._render("common/params.S.j2", view)
+            files[f"{stem}_params.bin"] = layout.params_blob()
+        return files
+
+    def _dynamic_tables(
+        self, layout: ModelLayout, linkage: Linkage, values: Values, stem: str
+    ) -> dict[str, bytes]:
+        dynamic, more = dynamic_values(layout, linkage, values)
+        view = {
+            "m": more,
+            "params": self.options.params,
+            "params_header_bytes": PARAMS_HEADER.size,
+            **self.platform.values,
+        }
+        templates = {".h": "dynamic_model.h.j2", ".c": "dynamic_model.c.j2", "_blobs.S": "dynamic_blobs.S.j2"}
+        files = {f"{stem}{end}": self._render(f"common/{name}", view) for end, name in templates.items()}
+        files[f"{stem}_graph.bin"] = dynamic.graph.pack()
+        if layout.params_bytes:
+            files[f"{stem}_params.bin"] = dynamic.params.pack()
+        return files
+
+    def _model_files(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
+        model = layout.model
+        folder = f"model/{model.c_name}"
+        view = {"m": values}
+        files = {f"{folder}/{unit.member}": unit.data for unit in model.units}
+        files.update(self._tables(layout, linkage, values))
+        for step in layout.steps:
+            if step.abi not in KERNEL_ABIS:
+                path = f"{folder}/{_entry_name(model.c_name, step.index)}"
+                entry = {"e": entry_values(layout, linkage, step), **view}
+                files[path] = self._render("common/entry.c.j2", entry)
+        if linkage.renames:
+            pairs = sorted(linkage.renames.items())
+            lines = "".join(f"#define {old} {new}\n" for old, new in pairs)
+            head = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Symbols that another model has too. */\n"
+            files[f"{folder}/rename.h"] = (head + lines).encode()
+            files[f"{folder}/rename.syms"] = "".join(f"{old} {new}\n" for old, new in pairs).encode()
+        if self.options.app == "standalone":
+            sample = {"s": sample_values(layout), **view}
+            files[f"{folder}/{model.c_name}_sample.h"] = self._render("common/sample.h.j2", sample)
+        return files
+
+
+def _plain_templates(app: str) -> dict[str, str]:
+    return {
+        "CMakeLists.txt": "common/CMakeLists.txt.j2",
+        "README.md": "common/README.md.j2",
+        "src/main.c": f"common/main_{app}.c.j2",
+    }
+
+
+def _entry_name(c_name: str, index: int) -> str:
+    return f"{c_name}_entry_{index}.c"
+
+
+def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
+    """What CMake needs to know about a model."""
+    model = layout.model
+    folder = f"model/{model.c_name}"
+    linked = [unit for unit in model.units if unit.linked]
+    included = {s.unit for s in layout.steps if s.abi is StepAbi.AOT_USMP}
+    entries = [
+        f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if s.abi not in KERNEL_ABIS
+    ]
+    sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
+    headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
+    return {
+        "dir": folder,
+        "sources": sources + entries,
+        "entries": entries,
+        "objects": [_object(folder, u, linkage) for u in linked if u.kind is UnitKind.OBJECT],
+        "renames": bool(linkage.renames),
+        "flags": _needed_flags(layout),
+        "include_dirs": sorted(headers),
+        "needs_cmsis_nn": any("arm_nn" in h for h in model.external_headers),
+    }
+
+
+def _needed_flags(layout: ModelLayout) -> list[str]:
+    """Flags that hold whatever the user chose.
+
+    Where a plan puts another value into memory that the same kernel has read from, the compiler must not
+    reorder accesses because their types differ.
+    """
+    return ["-fno-strict-aliasing"] if any(step.phases > 1 for step in layout.steps) else []
+
+
+def _object(folder: str, unit: CodeUnit, linkage: Linkage) -> dict[str, Any]:
+    path = f"{folder}/{unit.member}"
+    renamed = bool(linkage.renames)
+    return {"path": path, "renamed": renamed, "output": path.replace("/", "_")}
+
+
+def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:
+    """A copy of the runtime's folders, so that the project stands alone."""
+    root = data_dir("crt")
+    files = {}
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".c", ".h") or path.name in _MODULE_FILES:
+                files[f"crt/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+    return files
+
+
+def _presets(toolchain: str) -> bytes:
+    configure: dict[str, Any] = {
+        "name": "default",
+        "generator": "Ninja",
+        "binaryDir": "${sourceDir}/build",
+        "cacheVariables": {"CMAKE_BUILD_TYPE": "None", "CMAKE_EXPORT_COMPILE_COMMANDS": "ON"},
+    }
+    if toolchain:
+        configure["toolchainFile"] = "${sourceDir}/" + toolchain
+    presets = {
+        "version": 3,
+        "cmakeMinimumRequired": {"major": 3, "minor": 21, "patch": 0},
+        "configurePresets": [configure],
+        "buildPresets": [{"name": "default", "configurePreset": "default"}],
+    }
+    return (json.dumps(presets, indent=2) + "\n").encode()
+
+
+def template_text(name: str, values: Values) -> bytes:
+    """One template of ``board_templates`` as bytes; for platforms."""
+    return environment().get_template(name).render(sdk_version=__version__, **values).encode()

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A deterministic sample for a model's inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mlf_sdk.ir.dtype import FLOAT, INT
+from mlf_sdk.ir.model import Tensor
+from mlf_sdk.planner.layout import ModelLayout
+
+
+def pattern_bytes(tensor: Tensor, *, salt: int = 0) -> bytes:
+    """Bytes of a repeatable, varied value for ``tensor``: the same on every machine.
+
+    Floats lie in [-1, 1), integers cover their range, booleans alternate.
+    """
+    count = tensor.elements * tensor.dtype.lanes
+    index = np.arange(count, dtype=np.uint64) + np.uint64(salt)
+    mixed = (index * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(1 << 32)
+    bits, code = tensor.dtype.bits, tensor.dtype.code
+    if code == FLOAT and bits in (16, 32, 64):
+        unit = mixed.astype(np.float64) / float(1 << 31) - 1.0
+        return unit.astype(f"<f{bits // 8}").tobytes()
+    if bits == 1:
+        return (mixed >> np.uint64(16) & np.uint64(1)).astype(np.uint8).tobytes()
+    if bits in (8, 16, 32, 64):
+        values = (mixed >> np.uint64(max(0, 32 - bits))).astype(f"<u{bits // 8}")
+        return values.view(f"<{'i' if code == INT else 'u'}{bits // 8}").tobytes()
+    return bytes(mixed.astype(np.uint8))[: tensor.size_bytes].ljust(tensor.size_bytes, b"\0")
+
+
+def pattern_array(tensor: Tensor, *, salt: int = 0) -> npt.NDArray[np.generic]:
+    """The same as an array of the tensor's shape.
+
+    Raises:
+        InputError: numpy has no type for the tensor's elements.
+    """
+    data = np.frombuffer(pattern_bytes(tensor, salt=salt), dtype=tensor.dtype.numpy)
+    return data.reshape(tensor.shape)
+
+
+def sample_values(layout: ModelLayout) -> list[dict[str, object]]:
+    """Values for ``sample.h.j2``: one array an input."""
+    model = layout.model
+    samples = []
+    for index, tensor in enumerate(model.inputs):
+        data = pattern_bytes(model.tensors[tensor], salt=index)
+        rows = [data[i : i + 16] for i in range(0, len(data), 16)]
+        samples.append(
+            {
+                "size_bytes": len(data),
+                "rows": [", ".join(f"0x{b:02x}" for b in row) for row in rows],
+            }
+        )
+    return samples

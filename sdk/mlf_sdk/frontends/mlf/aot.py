@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model compiled ahead of time: one step, whose entry runs everything."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.c.liveness import stack_peak
+from mlf_sdk.analysis.c.source import EntryWrapper
+from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.mlf.derive import derive_wiring
+from mlf_sdk.frontends.mlf.graph_model import output_names
+from mlf_sdk.frontends.mlf.interface import InterfaceHeader
+from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring
+from mlf_sdk.frontends.mlf.relay.signatures import Signature, parse_c_metadata, parse_relay_main
+from mlf_sdk.ir.model import Pool, Span, Step, StepAbi, TensorKind, Workspace
+
+STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
+_ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
+
+
+def wire_aot(source: BuildInput) -> Wiring:
+    """The single step of an ahead-of-time model and its inputs and outputs."""
+    return _AotBuilder(source).wire()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Io:
+    inputs: tuple[Signature, ...]
+    outputs: tuple[Signature, ...]
+    fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+class _AotBuilder:
+    def __init__(self, source: BuildInput) -> None:
+        self.source = source
+        self.module = source.module
+        self.name = source.module.metadata.name
+        self.interface: InterfaceHeader | None = source.module.interface
+        self.prefix = f"tvmgen_{''.join(c if c.isascii() and c.isalnum() else '_' for c in self.name)}"
+
+    def wire(self) -> Wiring:
+        usmp = self._usmp_wrapper()
+        if usmp is None and self._lacks_main():
+            derived = derive_wiring(self.source, self.prefix)
+            return derived or Wiring(
+                tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot"
+            )
+        abi, symbol = self._entry(usmp)
+        io = self._io()
+        table = TensorTable()
+        inputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INPUT) for s in io.inputs)
+        outputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INTERMEDIATE) for s in io.outputs)
+        step = self._step(abi, symbol, inputs, outputs, usmp)
+        return Wiring(
+            tensors=tuple(table.tensors),
+            inputs=inputs,
+            outputs=outputs,
+            output_names=tuple(s.name for s in io.outputs),
+            steps=(step,) if step else (),
+            executor="aot",
+            io_fields=io.fields,
+            interface_header=self._header_member() if abi is StepAbi.AOT_C else "",
+        )
+
+    # ---- entry ----
+
+    def _entry(self, usmp: tuple[str, EntryWrapper] | None) -> tuple[StepAbi, str]:
+        if usmp is not None:
+            return StepAbi.AOT_USMP, usmp[1].callee
+        if self.interface is not None:
+            return StepAbi.AOT_C, self.interface.run_function or f"{self.prefix}_run"
+        for suffix in _ENTRY_SUFFIXES:
+            function = self.source.code.functions.get(self.prefix + suffix)
+            if function is not None and function.is_packed:
+                return StepAbi.AOT_PACKED, function.name
+        return StepAbi.AOT_PACKED, self.prefix + "_run"
+
+    def _lacks_main(self) -> bool:
+        """Whether the archive declares a main function and defines none, as TVM 0.8 exports some."""
+        main = f"{self.prefix}_run_model"
+        return self._declared(main) and not self.source.code.defines(main)
+
+    def _usmp_wrapper(self) -> tuple[str, EntryWrapper] | None:
+        """The wrapper that passes static pools to the entry, and the member it is in."""
+        for member, scan in self.source.code.scans.items():
+            pools = {pool.name for pool in scan.pools}
+            for wrapper in scan.wrappers:
+                if any(a.group == "&" and a.name in pools for a in wrapper.arguments):
+                    return member, wrapper
+        return None
+
+    def _step(
+        self,
+        abi: StepAbi,
+        symbol: str,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        usmp: tuple[str, EntryWrapper] | None,
+    ) -> Step | None:
+        if not self._complete(symbol):
+            return None
+        scans = tuple(self.source.code.scans.values())
+        peak = stack_peak(scans, symbol, alignment=STACK_ALIGNMENT)
+        peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
+        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        bound = main.workspace_size_bytes if main is not None else 0
+        pools, workspaces = self._pools(usmp) if usmp else self._interface_pools()
+        whole = Span(first=0, last=0)
+        return Step(
+            index=0,
+            name=symbol,
+            symbol=symbol,
+            abi=abi,
+            inputs=inputs,
+            outputs=outputs,
+            spans=(whole,) * (len(inputs) + len(outputs)),
+            workspaces=workspaces,
+            stack_high_water_bytes=bound if peak_bytes is None else peak_bytes,
+            pools=pools,
+            devices=self.interface.devices if self.interface and abi is StepAbi.AOT_C else (),
+            unit=usmp[0] if usmp else "",
+            exact=peak.exact and peak_bytes is not None,
+        )
+
+    def _objects_allocate(self, symbol: str) -> bool:
+        """Whether machine code below the entry asks for workspace, which no replay of sources sees."""
+        objects = self.source.code.objects
+        return any(objects[m].allocator_sites for m in self.source.code.reachable([symbol]) if m in objects)
+
+    def _complete(self, symbol: str) -> bool:
+        """Whether everything the entry calls is there; what is missing is one fault each."""
+        code = self.source.code
+        if not code.defines(symbol):
+            self._undefined(symbol, "the entry")
+            return False
+        complete = True
+        for member in code.reachable([symbol]):
+            if member not in code.scans:
+                continue
+            for name in sorted(code.scans[member].called):
+                if name.startswith("tvmgen_") and not code.defines(name) and self._declared(name):
+                    self._undefined(name, f"a function that {member} calls")
+                    complete = False
+        return complete
+
+    def _declared(self, name: str) -> bool:
+        return any(d.name == name for s in self.source.code.scans.values() for d in s.declarations)
+
+    def _undefined(self, symbol: str, what: str) -> None:
+        self.source.faults.add(
+            "./codegen/host",
+            f"no source or object defines '{symbol[:128]}', {what}: the archive was exported without its "
+            "main function (TVM 0.8 does that for some ahead-of-time builds); export it with TVM 0.9 to "
+            "0.18, or use the graph executor",
+        )
+
+    def _pools(self, usmp: tuple[str, EntryWrapper]) -> tuple[tuple[Pool, ...], tuple[Workspace, ...]]:
+        member, wrapper = usmp
+        known = {pool.name: pool for pool in self.source.code.scans[member].pools}
+        pools: list[Pool] = []
+        workspaces: list[Workspace] = []
+        for argument in wrapper.arguments:
+            if argument.group != "&":
+                continue
+            pool = known.get(argument.name)
+            if pool is None or (pool.size_bytes is None and not pool.is_constant):
+                self.source.faults.add(member, f"the size of the pool '{argument.name[:128]}' is not told")
+                continue
+            if not pool.is_constant:
+                workspaces.append(
+                    Workspace(slot=len(pools), size_bytes=pool.size_bytes or 0, span=Span(first=0, last=0))
+                )
+            pools.append(Pool(symbol=pool.name, size_bytes=pool.size_bytes or 0, constant=pool.is_constant))
+        return tuple(pools), tuple(workspaces)
+
+    def _interface_pools(self) -> tuple[tuple[Pool, ...], tuple[Workspace, ...]]:
+        """Pools that the caller gives by the interface's struct; their sizes stand in its macros."""
+        pools: list[Pool] = []
+        workspaces: list[Workspace] = []
+        header = self.interface
+        for name in header.workspace_pools if header else ():
+            wanted = f"{self.prefix}_{name}_".upper()
+            sizes = [
+                v for k, v in (header.macros if header else {}).items() if k.startswith(wanted) and v >= 0
+            ]
+            if len(sizes) != 1:
+                self.source.faults.add(
+                    self._header_member(), f"the size of the pool '{name[:128]}' is not told"
+                )
+                continue
+            span = Span(first=0, last=0)
+            workspaces.append(Workspace(slot=len(pools), size_bytes=sizes[0], span=span))
+            pools.append(Pool(symbol=name, size_bytes=sizes[0], constant=False))
+        return tuple(pools), tuple(workspaces)
+
+    def _header_member(self) -> str:
+        headers = [m for m in self.source.code.files if m.endswith(f"tvmgen_{self.name}.h")]
+        return headers[0] if headers else f"codegen/host/include/tvmgen_{self.name}.h"
+
+    # ---- inputs and outputs ----
+
+    def _io(self) -> _Io:
+        told = self._tables() or self._relay()
+        if told is None:
+            self.source.faults.add(
+                "./metadata.json",
+                "the shapes of the inputs and outputs stand neither in C metadata tables nor in relay text",
+            )
+            return _Io(inputs=(), outputs=())
+        if self.interface is None:
+            return told
+        return self._in_header_order(told, self.interface)
+
+    def _tables(self) -> _Io | None:
+        for member, scan in self.source.code.scans.items():
+            if any(f.name.endswith("_get_c_metadata") for f in scan.functions):
+                text = self.source.code.files[member].data.decode("utf-8", "replace")
+                try:
+                    found = parse_c_metadata(text)
+                except InputError:
+                    found = None
+                if found is not None:
+                    inputs = tuple(self._real_name(i) for i in found[0])
+                    return _Io(inputs=inputs, outputs=found[1])
+        return None
+
+    def _real_name(self, signature: Signature) -> Signature:
+        """C metadata tables hold legalised names; the metadata has the real ones."""
+        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        known = [n for n in (main.inputs if main and main.inputs else ()) if _field(n) == signature.name]
+        return dataclasses.replace(signature, name=known[0]) if len(known) == 1 else signature
+
+    def _relay(self) -> _Io | None:
+        signature = parse_relay_main(self.module.relay or "")
+        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        if signature is None:
+            return None
+        params = {p.name for p in self.module.params}
+        if main is not None and main.inputs is not None:
+            inputs = tuple(a for a in signature.arguments if a.name in main.inputs)
+        elif self.interface is not None:
+            wanted = set(self.interface.inputs)
+            inputs = tuple(a for a in signature.arguments if _field(a.name) in wanted)
+        else:
+            inputs = tuple(a for a in signature.arguments if a.name not in params)
+        results = signature.results
+        if (
+            main is not None
+            and main.outputs is not None
+            and (results is None or len(results) != len(main.outputs))
+        ):
+            results = tuple(
+                Signature(name=name, dtype=told.dtype, shape=(told.size_bytes // told.dtype.size_bytes,))
+                for name, told in sorted(main.outputs.items())
+            )
+        if results is None:
+            return None
+        sizes = [_size(r) for r in results]
+        names = output_names(self.source, sizes)
+        outputs = tuple(
+            Signature(name=n, dtype=r.dtype, shape=r.shape) for n, r in zip(names, results, strict=True)
+        )
+        return _Io(inputs=inputs, outputs=outputs)
+
+    def _in_header_order(self, told: _Io, header: InterfaceHeader) -> _Io:
+        """The header's structs decide the order of the inputs; outputs are in order already."""
+        by_field = {_field(s.name): s for s in told.inputs}
+        if sorted(by_field) != sorted(header.inputs) or len(header.outputs) != len(told.outputs):
+            self.source.faults.add(
+                self._header_member(),
+                f"inputs {list(header.inputs)} and {len(header.outputs)} outputs do not fit what the "
+                f"archive tells elsewhere: {sorted(by_field)} and {len(told.outputs)}",
+            )
+            return told
+        return _Io(
+            inputs=tuple(by_field[f] for f in header.inputs),
+            outputs=told.outputs,
+            fields=(header.inputs, header.outputs),
+        )
+
+
+def _field(name: str) -> str:
+    """A tensor's name as the field of TVM's interface structs: other characters become ``_``."""
+    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
+
+
+def _size(signature: Signature) -> int:
+    size = signature.dtype.size_bytes
+    for extent in signature.shape:
+        size *= extent
+    return size

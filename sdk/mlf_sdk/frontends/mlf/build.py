@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Raw archive to model: chooses the module, builds it, and reports all of its faults together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlf_sdk.errors import FaultCollector, ModuleChoiceError
+from mlf_sdk.frontends.code import index_code
+from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
+from mlf_sdk.frontends.mlf.aot import wire_aot
+from mlf_sdk.frontends.mlf.graph_model import wire_graph
+from mlf_sdk.frontends.mlf.operator import wire_operator
+from mlf_sdk.frontends.mlf.parts import BuildInput, assemble
+from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule, load_mlf
+from mlf_sdk.ir.model import Model
+
+
+def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAULT_LIMITS) -> Model:
+    """Read the archive at ``path`` and build the model of one of its modules.
+
+    Args:
+        module: which module (or, in operator style, which function); needed when there are several.
+
+    Raises:
+        ArchiveError: the archive is broken; all of its faults at once.
+        InputError: the module must be chosen, or there is none of that name.
+    """
+    return build_model(load_mlf(path, limits=limits), module=module)
+
+
+def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
+    """The model of one module of ``archive``; arguments and errors as in `load_model`."""
+    raw = choose_module(archive, module)
+    faults = FaultCollector(archive.source)
+    code = index_code(raw, faults)
+    source = BuildInput(archive=archive, module=raw, code=code, faults=faults)
+    if raw.metadata.style == "operator":
+        wiring = wire_operator(source, module if module != raw.metadata.name else None)
+    elif raw.graph is not None:
+        wiring = wire_graph(source, raw.graph)
+    else:
+        wiring = wire_aot(source)
+    faults.raise_if_any()
+    return assemble(source, wiring)
+
+
+def choose_module(archive: RawArchive, module: str | None) -> RawModule:
+    """The module called ``module``, or the only one; raises InputError."""
+    names = [m.metadata.name for m in archive.modules]
+    if archive.modules[0].metadata.style == "operator" or (module is None and len(names) == 1):
+        return archive.modules[0]
+    if module is None or module not in names:
+        what = "several modules" if module is None else f"no module called '{module}'"
+        raise ModuleChoiceError(f"the archive has {what}", where=archive.source, names=names)
+    return archive.modules[names.index(module)]

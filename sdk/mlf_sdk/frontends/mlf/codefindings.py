@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is odd in the code of an archive: prototypes, constants, precision."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule
+from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+
+_CODE = frozenset({UnitKind.C, UnitKind.CXX})
+# Seven digits, the last of them not 0: float needs nine to be told from its neighbours.
+_ROUNDED = re.compile(rb"\b\d\.\d{5}[1-9]e[+-]\d\df\b")
+_LARGEST = b"3.402823e+38f"  # the first value of a maximum: any that is low enough serves
+_INFINITE = re.compile(rb"\binff\b")
+_DOUBLE = re.compile(rb"\bdouble\b")
+_NO_SCRATCH = re.compile(rb"cmsis_nn_context\s+\w+\s*=\s*\{\s*NULL\s*,\s*0\s*\}")
+
+
+def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Oddity]:
+    """Files that no step needs, and the prototypes in them that contradict the kernels."""
+    unused = [u.member for u in model.units if not u.linked and u.kind is not UnitKind.HEADER]
+    if not unused:
+        return
+    clash = _clashing_prototype(module, frozenset(unused))
+    what = "TVM's function registry or metadata"
+    if clash is not None:
+        name, declared, defined = clash
+        what += f", whose prototypes clash: {name} takes {declared} there and {defined} where it is defined"
+    names = ", ".join(member.rpartition("/")[2] for member in unused)
+    yield Oddity(where=unused[0], what=what, handled=f"not needed, and left out of the build: {names}")
+
+
+def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str, str, str] | None:
+    """A function that is declared with other types than it is defined with: name, both lists of types."""
+    scans = [
+        scan_source(file.data.decode("utf-8", "replace"), file.member)
+        for file in module.sources
+        if file.kind in ("c", "cc")
+    ]
+    defined = {
+        function.name: ", ".join(p.type for p in function.parameters)
+        for scan in scans
+        for function in scan.functions
+    }
+    for scan in (scan for scan in scans if scan.member in members):
+        for found in scan.declarations:
+            types = ", ".join(parameter.type for parameter in found.parameters)
+            if defined.get(found.name, types) != types:
+                return found.name, types, defined[found.name]
+    return None
+
+
+def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+    """Constants as text: digits that are lost, infinities that are no C."""
+    for unit in _sources(model):
+        rounded = [text.decode() for text in _ROUNDED.findall(unit.data) if text != _LARGEST]
+        if rounded:
+            yield Oddity(
+                where=unit.member,
+                what=f"{_count(len(rounded), 'float constant')} printed with 7 digits where float needs 9, "
+                f"e.g. {rounded[0]}",
+                handled="compiled as printed: off by up to 5e-7 of their value, on the host as well",
+            )
+        infinite = len(_INFINITE.findall(unit.data))
+        if infinite:
+            yield Oddity(
+                where=unit.member,
+                what=f"{_count(infinite, 'infinity')} printed as `inff`, which is no C",
+                handled="the runtime's headers define it",
+            )
+
+
+def computes_in_double(model: Model) -> tuple[str, ...]:
+    """Members of linked code that computes in double."""
+    return tuple(unit.member for unit in _sources(model) if _DOUBLE.search(unit.data))
+
+
+def lacks_scratch(model: Model) -> bool:
+    """Whether the code hands empty scratch buffers to CMSIS-NN: it was compiled for no CPU in particular."""
+    return any(_NO_SCRATCH.search(unit.data) for unit in _sources(model))
+
+
+def _sources(model: Model) -> Iterator[CodeUnit]:
+    return (unit for unit in model.units if unit.linked and unit.kind in _CODE)
+
+
+def _count(count: int, noun: str) -> str:
+    if count == 1:
+        return f"1 {noun} is"
+    return f"{count:,} {noun.removesuffix('y') + 'ies' if noun.endswith('y') else noun + 's'} are"

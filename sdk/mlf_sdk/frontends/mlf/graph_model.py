@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model of the graph executor: one step a call node, aliases for ``__nop``."""
+
+from __future__ import annotations
+
+from mlf_sdk.frontends.kernels import kernel_step
+from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring, operator_workspaces
+from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
+from mlf_sdk.ir.model import Step, TensorKind
+
+
+def wire_graph(source: BuildInput, graph: RawGraph) -> Wiring:
+    """Tensors and steps of ``graph``. Faults go to the collector of ``source``."""
+    return _GraphBuilder(source, graph).wire()
+
+
+class _GraphBuilder:
+    def __init__(self, source: BuildInput, graph: RawGraph) -> None:
+        self.source = source
+        self.graph = graph
+        self.member = source.module.graph_member or "graph"
+        self.table = TensorTable()
+        self.tensor_of: dict[int, int] = {}  # entry -> tensor id
+        self.flat: dict[int, int] = {}
+        self.steps: list[Step] = []
+        self.inputs: list[int] = []
+
+    def wire(self) -> Wiring:
+        for index, node in enumerate(self.graph.nodes):
+            if node.op == "null":
+                self._placeholder(index, node)
+            elif node.func_name == NOP:
+                self._alias(index, node)
+            else:
+                self._call(index, node)
+        self._unused_parameters()
+        outputs = tuple(self.tensor_of[self.graph.entry_index(head)] for head in self.graph.heads)
+        return Wiring(
+            tensors=tuple(self.table.tensors),
+            inputs=tuple(self.inputs),
+            outputs=outputs,
+            output_names=self._output_names(outputs),
+            steps=tuple(self.steps),
+            executor="graph",
+        )
+
+    def _placeholder(self, index: int, node: GraphNode) -> None:
+        entry_index = self.graph.row_ptr[index]
+        entry = self.graph.entries[entry_index]
+        params = {p.name: p for p in self.source.module.params}
+        found = params.get(node.name)
+        if found is None:
+            tensor = self.table.add(node.name, entry.dtype, entry.shape, TensorKind.INPUT)
+            self.inputs.append(tensor)
+        else:
+            kind = TensorKind.CONSTANT
+            tensor = self.table.add(node.name, entry.dtype, entry.shape, kind, data=found.data)
+        self.tensor_of[entry_index] = tensor
+
+    def _alias(self, index: int, node: GraphNode) -> None:
+        entry_index = self.graph.row_ptr[index]
+        entry = self.graph.entries[entry_index]
+        target = self.tensor_of[self.graph.entry_index(node.inputs[0])]
+        self.tensor_of[entry_index] = self.table.add(
+            node.name, entry.dtype, entry.shape, TensorKind.INTERMEDIATE, alias_of=target
+        )
+
+    def _call(self, index: int, node: GraphNode) -> None:
+        symbol = node.func_name or ""
+        if not self.source.code.defines(symbol):
+            self.source.faults.add(
+                self.member,
+                f"calls '{symbol[:128]}', which no source or object of the archive defines",
+                field=f"$.nodes[{index}].attrs.func_name",
+            )
+        inputs = [self.tensor_of[self.graph.entry_index(ref)] for ref in node.inputs]
+        outputs = []
+        for output in range(node.num_outputs):
+            entry_index = self.graph.row_ptr[index] + output
+            outputs.append(self._result(entry_index, node.name, output))
+        if node.flatten_data:
+            inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
+        bound = operator_workspaces(self.source.module).get(symbol)
+        self.steps.append(
+            kernel_step(
+                self.source.code,
+                self.source.faults,
+                index=len(self.steps),
+                name=node.name,
+                symbol=symbol,
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                metadata_bytes=bound,
+            )
+        )
+
+    def _result(self, entry_index: int, name: str, output: int) -> int:
+        entry: GraphEntry = self.graph.entries[entry_index]
+        label = name if output == 0 else f"{name}:{output}"
+        tensor = self.table.add(label, entry.dtype, entry.shape, TensorKind.INTERMEDIATE)
+        self.tensor_of[entry_index] = tensor
+        return tensor
+
+    def _flatten(self, tensor: int) -> int:
+        """The same storage as one dimension, for nodes with ``flatten_data``."""
+        if tensor not in self.flat:
+            found = self.table.tensors[tensor]
+            self.flat[tensor] = self.table.add(
+                found.name, found.dtype, (found.elements,), TensorKind.INTERMEDIATE, alias_of=tensor
+            )
+        return self.flat[tensor]
+
+    def _unused_parameters(self) -> None:
+        names = {node.name for node in self.graph.nodes if node.op == "null"}
+        for param in self.source.module.params:
+            if param.name not in names:
+                self.source.faults.add(
+                    f"parameters/{self.source.module.metadata.name}.params",
+                    f"holds '{param.name[:128]}', which the graph does not know",
+                )
+
+    def _output_names(self, outputs: tuple[int, ...]) -> tuple[str, ...]:
+        return output_names(self.source, [self.table.tensors[o].size_bytes for o in outputs])
+
+
+def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:
+    """Real names of the outputs where the metadata tells them, else ``output0``...
+
+    The metadata is a map without order: names count only when they fit the sizes in one way, or are
+    numbered.
+    """
+    default = tuple(f"output{i}" for i in range(len(sizes))) if len(sizes) > 1 else ("output",)
+    main = source.module.metadata.main[0] if source.module.metadata.main else None
+    named = main.outputs if main else None
+    if not named or len(named) != len(sizes):
+        return default
+    if set(default) == set(named):
+        return default
+    by_size: dict[int, list[str]] = {}
+    for name, told in named.items():
+        by_size.setdefault(told.size_bytes, []).append(name)
+    if any(len(by_size.get(size, ())) != 1 for size in sizes):
+        return default
+    return tuple(by_size[size][0] for size in sizes)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A single function of an archive in operator style, as a model of one step."""
+
+from __future__ import annotations
+
+from mlf_sdk.analysis.c.source import FunctionDefinition
+from mlf_sdk.errors import InputError, ModuleChoiceError
+from mlf_sdk.frontends.kernels import kernel_step
+from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring
+from mlf_sdk.ir.model import TensorKind
+
+
+def wire_operator(source: BuildInput, function: str | None) -> Wiring:
+    """One step that calls ``function``, or the archive's only one.
+
+    Which arguments a function writes stands only in its code: they are its outputs; the last one is
+    where the code can't be read.
+
+    Raises:
+        InputError: several functions and none was chosen, or there is no such function.
+    """
+    signatures = source.module.metadata.operator_args
+    known = [name for name in signatures if source.code.defines(name)]
+    if function is None and len(known) == 1:
+        function = known[0]
+    if function is None or function not in known:
+        what = "several functions" if function is None else f"no function called '{function}'"
+        where = source.archive.source
+        if not known:
+            raise InputError("the archive defines no function", where=where)
+        raise ModuleChoiceError(f"the archive is in operator style and has {what}", where=where, names=known)
+    args = signatures[function]
+    written = _written_arguments(source.code.functions.get(function), len(args))
+    table = TensorTable()
+    ids = [
+        table.add(
+            arg.name, arg.dtype, arg.shape, TensorKind.INTERMEDIATE if i in written else TensorKind.INPUT
+        )
+        for i, arg in enumerate(args)
+    ]
+    inputs = tuple(i for i in ids if i not in written)
+    outputs = tuple(i for i in ids if i in written)
+    if (*inputs, *outputs) != tuple(ids):
+        source.faults.add("./metadata.json", f"'{function}' writes an argument before it reads another")
+    step = kernel_step(
+        source.code,
+        source.faults,
+        index=0,
+        name=function,
+        symbol=function,
+        inputs=inputs,
+        outputs=outputs,
+        metadata_bytes=None,
+    )
+    return Wiring(
+        tensors=tuple(table.tensors),
+        inputs=inputs,
+        outputs=outputs,
+        output_names=tuple(table.tensors[i].name for i in outputs),
+        steps=(step,),
+        executor="operator",
+    )
+
+
+def _written_arguments(function: FunctionDefinition | None, count: int) -> set[int]:
+    """Indices of the arguments whose data the function stores to."""
+    if function is None:
+        return {count - 1}
+    words = function.tokens.texts
+    data = _data_pointers(words)
+    written = {data[name] for at, name in enumerate(words) if name in data and _is_store(words, at)}
+    return {i for i in written if i < count} or {count - 1}
+
+
+def _data_pointers(words: list[str]) -> dict[str, int]:
+    """Identifiers that hold the data pointer of argument i: ``void* A = (((DLTensor*)arg_A)[0].data);``."""
+    handles: dict[str, int] = {}
+    data: dict[str, int] = {}
+    for at in range(len(words) - 12):
+        if words[at] != "void" or words[at + 1] != "*" or words[at + 3] != "=":
+            continue
+        name, rest = words[at + 2], words[at + 4 : at + 24]
+        rest = rest[: rest.index(";")] if ";" in rest else rest
+        numbers = [w for w in rest if w.isdigit()]
+        if "v_handle" in rest and "args" in rest and numbers:
+            handles[name] = int(numbers[0])
+        elif "data" in rest:
+            owners = [w for w in rest if w in handles]
+            if owners:
+                data[name] = handles[owners[0]]
+    return data
+
+
+def _is_store(words: list[str], at: int) -> bool:
+    """Whether the subscript that follows the identifier at ``at`` is assigned to."""
+    at += 1
+    while at < len(words) and words[at] == ")":
+        at += 1
+    if at >= len(words) or words[at] != "[":
+        return False
+    depth = 0
+    for end in range(at, len(words)):
+        depth += {"[": 1, "]": -1}.get(words[end], 0)
+        if depth == 0:
+            return (
+                end + 1 < len(words)
+                and words[end + 1].endswith("=")
+                and words[end + 1]
+                not in (
+                    "==",
+                    "<=",
+                    ">=",
+                    "!=",
+                )
+            )
+    return False

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the builders of every style of model have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.code import CodeIndex
+from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule
+from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.model import MemorySummary, Model, Step, Tensor, TensorKind
+from mlf_sdk.ir.names import NameTable, legal_identifier
+
+
+@dataclass(slots=True, kw_only=True)
+class TensorTable:
+    """Collects tensors; gives each an id and a C name."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+    names: NameTable = field(default_factory=NameTable)
+
+    def add(
+        self,
+        name: str,
+        dtype: DType,
+        shape: tuple[int, ...],
+        kind: TensorKind,
+        *,
+        alias_of: int | None = None,
+        data: bytes | None = None,
+    ) -> int:
+        """Add a tensor and return its id."""
+        tensor = Tensor(
+            id=len(self.tensors),
+            name=name,
+            c_name=self.names.unique(name, fallback="tensor"),
+            dtype=dtype,
+            shape=shape,
+            kind=kind,
+            alias_of=alias_of,
+            data=data,
+        )
+        self.tensors.append(tensor)
+        return tensor.id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What a builder found: tensors, steps, and which tensors the caller sees."""
+
+    tensors: tuple[Tensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    output_names: tuple[str, ...]
+    steps: tuple[Step, ...]
+    executor: str
+    io_fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    interface_header: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildInput:
+    """Everything a builder reads."""
+
+    archive: RawArchive
+    module: RawModule
+    code: CodeIndex
+    faults: FaultCollector
+
+
+def operator_workspaces(module: RawModule) -> dict[str, int]:
+    """``memory.functions.operator_functions``: bytes by function, summed over devices."""
+    return {
+        name: sum(size for _, size in sizes) for name, sizes in module.metadata.operator_functions.items()
+    }
+
+
+def assemble(source: BuildInput, wiring: Wiring) -> Model:
+    """The model of ``wiring`` with its provenance, code and summary."""
+    metadata = source.module.metadata
+    main = metadata.main[0] if metadata.main else None
+    linked = source.code.reachable(dict.fromkeys(step.symbol for step in wiring.steps))
+    units_of_entries = [step.unit for step in wiring.steps if step.unit]
+    c_name = legal_identifier(metadata.name, fallback="model", max_length=40)
+    if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
+        c_name = f"m_{c_name}"
+    return Model(
+        name=metadata.name,
+        c_name=c_name,
+        source=source.archive.source,
+        archive_sha256=source.archive.sha256,
+        mlf_version=source.archive.version,
+        compiler=f"TVM {metadata.tvm_version}" if metadata.tvm_version else "TVM",
+        executor=wiring.executor,
+        targets=metadata.targets,
+        tensors=wiring.tensors,
+        inputs=wiring.inputs,
+        outputs=wiring.outputs,
+        output_names=wiring.output_names,
+        io_fields=wiring.io_fields,
+        steps=wiring.steps,
+        units=source.code.units(dict.fromkeys([*linked, *units_of_entries])),
+        summary=MemorySummary(
+            workspace_bytes=main.workspace_size_bytes if main else None,
+            constants_bytes=main.constants_size_bytes if main else None,
+            io_bytes=main.io_size_bytes if main else None,
+            operators=operator_workspaces(source.module),
+        ),
+        interface_header=wiring.interface_header,
+        notes=wiring.notes,
+    )

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checked graph of the graph executor, as ``formats.mlf.graph`` reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mlf_sdk.ir.dtype import DType
+
+NOP: Final = "__nop"
+"""``func_name`` of a node that only gives its input another shape."""
+
+MAX_TENSOR_BYTES: Final = (1 << 31) - 1
+MAX_NDIM: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphNode:
+    """One node.
+
+    Attributes:
+        op: ``null`` (an input or a parameter) or ``tvm_op`` (a call).
+        name: as in the graph; unique among ``null`` nodes.
+        func_name: C function of a call, ``__nop`` for an alias, None for ``null``.
+        inputs: (node, output index) of what the call reads, in the order of its arguments.
+        num_outputs: entries that the node owns.
+        flatten_data: whether the call wants its tensors as one-dimensional.
+    """
+
+    op: str
+    name: str
+    func_name: str | None
+    inputs: tuple[tuple[int, int], ...]
+    num_outputs: int
+    flatten_data: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEntry:
+    """One output of one node.
+
+    Attributes:
+        dtype: element type.
+        shape: positive extents; empty for a scalar.
+        storage_id: TVM's own plan: a hint.
+        device_type: DLPack device, 1 for the CPU.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    storage_id: int
+    device_type: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensor in memory."""
+        return math.prod(self.shape) * self.dtype.size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawGraph:
+    """A checked graph.
+
+    Attributes:
+        nodes: in execution order.
+        arg_nodes: indices of all ``null`` nodes.
+        heads: (node, output index) of the model's outputs.
+        row_ptr: first entry of each node, and the number of entries last.
+        entries: by entry index.
+    """
+
+    nodes: tuple[GraphNode, ...]
+    arg_nodes: tuple[int, ...]
+    heads: tuple[tuple[int, int], ...]
+    row_ptr: tuple[int, ...]
+    entries: tuple[GraphEntry, ...]
+
+    def entry_index(self, ref: tuple[int, int]) -> int:
+        """Entry of (node, output index)."""
+        return self.row_ptr[ref[0]] + ref[1]
+
+    def entry(self, ref: tuple[int, int]) -> GraphEntry:
+        """The entry of (node, output index)."""
+        return self.entries[self.entry_index(ref)]
+
+
+def shape_problem(shape: Sequence[int], dtype: DType) -> str | None:
+    """Say what is wrong with the shape of a tensor, or None: positive extents, below 2 GiB in all."""
+    if len(shape) > MAX_NDIM:
+        return f"{len(shape)} dimensions; at most {MAX_NDIM} are read"
+    if any(extent <= 0 for extent in shape):
+        return f"an extent that is not positive in {list(shape)}"
+    if math.prod(shape) * dtype.size_bytes > MAX_TENSOR_BYTES:
+        return f"{list(shape)} {dtype} takes more than {MAX_TENSOR_BYTES} bytes"
+    return None

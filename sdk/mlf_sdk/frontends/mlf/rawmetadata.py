@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``metadata.json`` says, in one shape for all versions, as ``formats.mlf.metadata`` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlf_sdk.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSize:
+    """Size in bytes and element type of an input or output, as stated under ``memory.functions.main``."""
+
+    size_bytes: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MainMemory:
+    """Memory of the whole model on one device, as TVM counted it: for comparison, not for sizing.
+
+    Attributes:
+        device: DLPack device type, 1 for the CPU.
+        workspace_size_bytes: of all intermediate tensors and workspaces.
+        constants_size_bytes: of the parameters.
+        io_size_bytes: of inputs and outputs.
+        inputs: by name; None before TVM 0.11.
+        outputs: by name; None before TVM 0.11.
+    """
+
+    device: int
+    workspace_size_bytes: int
+    constants_size_bytes: int
+    io_size_bytes: int
+    inputs: Mapping[str, TensorSize] | None
+    outputs: Mapping[str, TensorSize] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorArg:
+    """One argument of a function of an operator archive."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleMetadata:
+    """What the metadata says of one module.
+
+    Attributes:
+        name: ``model_name``, or the key under ``modules``.
+        style: ``full-model`` or ``operator``.
+        executors: ``graph``, ``aot``; empty for operators.
+        targets: TVM's target strings.
+        main: one a device.
+        operator_functions: (device, workspace bytes) of each function of a full model.
+        storage_bytes: size of each storage id, as TVM tells it; often wrong, for comparison only.
+        operator_args: arguments of each function of an operator archive.
+        tvm_version: of the compiler, where ``external_dependencies`` tells it.
+        export_datetime: as written; local time, though it ends in Z.
+    """
+
+    name: str
+    style: str
+    executors: tuple[str, ...]
+    targets: tuple[str, ...]
+    main: tuple[MainMemory, ...]
+    operator_functions: Mapping[str, tuple[tuple[int, int], ...]]
+    operator_args: Mapping[str, tuple[OperatorArg, ...]]
+    storage_bytes: Mapping[int, int]
+    tvm_version: str | None
+    export_datetime: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """All of ``metadata.json``: its version (1 to 7) and its modules, in the order of the file."""
+
+    version: int
+    modules: tuple[ModuleMetadata, ...]

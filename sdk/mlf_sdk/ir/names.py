@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names from an archive made safe for C, CMake and paths: legal, unique, bounded."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from mlf_sdk.tools.cwords import RESERVED
+
+MAX_LENGTH = 63  # significant initial characters of an internal identifier, C99 5.2.4.1
+
+
+def legal_identifier(name: str, *, fallback: str = "x", max_length: int = MAX_LENGTH) -> str:
+    """``name`` as a C identifier of at most ``max_length`` ASCII characters.
+
+    Long names keep their head and end with eight digits of their hash, so that they stay apart.
+    """
+    text = re.sub(r"[^A-Za-z0-9_]", "_", name).strip("_") or fallback
+    text = re.sub(r"__+", "_", text)
+    if text[0].isdigit():
+        text = f"{fallback}{text}"
+    if text in RESERVED:
+        text += "_"
+    if len(text) > max_length:
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        text = f"{text[: max_length - 9]}_{digest}"
+    return text
+
+
+class NameTable:
+    """Hands out unique identifiers; two names that legalise alike get different ones."""
+
+    def __init__(self, taken: frozenset[str] = frozenset()) -> None:
+        self._taken = set(taken)
+
+    def unique(self, name: str, *, fallback: str = "x", max_length: int = MAX_LENGTH) -> str:
+        """A legal identifier for ``name`` that was not handed out before."""
+        base = legal_identifier(name, fallback=fallback, max_length=max_length)
+        candidate, count = base, 1
+        while candidate.lower() in self._taken:
+            count += 1
+            suffix = f"_{count}"
+            candidate = base[: max_length - len(suffix)] + suffix
+        self._taken.add(candidate.lower())
+        return candidate

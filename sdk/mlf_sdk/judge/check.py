@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The linked image against the plan and against the archive's memory summary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.elf.image import Image, Region, Symbol, region_use
+from mlf_sdk.analysis.thumb.thumbcode import CodeImage
+from mlf_sdk.codegen.lock import Lock, LockModel
+from mlf_sdk.judge.heap import Allocator, linked_allocators
+from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
+
+_RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
+_ARENA_ALIGNMENT = 16
+
+# Known errors of TVM's summaries, each seen in real archives.
+_GRAPH_ERROR = (
+    "workspace_size_bytes is TVM's own plan with an alignment of its own; sids holds wrong sizes "
+    "(it is indexed by storage, not by entry) and is not used"
+)
+_AOT_ERROR = "workspace_size_bytes is the entry's workspace alone; inputs and outputs are in the arena too"
+_IO_ERROR = "io_size_bytes of TVM's summaries is wrong; the plan has the sizes of shapes and types"
+_CONSTANTS_ERROR = "constants_size_bytes leaves out constants in the code and counts its own alignment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRow:
+    """One promise: what the archive says, what was planned, what the image has, what was measured.
+
+    Attributes:
+        model: its name; empty where the row is about the whole image.
+        item: what it is about, e.g. ``arena``; ``heap``: how many functions of an allocator.
+        summary, planned, image, measured: bytes; None where nothing is said. Of the stack: the static
+            bound (None where it is not known), what is reserved, the painted high-water mark.
+        ok: whether planned, image and measured agree; the archive's summary is never held against it.
+        note: why a figure differs, for people.
+        summary_note: why the archive's summary differs from the plan: TVM's known errors.
+    """
+
+    model: str
+    item: str
+    summary: int | None
+    planned: int | None
+    image: int | None
+    measured: int | None
+    ok: bool
+    note: str = ""
+    summary_note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizedItem:
+    """A function or group and its bytes in the image."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """Everything that the image shows without running it.
+
+    Attributes:
+        stack_bytes: reserved for the stack; None where that is not known.
+        stack: the static bound of the stack; None where the image is not for a Cortex-M.
+        allocators: functions of a heap that are linked; None where that was not looked at.
+    """
+
+    rows: tuple[ProofRow, ...]
+    kernels: tuple[SizedItem, ...]
+    groups: tuple[SizedItem, ...]
+    regions: tuple[Region, ...]
+    stack_bytes: int | None
+    stack: StackBound | None = None
+    allocators: tuple[Allocator, ...] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise that can be checked holds."""
+        return all(row.ok for row in self.rows)
+
+
+def check_image(
+    lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]], code: CodeImage | None = None
+) -> CheckReport:
+    """Compare the image with the lock's promises.
+
+    Args:
+        regions: the board's memories: name, origin, size in bytes.
+        code: the image's machine code, for the bound of the stack and the proof that there is no heap.
+    """
+    rows: list[ProofRow] = []
+    for model in lock.models:
+        rows += _model_rows(model, image)
+    reserved = _reserved_stack(image)
+    graph = None if code is None else call_graph(lock, code)
+    bound = None if graph is None else stack_bound(lock, graph)
+    allocators = None if graph is None else linked_allocators(graph)
+    if bound is not None:
+        rows.append(_stack_row(bound, reserved))
+    if allocators is not None:
+        rows.append(_heap_row(allocators))
+    return CheckReport(
+        rows=tuple(rows),
+        kernels=tuple(_kernels(lock, image)),
+        groups=tuple(_groups(lock, image)),
+        regions=region_use(image, regions),
+        stack_bytes=reserved,
+        stack=bound,
+        allocators=allocators,
+    )
+
+
+def _reserved_stack(image: Image) -> int | None:
+    """Bytes of the stack: of a bare-metal image, of Zephyr's main thread."""
+    top, bottom = image.find("__mlf_stack_top"), image.find("__mlf_stack_bottom")
+    if top and bottom:
+        return top.address - bottom.address
+    thread = image.find("z_main_stack")
+    return thread.size_bytes if thread else None
+
+
+def _stack_row(bound: StackBound, reserved: int | None) -> ProofRow:
+    fits = not bound.is_complete or reserved is None or bound.bytes <= reserved
+    note = "" if fits else "the stack can need more than is reserved"
+    if not bound.is_complete:
+        note = f"no bound: {bound.image.unknown[0]}"
+    return ProofRow(
+        model="",
+        item="stack",
+        summary=None,
+        planned=bound.bytes if bound.is_complete else None,
+        image=reserved,
+        measured=None,
+        ok=fits,
+        note=note,
+    )
+
+
+def with_painted(row: ProofRow, used: int | None) -> ProofRow:
+    """The stack's row with its painted high-water mark: it must be within the bound and the reservation."""
+    if used is None:
+        return row
+    note = row.note
+    if row.image is not None and used >= row.image:
+        note = "the stack is used up to its end"
+    elif row.planned is not None and used > row.planned:
+        note = "more was used than the static bound"
+    return dataclasses.replace(row, measured=used, ok=row.ok and note == row.note, note=note)
+
+
+def _heap_row(allocators: Sequence[Allocator]) -> ProofRow:
+    """No allocator is linked, or who pulls it in; kernels and the runtime must not."""
+    said = [f"{a.name} (from {', '.join(a.callers[:3]) or 'a table'})" for a in allocators]
+    return ProofRow(
+        model="",
+        item="heap",
+        summary=None,
+        planned=0,
+        image=len(allocators),
+        measured=None,
+        ok=not any(a.used_by_model for a in allocators),
+        note=f"linked: {', '.join(said[:3])}" if said else "",
+    )
+
+
+def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
+    arena = image.find(model.arena_symbol)
+    rows = [
+        ProofRow(
+            model=model.name,
+            item="arena",
+            summary=model.summary.workspace_bytes,
+            planned=model.arena_bytes,
+            image=arena.size_bytes if arena else None,
+            measured=None,
+            ok=arena is not None and arena.size_bytes == model.arena_reserved_bytes,
+            note=_arena_note(model, arena),
+            summary_note=_workspace_note(model),
+        ),
+        ProofRow(
+            model=model.name,
+            item="in + out",
+            summary=model.summary.io_bytes,
+            planned=model.io_bytes,
+            image=None,
+            measured=None,
+            ok=True,
+            summary_note=_differs(model.summary.io_bytes, model.io_bytes, _IO_ERROR),
+        ),
+    ]
+    if model.params_bytes:
+        params = image.find(f"{model.c_name}_params")
+        rows.append(
+            ProofRow(
+                model=model.name,
+                item="parameters",
+                summary=model.summary.constants_bytes,
+                planned=model.params_bytes,
+                image=params.size_bytes if params else None,
+                measured=None,
+                ok=params is not None
+                and params.size_bytes == model.params_bytes
+                and params.address % 16 == 0,
+                note=_alignment_note(params),
+                summary_note=_differs(model.summary.constants_bytes, model.params_bytes, _CONSTANTS_ERROR),
+            )
+        )
+    wanted = dict.fromkeys(step.symbol for step in model.steps)
+    missing = [s for s in wanted if image.find(s) is None]
+    rows.append(
+        ProofRow(
+            model=model.name,
+            item="functions",
+            summary=None,
+            planned=len(wanted),
+            image=len(wanted) - len(missing),
+            measured=None,
+            ok=not missing,
+            note=f"not linked: {', '.join(missing[:3])}" if missing else "",
+        )
+    )
+    return rows
+
+
+def _arena_note(model: LockModel, arena: Symbol | None) -> str:
+    if arena is None:
+        return f"symbol {model.arena_symbol} is not linked"
+    shared = model.arena_reserved_bytes - model.arena_bytes >= _ARENA_ALIGNMENT
+    return "shared with larger models" if shared else ""
+
+
+def _workspace_note(model: LockModel) -> str:
+    return _differs(
+        model.summary.workspace_bytes,
+        model.arena_bytes,
+        _GRAPH_ERROR if model.executor == "graph" else _AOT_ERROR,
+    )
+
+
+def _differs(summary: int | None, planned: int, why: str) -> str:
+    return why if summary is not None and summary != planned else ""
+
+
+def _alignment_note(params: Symbol | None) -> str:
+    if params is None:
+        return "the parameters are not linked"
+    return "" if params.address % 16 == 0 else f"not 16-byte aligned: 0x{params.address:08x}"
+
+
+def _kernels(lock: Lock, image: Image) -> list[SizedItem]:
+    names = dict.fromkeys(s for model in lock.models for s in model.kernel_symbols)
+    found = [image.find(name) for name in names]
+    return [SizedItem(name=s.name, size_bytes=s.size_bytes) for s in found if s is not None]
+
+
+def _groups(lock: Lock, image: Image) -> list[SizedItem]:
+    """Bytes of the symbols of each kind: arena, parameters, tables, kernels, runtime, other."""
+    kernels = {s for model in lock.models for s in model.kernel_symbols}
+    arenas = {model.arena_symbol for model in lock.models}
+    params = {f"{model.c_name}_params" for model in lock.models}
+    prefixes = tuple(f"{model.c_name}_" for model in lock.models)
+    sizes = dict.fromkeys(["arena", "parameters", "kernels", "model tables", "runtime", "other"], 0)
+    seen: set[tuple[int, str]] = set()
+    for symbol in image.symbols:
+        if (symbol.address, symbol.section) in seen or not symbol.size_bytes:
+            continue
+        seen.add((symbol.address, symbol.section))
+        name = symbol.name
+        if name in arenas:
+            group = "arena"
+        elif name in params:
+            group = "parameters"
+        elif name in kernels or name.startswith("tvmgen_"):
+            group = "kernels"
+        elif name.startswith(prefixes):
+            group = "model tables"
+        elif name.startswith(_RUNTIME_PREFIXES) or name in ("main", "rpc", "state", "models"):
+            group = "runtime"
+        else:
+            group = "other"
+        sizes[group] += symbol.size_bytes
+    return [SizedItem(name=name, size_bytes=size) for name, size in sizes.items()]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts executed instructions of an emulated image by function, with the plugin in qemu/plugin."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlf_sdk.analysis.thumb.firmware import Call, Firmware
+from mlf_sdk.errors import ToolError
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.qemu import QEMU
+from mlf_sdk.tools.process import run_process
+
+CFLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What is counted: from reaching ``begin`` (its instruction included) to reaching one of ``ends``."""
+
+    name: str
+    begin: int
+    ends: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Executed instructions of a function, and how often its first one was executed: its calls."""
+
+    instructions: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowCount:
+    """One pass through a window.
+
+    Attributes:
+        name, index: which window, and which pass, from 0.
+        total: all instructions.
+        outside: those in no function that has a symbol.
+        tallies: by function (the first of its names), without those that did not run.
+    """
+
+    name: str
+    index: int
+    total: int
+    outside: int
+    tallies: Mapping[str, Tally]
+
+    def instructions(self, *functions: str) -> int:
+        """Instructions of these functions together."""
+        return sum(self.tallies[name].instructions for name in functions if name in self.tallies)
+
+    def calls(self, function: str) -> int:
+        """Calls of this function."""
+        return self.tallies[function].calls if function in self.tallies else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """All passes through all windows, in the order in which they ended."""
+
+    passes: tuple[WindowCount, ...]
+    total: int
+
+    def of(self, name: str) -> tuple[WindowCount, ...]:
+        """The passes through the window ``name``."""
+        return tuple(one for one in self.passes if one.name == name)
+
+
+def missing_plugin_support(qemu: str = QEMU) -> str:
+    """Why no plugin can be used here; empty: it can."""
+    try:
+        text = run_process([qemu, "--help"], timeout_s=20).stdout
+        run_process(["cc", "--version"], timeout_s=20)
+    except ToolError as error:
+        return error.what.splitlines()[0]
+    return "" if "-plugin" in text else f"this {qemu} was built without plugins"
+
+
+def build_plugin(folder: Path) -> Path:
+    """Build the plugin into ``folder``, unless the same one is there already."""
+    source = data_dir("qemu") / "plugin" / "mlf_count.c"
+    key = hashlib.sha256(source.read_bytes() + " ".join(CFLAGS).encode()).hexdigest()[:16]
+    library = folder / f"mlf_count-{key}.so"
+    if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = folder / f"{library.name}.{os.getpid()}"
+        run_process(["cc", *CFLAGS, "-o", str(fresh), str(source)], timeout_s=60)
+        fresh.replace(library)
+    return library
+
+
+def function_window(firmware: Firmware, name: str, *, window: str = "run") -> Window:
+    """From the entry of the function ``name`` to its return, wherever it is called directly."""
+    ends = firmware.returns_of(name)
+    if not ends:
+        raise LookupError(f"nothing in {firmware.elf.name} calls {name}")
+    return Window(name=window, begin=firmware.address(name), ends=ends)
+
+
+def kernel_window(firmware: Firmware, *, window: str = "step") -> Window:
+    """From the one call of a kernel in ``mlf_run`` to its return: a step, the call itself included."""
+    executor = firmware.function("mlf_run")
+    calls: list[Call] = []
+    if executor is not None:
+        calls = [call for call in firmware.calls(executor) if call.target is None]
+    if len(calls) != 1:
+        raise LookupError(f"mlf_run has {len(calls)} calls through a register; one was expected")
+    return Window(name=window, begin=calls[0].address, ends=(calls[0].after,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counter:
+    """The plugin, told what to count in one run of an image.
+
+    Attributes:
+        arguments: what QEMU needs to load it.
+    """
+
+    firmware: Firmware
+    arguments: tuple[str, ...]
+    out: Path
+
+    def read(self) -> Counts:
+        """What was counted; only when QEMU has ended.
+
+        Raises:
+            ToolError: QEMU did not end in order, or a window has no end.
+        """
+        try:
+            lines = [json.loads(line) for line in self.out.read_text(encoding="ascii").splitlines()]
+        except (OSError, ValueError):
+            lines = []
+        if not lines or not lines[-1].get("end"):
+            raise ToolError("the counts are not complete: QEMU ended before the plugin did")
+        given_up = [line["window"] for line in lines if line.get("given_up")]
+        if given_up or lines[-1]["open"]:
+            raise ToolError(f"windows without an end: {sorted({*given_up, *lines[-1]['open']})}")
+        passes = tuple(_window_count(self.firmware, line) for line in lines[:-1])
+        return Counts(passes=passes, total=lines[-1]["total"])
+
+
+@contextmanager
+def counter(firmware: Firmware, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
+    """A counter for one run; its files are gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
+        out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
+        ranges.write_text("".join(_range_lines(firmware)), encoding="ascii")
+        arguments = ("-plugin", _plugin_argument(plugin, out, ranges, windows))
+        yield Counter(firmware=firmware, arguments=arguments, out=out)
+
+
+def _range_lines(firmware: Firmware) -> list[str]:
+    """Two ranges for each function, named by its number: its first instruction, and all others."""
+    lines = []
+    for number, function in enumerate(firmware.functions):
+        lines.append(f"{number}e:{function.start:#x}:{function.start + 2:#x}\n")
+        if function.end > function.start + 2:
+            lines.append(f"{number}:{function.start + 2:#x}:{function.end:#x}\n")
+    return lines
+
+
+def _plugin_argument(plugin: Path, out: Path, ranges: Path, windows: Sequence[Window]) -> str:
+    parts = [str(plugin), f"out={out}", f"ranges={ranges}"]
+    for window in windows:
+        parts.append(f"begin={window.name}:{window.begin:#x}")
+        parts += [f"end={window.name}:{end:#x}" for end in window.ends]
+    return ",".join(part.replace(",", ",,") for part in parts)
+
+
+def _window_count(firmware: Firmware, line: dict[str, Any]) -> WindowCount:
+    counts = line["counts"]
+    tallies = {}
+    for number, function in enumerate(firmware.functions):
+        calls = counts.get(f"{number}e", 0)
+        instructions = calls + counts.get(str(number), 0)
+        if instructions:
+            tallies[function.names[0]] = Tally(instructions=instructions, calls=calls)
+    return WindowCount(
+        name=line["window"],
+        index=line["index"],
+        total=line["total"],
+        outside=line["outside"],
+        tallies=tallies,
+    )

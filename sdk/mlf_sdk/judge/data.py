@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and references from npz files, matched to a model's tensors."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mlf_sdk.codegen.lock import LockModel, LockTensor
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.dtype import DType
+
+Array = npt.NDArray[np.generic]
+LABEL_KEY = "label"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Inputs of several inferences: for each input an array (inferences, *shape)."""
+
+    arrays: tuple[Array, ...]
+    count: int
+
+    def inputs(self, index: int) -> tuple[Array, ...]:
+        """The inputs of one inference."""
+        return tuple(array[index] for array in self.arrays)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Expected outputs by name, each (inferences, *shape), and class labels where given."""
+
+    outputs: Mapping[str, Array]
+    labels: Array | None
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """All arrays of an npz file; nothing is unpickled.
+
+    Raises:
+        InputError: it is missing or damaged, or holds objects.
+    """
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.lib.npyio.NpzFile):
+                raise ValueError("an npy file, which holds one array without its name")
+            return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(
+            f"can't read the arrays: {error}",
+            where=str(path),
+            hint="Make the file with numpy.savez(path, **{'input name': array}).",
+        ) from error
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays to an npz file, whole or not at all.
+
+    Raises:
+        InputError: the file can't be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **dict(arrays))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"can't write the outputs: {error.strerror}", where=str(path)) from error
+
+
+def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> Batch:
+    """The model's inputs out of ``arrays``, by real name or by index.
+
+    Raises:
+        InputError: an input is missing, or an array does not fit its tensor.
+    """
+    found = []
+    for index, tensor in enumerate(model.inputs):
+        key = next((k for k in (tensor.name, str(index)) if k in arrays), None)
+        if key is None:
+            raise InputError(
+                f"no array for the input '{tensor.name}'",
+                where=where,
+                hint=f"Its inputs are: {_names(model.inputs)}; "
+                f"the file has: {', '.join(arrays) or 'nothing'}.",
+            )
+        found.append(fit_array(arrays[key], tensor, f"{where}: {key}"))
+    counts = {len(array) for array in found}
+    if len(counts) > 1:
+        raise InputError(
+            f"the inputs have different numbers of inferences: {sorted(counts)}",
+            where=where,
+            hint="Give every input the same leading axis.",
+        )
+    count = counts.pop() if counts else 1
+    if count == 0:
+        raise InputError("the arrays hold no inference: their leading axis is 0", where=where)
+    return Batch(arrays=tuple(found), count=count)
+
+
+def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, where: str) -> Reference:
+    """Expected outputs out of ``arrays``, by real name or by index; ``label`` holds classes.
+
+    Raises:
+        InputError: nothing fits an output, or the number of inferences differs.
+    """
+    outputs: dict[str, Array] = {}
+    for index, tensor in enumerate(model.outputs):
+        key = next((k for k in (tensor.name, str(index)) if k in arrays), None)
+        if key is not None:
+            array = fit_array(arrays[key], tensor, f"{where}: {key}")
+            _same_count(len(array), count, f"{where}: {key}")
+            outputs[tensor.name] = array
+    labels = arrays.get(LABEL_KEY)
+    if labels is not None:
+        _check_numbers(labels, f"{where}: {LABEL_KEY}")
+        labels = labels.reshape(-1)
+        _same_count(len(labels), count, f"{where}: {LABEL_KEY}")
+    if not outputs and labels is None:
+        raise InputError(
+            "no array is called like an output",
+            where=where,
+            hint=f"Its outputs are: {_names(model.outputs)} (or their numbers); the file has: "
+            f"{', '.join(arrays) or 'nothing'}.",
+        )
+    return Reference(outputs=outputs, labels=labels)
+
+
+def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
+    """``array`` as (inferences, *shape) of the tensor's type.
+
+    One extra leading axis is a batch; so is a leading axis in the place of an extent of 1.
+
+    Raises:
+        InputError: shape or values do not fit.
+    """
+    _check_numbers(array, where)
+    shape = tuple(tensor.shape)
+    if array.shape == shape:
+        batch = array.reshape(1, *shape)
+    elif array.shape[1:] == shape or (shape[:1] == (1,) and array.ndim and array.shape[1:] == shape[1:]):
+        batch = array.reshape(array.shape[0], *shape)
+    else:
+        raise InputError(
+            f"shape {list(array.shape)} does not fit '{tensor.name}', which is {list(shape)}",
+            where=where,
+            hint="An array may have one extra leading axis: a batch.",
+        )
+    wanted = DType.parse(tensor.dtype).numpy
+    if batch.dtype != wanted:
+        with np.errstate(all="ignore"):  # what does not fit is found below
+            converted = batch.astype(wanted)
+            kept = np.array_equal(converted.astype(batch.dtype), batch, equal_nan=batch.dtype.kind == "f")
+        if wanted.kind in "iub" and not kept:
+            raise InputError(
+                f"values of type {batch.dtype} do not fit '{tensor.name}', which is {tensor.dtype}",
+                where=where,
+                hint="Convert (quantise) the array first.",
+            )
+        batch = converted
+    return np.ascontiguousarray(batch)
+
+
+def _check_numbers(array: Array, where: str) -> None:
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"values of type {array.dtype} are no real numbers", where=where)
+
+
+def accuracy(outputs: Sequence[Array], labels: Array) -> float:
+    """Share of inferences whose largest output is the label."""
+    hits = [int(np.argmax(o)) == int(label) for o, label in zip(outputs, labels, strict=True)]
+    return sum(hits) / len(hits) if hits else 0.0
+
+
+def _same_count(got: int, wanted: int, where: str) -> None:
+    if got != wanted:
+        raise InputError(
+            f"{got} inferences here, and {wanted} in the inputs",
+            where=where,
+            hint="Give inputs and expected outputs with the same number of inferences.",
+        )
+
+
+def _names(tensors: Sequence[LockTensor]) -> str:
+    return ", ".join(f"'{t.name}'" for t in tensors)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a batch of inferences over a session, and measures what they needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.errors import TargetError
+from mlf_sdk.judge.data import Batch
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import ModelInfo, Stats
+from mlf_sdk.wire.errors import DeviceError
+from mlf_sdk.wire.link import DeviceFaultError
+from mlf_sdk.wire.measure import measure
+from mlf_sdk.wire.session import Session
+
+Array = npt.NDArray[np.generic]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What a target did.
+
+    Attributes:
+        outputs: for each output an array (inferences, *shape).
+        ticks: of all inferences together; 0 where the target has no counter.
+        ticks_hz: the counter's frequency in Hz.
+        stats: high-water marks of the first inference.
+        console: what the target printed.
+    """
+
+    outputs: tuple[Array, ...]
+    ticks: int
+    ticks_hz: int
+    count: int
+    stats: Stats
+    console: str
+
+    @property
+    def arena_high_water_bytes(self) -> int | None:
+        """End of the highest byte of the arena that was written or handed out as workspace."""
+        marks = (self.stats.arena_high_water_bytes, self.stats.workspace_high_water_bytes)
+        known = [mark for mark in marks if mark is not None]
+        return max(known) if known else None
+
+
+def execute(
+    session: Session,
+    model: LockModel,
+    batch: Batch,
+    *,
+    timeout_s: float,
+    progress: Progress | None = None,
+) -> Execution:
+    """Run all inferences of ``batch`` on the target's copy of ``model``.
+
+    Raises:
+        TargetError: the target holds another model, did not answer in time, or faulted; where a step is to
+            blame, it is named.
+    """
+    try:
+        return _execute(session, model, batch, timeout_s=timeout_s, progress=progress)
+    except DeviceFaultError as error:
+        if 0 <= error.fault.step < len(model.steps):
+            error.explain(replace(error.found, step_name=model.steps[error.fault.step].name))
+        raise
+    except DeviceError as error:
+        if error.step is not None and 0 <= error.step < len(model.steps):
+            error.what += f"\n  step {error.step} is {model.steps[error.step].name}"
+        raise
+
+
+def _execute(
+    session: Session, model: LockModel, batch: Batch, *, timeout_s: float, progress: Progress | None
+) -> Execution:
+    deadline = Deadline.after(timeout_s)
+    session.hello(deadline.within(min(timeout_s, 30.0)))
+    info = find_model(session, model)
+    measured = measure(session, info, batch.inputs(0), deadline)
+    outputs = [
+        np.empty((batch.count, *t.shape), dtype=array.dtype)
+        for t, array in zip(model.outputs, measured.outputs, strict=True)
+    ]
+    ticks = 0
+    for index in range(batch.count):
+        for slot, array in enumerate(batch.inputs(index)):
+            session.write_input(info, slot, array, deadline)
+        ticks += session.run(info, deadline=deadline).ticks
+        for slot, store in enumerate(outputs):
+            store[index] = session.read_output(info, slot, deadline)
+        if progress is not None:
+            progress(index + 1, batch.count)
+    return Execution(
+        outputs=tuple(outputs),
+        ticks=ticks,
+        ticks_hz=session.info.ticks_hz,
+        count=batch.count,
+        stats=measured.stats,
+        console=session.console_text,
+    )
+
+
+def find_model(session: Session, model: LockModel) -> ModelInfo:
+    """The target's model that came from the same archive.
+
+    Raises:
+        TargetError: there is none: the target runs another image.
+    """
+    for info in session.info.models:
+        same_io = [t.size_bytes for t in info.inputs] == [t.size_bytes for t in model.inputs]
+        if info.archive_sha256 == model.archive_sha256 and same_io and model.name.startswith(info.name):
+            return info
+    held = ", ".join(f"{m.name} ({m.archive_sha256[:12]})" for m in session.info.models) or "none"
+    raise TargetError(
+        f"the target does not hold the model {model.name} ({model.archive_sha256[:12]}); it holds: {held}",
+        hint="Build and flash the project again.",
+    )

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an image has a heap: an allocator that is linked, and who calls it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.thumb.callgraph import CallGraph
+
+_ALLOCATOR = re.compile(
+    r"(_*(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign)(_r)?|_?_?sbrk(_r)?"
+    r"|k_(malloc|calloc|realloc|free|aligned_alloc|heap_alloc|heap_free)|sys_heap_(alloc|free|realloc)"
+    r"|_Zn[wa]\w*|_Zd[la]P\w*|pvPortMalloc|vPortFree)"
+)
+"""C, newlib and picolibc, Zephyr, FreeRTOS, and C++'s operators new and delete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocator:
+    """A function of an allocator that is linked.
+
+    Attributes:
+        callers: functions that call it or take its address, apart from allocators.
+        used_by_model: running a model can lead to it.
+    """
+
+    name: str
+    callers: tuple[str, ...]
+    used_by_model: bool
+
+
+def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
+    """Functions of allocators in the image, by name; none: there is no heap."""
+    found = {
+        symbol.name: symbol.address
+        for symbol in graph.code.symbols
+        if symbol.is_function and _ALLOCATOR.fullmatch(symbol.name)
+    }
+    if not found:
+        return ()
+    run = graph.code.find("mlf_run")
+    reached = graph.reached(run.address) if run is not None else set()
+    return tuple(
+        Allocator(
+            name=name,
+            callers=tuple(c for c in graph.callers(address) if c not in found),
+            used_by_model=address in reached,
+        )
+        for name, address in sorted(found.items())
+    )

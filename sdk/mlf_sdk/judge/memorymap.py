@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fills each memory of the board: every byte that the image takes is put down to one part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlf_sdk.analysis.elf.image import Image, Section, Symbol
+from mlf_sdk.analysis.elf.sources import Sources
+from mlf_sdk.codegen.lock import Lock
+
+PartKind = Literal[
+    "vectors",
+    "runtime",
+    "application",
+    "kernels",
+    "library",
+    "tables",
+    "params",
+    "constants",
+    "init",
+    "stack",
+    "arena",
+    "data",
+    "bss",
+]
+
+_VECTORS = (".vectors", ".isr_vector", "rom_start")
+_RUNTIME = ("mlf_", "TVMBackend", "TVMAPI")
+_CONSTANT_POOL = "global_const_workspace"  # TVM's name of constants in the code of a planned entry
+_SMALL_GAP = 16  # padding behind a symbol belongs to it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPart:
+    """What one kind of contents takes of a memory; ``address`` is the lowest."""
+
+    kind: PartKind
+    address: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryMap:
+    """A memory of the board and its parts, by address."""
+
+    name: str
+    origin: int
+    size_bytes: int
+    parts: tuple[MemoryPart, ...]
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes that sections take."""
+        return sum(part.size_bytes for part in self.parts)
+
+    @property
+    def free_bytes(self) -> int:
+        """What is left, padding between sections included."""
+        return self.size_bytes - self.used_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeItem:
+    """A function or constant in the image, and the kind of part it belongs to."""
+
+    name: str
+    kind: PartKind
+    section: str
+    size_bytes: int
+    is_function: bool
+
+
+class Contents:
+    """Puts symbols down to kinds of contents.
+
+    Args:
+        sources: where the code came from; without debug information names decide.
+    """
+
+    def __init__(self, lock: Lock, image: Image, sources: Sources) -> None:
+        self._image = image
+        self._sources = sources
+        self._arenas = {model.arena_symbol for model in lock.models}
+        self._params = {f"{model.c_name}_params" for model in lock.models}
+        self._kernels = {name for model in lock.models for name in model.kernel_symbols}
+        self._tables = tuple(f"{model.c_name}_" for model in lock.models)
+
+    def kind(self, symbol: Symbol, section: Section) -> PartKind | None:
+        """What a symbol is a part of; None: only its section can tell."""
+        if symbol.name in self._arenas:
+            return "arena"
+        if symbol.name in self._params or symbol.name.startswith(_CONSTANT_POOL):
+            return "params"
+        if section.name in _VECTORS:
+            return "vectors"
+        if not section.in_file or section.load_address != section.address:
+            return "stack" if symbol.name.endswith(("_stack", "_stacks")) else None
+        path = self._sources.path_at(symbol.address) if symbol.is_function else ""
+        path = path or self._sources.path_of_local(symbol.address, symbol.name)
+        return self._of_path(path, symbol) or self._of_name(symbol)
+
+    def _of_path(self, path: str, symbol: Symbol) -> PartKind | None:
+        folders = path.split("/")[:-1]
+        if "codegen" in folders or any(
+            "cmsis" in folder.lower() for folder in folders if "crt" not in folders
+        ):
+            return "kernels" if symbol.is_function else "params"
+        for folder, kind in (("crt", "runtime"), ("model", "tables"), ("src", "application")):
+            if folders[:1] == [folder]:
+                return kind  # type: ignore[return-value]
+        return "library" if folders and symbol.is_function else None
+
+    def _of_name(self, symbol: Symbol) -> PartKind | None:
+        if symbol.name in self._kernels or symbol.name.startswith("tvmgen_"):
+            return "kernels" if symbol.is_function else "params"
+        if symbol.name.startswith(self._tables):
+            return "tables"
+        if symbol.name.startswith(_RUNTIME):
+            return "runtime"
+        return "library" if symbol.is_function else None
+
+    def items(self) -> tuple[CodeItem, ...]:
+        """Functions and constants that the image's file holds, largest first."""
+        sections = {section.name: section for section in self._image.sections if section.in_file}
+        found: dict[tuple[int, str], CodeItem] = {}
+        for symbol in self._image.symbols:
+            section = sections.get(symbol.section)
+            if section is None or not symbol.size_bytes or not (symbol.is_function or symbol.is_object):
+                continue
+            kind = self.kind(symbol, section) or self._default(section)
+            item = CodeItem(
+                name=symbol.name,
+                kind=kind,
+                section=section.name,
+                size_bytes=symbol.size_bytes,
+                is_function=symbol.is_function,
+            )
+            found.setdefault((symbol.address, section.name), item)
+        return tuple(sorted(found.values(), key=lambda i: (-i.size_bytes, i.name)))
+
+    def runs(self, section: Section) -> Iterator[tuple[PartKind, int, int]]:
+        """(kind, address, bytes) of stretches that fill the section exactly."""
+        default = self._default(section)
+        cursor, end = section.address, section.address + section.size_bytes
+        last: PartKind = default
+        for symbol in self._image.symbols:
+            inside = symbol.section == section.name and cursor <= symbol.address < end
+            if not inside or not symbol.size_bytes:
+                continue
+            kind = self.kind(symbol, section) or default
+            gap = symbol.address - cursor
+            if gap:
+                yield (last if gap < _SMALL_GAP else default), cursor, gap
+            size = min(symbol.size_bytes, end - symbol.address)
+            yield kind, symbol.address, size
+            cursor, last = symbol.address + size, kind
+        if cursor < end:
+            yield (last if end - cursor < _SMALL_GAP else default), cursor, end - cursor
+
+    @staticmethod
+    def _default(section: Section) -> PartKind:
+        if section.name in _VECTORS:
+            return "vectors"
+        if "stack" in section.name:
+            return "stack"
+        if not section.in_file:
+            return "bss"
+        if section.load_address != section.address or section.name.startswith((".data", "datas")):
+            return "data"
+        return "library" if section.name.startswith((".text", "text")) else "constants"
+
+
+def memory_maps(
+    contents: Contents, image: Image, regions: Sequence[tuple[str, int, int]]
+) -> tuple[MemoryMap, ...]:
+    """What fills each region (name, origin, size in bytes); the bytes are those of ``region_use``."""
+    maps = []
+    for name, origin, size in regions:
+        parts: dict[PartKind, MemoryPart] = {}
+        for section in image.sections:
+            if origin <= section.address < origin + size:
+                for kind, address, length in contents.runs(section):
+                    _add(parts, kind, address, length)
+            copied = section.in_file and section.load_address != section.address
+            if copied and origin <= section.load_address < origin + size:
+                _add(parts, "init", section.load_address, section.size_bytes)
+        ordered = tuple(sorted(parts.values(), key=lambda p: (p.address, p.kind)))
+        maps.append(MemoryMap(name=name, origin=origin, size_bytes=size, parts=ordered))
+    return tuple(maps)
+
+
+def _add(parts: dict[PartKind, MemoryPart], kind: PartKind, address: int, size_bytes: int) -> None:
+    before = parts.get(kind)
+    parts[kind] = MemoryPart(
+        kind=kind,
+        address=min(before.address, address) if before else address,
+        size_bytes=size_bytes + (before.size_bytes if before else 0),
+    )

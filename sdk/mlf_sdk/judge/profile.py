@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of an inference goes: the cost of each step, and what its shapes say of its work."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlf_sdk.codegen.lock import LockModel, LockNode, LockStep
+from mlf_sdk.ir.macs import macs
+
+Unit = Literal["instructions", "cycles", "ticks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a step's shapes say of it, in bytes and multiply-accumulates; None: they don't tell.
+
+    Attributes:
+        macs: multiply-accumulates.
+        read_bytes: of the inputs that are no constants.
+        params_bytes: of the constants.
+        written_bytes: of the outputs.
+        workspace_bytes: of the kernel's own workspace.
+    """
+
+    macs: int | None = None
+    read_bytes: int | None = None
+    params_bytes: int | None = None
+    written_bytes: int | None = None
+    workspace_bytes: int | None = None
+
+    @property
+    def moved_bytes(self) -> int | None:
+        """All of them together: each byte of a tensor and of the workspace counted once."""
+        parts = (self.read_bytes, self.params_bytes, self.written_bytes, self.workspace_bytes)
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProfile:
+    """One row of a profile.
+
+    Attributes:
+        index: position in the order of execution, from 0.
+        name: the function's name in the archive.
+        cost: median over the runs, in the profile's unit.
+        least, most: over the runs.
+        share: of the total, 0 to 1.
+        work: what it has to do.
+    """
+
+    index: int
+    name: str
+    cost: int
+    least: int
+    most: int
+    share: float
+    work: Work
+
+    @property
+    def per_mac(self) -> float | None:
+        """Cost of one multiply-accumulate."""
+        return self.cost / self.work.macs if self.work.macs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The profile of one model on one board: ``sum(step.cost) + overhead == total``.
+
+    Attributes:
+        rows: what a row is: a step of the executor, or a call of a kernel inside the one step of a model that
+            was compiled ahead of time.
+        unit: of all costs; a tick is ``1 / hz`` seconds.
+        runs: inferences measured.
+        steps: in the order of execution.
+        overhead: of the executor (and of the entry of an ahead-of-time model): what is in no row.
+        total: of one inference (median).
+        resolution: costs are exact to this many units; 0: exact.
+        method: how it was measured, for people.
+        notes: what could not be told, for people.
+    """
+
+    model: str
+    archive_sha256: str
+    board: str
+    rows: Literal["steps", "kernels"]
+    unit: Unit
+    hz: int
+    runs: int
+    steps: tuple[StepProfile, ...]
+    overhead: int
+    total: int
+    resolution: int
+    method: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates of all rows that tell theirs; None: none does."""
+        known = [step.work.macs for step in self.steps if step.work.macs is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """What was measured: for each run, of all of it and of each row.
+
+    Attributes:
+        totals: of each run.
+        names: of the rows.
+        rows: for each run, a cost of each row.
+    """
+
+    totals: tuple[int, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+def median(values: Sequence[int]) -> int:
+    """The middle value; of an even number of values the lower of the two in the middle."""
+    return statistics.median_low(values)
+
+
+def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
+    """The rows of a profile."""
+    total = median(costs.totals)
+    found = []
+    for index, (name, work) in enumerate(zip(costs.names, works, strict=True)):
+        column = [run[index] for run in costs.rows]
+        cost = median(column)
+        share = cost / total if total else 0.0
+        found.append(
+            StepProfile(
+                index=index, name=name, cost=cost, least=min(column), most=max(column), share=share, work=work
+            )
+        )
+    return tuple(found)
+
+
+def works_of(model: LockModel) -> tuple[Work, ...]:
+    """What the shapes say of each step, in the order of execution."""
+    return tuple(_work(model, step) for step in model.steps)
+
+
+def _work(model: LockModel, step: LockStep) -> Work:
+    def shapes(ids: Sequence[int]) -> list[tuple[int, ...]]:
+        return [model.tensors[i].shape for i in ids]
+
+    inputs, outputs = _distinct(model, step.inputs), _distinct(model, step.outputs)
+    constants = [t for t in inputs if _is_constant(model, t)]
+    fixed = [at for at, i in enumerate(step.inputs) if _is_constant(model, model.tensors[i])]
+    return Work(
+        macs=macs(step.symbol, shapes(step.inputs), shapes(step.outputs), fixed),
+        read_bytes=sum(t.size_bytes for t in inputs if t not in constants),
+        params_bytes=sum(t.size_bytes for t in constants),
+        written_bytes=sum(t.size_bytes for t in outputs),
+        workspace_bytes=step.workspace_bytes,
+    )
+
+
+def _distinct(model: LockModel, ids: Sequence[int]) -> list[LockNode]:
+    """Tensors of these numbers, each storage once."""
+    found = {model.tensors[i].root: model.tensors[i] for i in ids}
+    return list(found.values())
+
+
+def _is_constant(model: LockModel, tensor: LockNode) -> bool:
+    return model.tensors[tensor.root].kind == "constant"

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sizes of an image that budgets limit and baselines keep: totals, sections, symbols, models."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.check import CheckReport
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_SIZE = re.compile(r"(\d[\d_,]*|\d+\.\d+)\s*(?:([kmg]?)(?:i?b)?)?", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Bytes of an image.
+
+    Attributes:
+        flash: of everything that the image file holds.
+        ram: of everything that is written at run time, the stack's reservation included.
+        stack: the static bound; None where it is not known, and ``stack_note`` says why.
+        sections, symbols: by name; symbols of one name (local ones) together.
+        models: by model and kind: ``arena``, ``params``.
+    """
+
+    flash: int
+    ram: int
+    stack: int | None
+    stack_note: str
+    sections: dict[str, int]
+    symbols: dict[str, int]
+    models: dict[str, dict[str, int]]
+
+
+def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
+    """The sizes of a linked image."""
+    sections: dict[str, int] = {}
+    flash = ram = 0
+    for section in image.sections:
+        sections[section.name] = sections.get(section.name, 0) + section.size_bytes
+        if section.in_file:
+            flash += section.size_bytes
+        if not section.in_file or section.load_address != section.address:
+            ram += section.size_bytes
+    symbols: dict[str, int] = {}
+    for symbol in image.symbols:
+        if symbol.size_bytes:
+            symbols[symbol.name] = symbols.get(symbol.name, 0) + symbol.size_bytes
+    bound = report.stack
+    known = bound is not None and bound.is_complete
+    note = "no static bound: the image is not for a Cortex-M" if bound is None else ""
+    return Sizes(
+        flash=flash,
+        ram=ram,
+        stack=bound.bytes if bound is not None and known else None,
+        stack_note=f"no static bound: {bound.image.unknown[0]}" if bound is not None and not known else note,
+        sections=sections,
+        symbols=symbols,
+        models={m.name: {"arena": m.arena_bytes, "params": m.params_bytes} for m in lock.models},
+    )
+
+
+def parse_size(value: int | str, where: str) -> int:
+    """Bytes of ``65536``, ``64K``, ``64KiB`` or ``1.5M``: units are powers of 1024.
+
+    Raises:
+        InputError: it is no size.
+    """
+    if isinstance(value, int):
+        if value < 0:
+            raise InputError(f"{value} is no size", where=where, hint="Give bytes from 0 on.")
+        return value
+    found = _SIZE.fullmatch(value.strip())
+    if found is None:
+        raise InputError(
+            f"'{value}' is no size", where=where, hint="Give bytes, as 65536, 64K, 64KiB or 1.5M."
+        )
+    number = float(found.group(1).replace("_", "").replace(",", ""))
+    size = number * _UNITS[(found.group(2) or "").lower()]
+    if not size.is_integer() or not math.isfinite(size):
+        raise InputError(f"'{value}' is not a whole number of bytes", where=where)
+    return int(size)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static bound of the stack: what a linked image can use at most, and by which calls.
+
+Frames come from the instructions (`frames`), calls from the instructions and the tables (`callgraph`). On
+top of the deepest path comes what the CPU stacks on entry of an exception: 8 words, with floating-point
+registers 26, and a word that aligns it (Armv7-M and Armv8-M reference manuals, exception entry), and the
+deepest handler that returns. Handlers do not nest: all have the same priority.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.thumb.callgraph import CallGraph, Depth
+from mlf_sdk.analysis.thumb.thumbcode import CodeImage
+from mlf_sdk.codegen.lock import Lock
+
+_BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
+_ENTRIES = ("mlf_reset_handler", "bg_thread_main")  # bare metal; Zephyr's main thread
+_FAULT = "mlf_fault_handler"  # does not return, and takes the whole stack where it needs it
+_VECTORS = "mlf_vectors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStack:
+    """The deepest stack of ``mlf_run`` with one model."""
+
+    model: str
+    depth: Depth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackBound:
+    """What the stack can take at most, in bytes.
+
+    Attributes:
+        entry: the function that the image's stack begins with.
+        image: the deepest path from there.
+        models: the deepest path of ``mlf_run`` for each model.
+        exception_bytes: what the CPU stacks on entry of an exception, alignment included.
+        handler: the deepest handler on this stack; empty where handlers have a stack of their own.
+        handler_bytes: its deepest path.
+    """
+
+    entry: str
+    image: Depth
+    models: tuple[ModelStack, ...]
+    exception_bytes: int
+    handler: str
+    handler_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """The bound: the deepest path, and an exception at its end."""
+        return self.image.bytes + self.exception_bytes + self.handler_bytes
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left out: no recursion, no call of which it is not known where it leads."""
+        return not self.image.unknown
+
+
+def call_graph(lock: Lock, code: CodeImage) -> CallGraph:
+    """The calls of an image that was made from ``lock``."""
+    steps = {}
+    for model in lock.models:
+        for table in ("steps", "kernels"):
+            symbol = code.find(f"{model.c_name}_{table}")
+            if symbol is not None and not symbol.is_function:
+                steps[model.name] = (symbol.address, symbol.end)
+    return CallGraph(code, steps, [f"{model.c_name}_params" for model in lock.models])
+
+
+def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
+    """The bound of an image; None when it has no known entry."""
+    code = graph.code
+    entry = next((s for name in _ENTRIES if (s := code.find(name)) is not None), None)
+    run = code.find("mlf_run")
+    if entry is None:
+        return None
+    models = [
+        ModelStack(model=model.name, depth=graph.deepest(run.address, model.name))
+        for model in lock.models
+        if run is not None
+    ]
+    handler, handler_bytes = _deepest_handler(graph, entry.address)
+    return StackBound(
+        entry=entry.name,
+        image=graph.deepest(entry.address),
+        models=tuple(models),
+        exception_bytes=(_FPU_FRAME if code.has_fpu else _BASIC_FRAME) + _ALIGNMENT,
+        handler=handler,
+        handler_bytes=handler_bytes,
+    )
+
+
+def _deepest_handler(graph: CallGraph, entry: int) -> tuple[str, int]:
+    vectors = graph.code.find(_VECTORS)
+    found = graph.code.pointers(vectors.address, vectors.end) if vectors else set()
+    names = {graph.code.functions[a].name: a for a in found if a != entry}
+    names.pop(_FAULT, None)
+    depths = {name: graph.deepest(address).bytes for name, address in names.items()}
+    return max(depths.items(), key=lambda item: (item[1], item[0]), default=("", 0))

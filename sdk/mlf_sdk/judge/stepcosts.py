@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each step costs: instructions that the emulator counts, or ticks of the board's own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from mlf_sdk.analysis.thumb.firmware import Firmware
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.errors import ToolError
+from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, function_window, kernel_window
+from mlf_sdk.judge.execute import find_model
+from mlf_sdk.judge.profile import Costs
+from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.started import open_session
+from mlf_sdk.wire.arrays import Array
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import ModelInfo
+from mlf_sdk.wire.session import Session
+from mlf_sdk.wire.steps import advance
+
+RUN, STEP = "run", "step"
+
+
+def inner_kernels(model: LockModel, firmware: Firmware) -> tuple[str, ...]:
+    """Kernels that the one step of an ahead-of-time model calls, where they are functions of the image."""
+    entries = {step.symbol for step in model.steps}
+    if len(model.steps) != 1:
+        return ()
+    return tuple(s for s in model.kernel_symbols if s not in entries and firmware.function(s) is not None)
+
+
+def windows_of(model: LockModel, firmware: Firmware) -> tuple[Window, ...]:
+    """What to count: a run, and in it each step, or each kernel of an ahead-of-time model.
+
+    Raises:
+        LookupError: the image is not made as expected.
+    """
+    kernels = inner_kernels(model, firmware)
+    inner = [function_window(firmware, k, window=f"k{i}") for i, k in enumerate(kernels)]
+    return (
+        function_window(firmware, "mlf_run", window=RUN),
+        *(inner or [kernel_window(firmware, window=STEP)]),
+    )
+
+
+def count_steps(
+    board: Board,
+    firmware: Firmware,
+    model: LockModel,
+    inputs: Sequence[Array],
+    *,
+    runs: int,
+    plugin: Path,
+    timeout_s: float,
+) -> Costs:
+    """Instructions of each step (or kernel) of a model on an emulated board, exactly.
+
+    Raises:
+        LookupError: the image is not made as expected.
+        ToolError: QEMU or its plugin failed.
+        TargetError: the board did not answer, or a run failed.
+    """
+    with counter(firmware, windows_of(model, firmware), plugin=plugin) as counting:
+        with open_session(
+            _with_arguments(board, counting.arguments), firmware.elf, timeout_s=timeout_s
+        ) as session:
+            deadline = Deadline.after(timeout_s)
+            session.hello(deadline)
+            info = find_model(session, model)
+            for _ in range(1 + runs):  # the first one is not counted: it may find other state than the others
+                _write(session, info, inputs, deadline)
+                session.run(info, deadline=deadline)
+        counts = counting.read()
+    return _costs(model, firmware, counts, runs)
+
+
+def _with_arguments(board: Board, arguments: Iterable[str]) -> Board:
+    if board.qemu is None:
+        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
+    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
+    return msgspec.structs.replace(board, qemu=qemu)
+
+
+def _costs(model: LockModel, firmware: Firmware, counts: Counts, runs: int) -> Costs:
+    kernels = inner_kernels(model, firmware)
+    handlers = firmware.handlers()
+    totals: list[int] = []
+    rows: list[tuple[int, ...]] = []
+    names: list[tuple[str, ...]] = []
+    row: list[WindowCount] = []
+    for one in counts.passes:
+        if one.name != RUN:
+            row.append(one)
+            continue
+        totals.append(one.total - one.instructions(*handlers))
+        rows.append(tuple(_own(inner, handlers) for inner in row))
+        names.append(tuple(kernels[int(r.name[1:])] if kernels else "" for r in row))
+        row = []
+    expected = tuple(step.name for step in model.steps)
+    found = names[0] if kernels and names else expected
+    if len(totals) != 1 + runs or len(set(names)) != 1 or len(rows[0]) != len(found):
+        raise ToolError(
+            f"{len(totals)} runs and {sum(map(len, rows))} steps were counted, not {1 + runs} and "
+            f"{(1 + runs) * len(found)}",
+            where=f"model {model.name}",
+        )
+    return Costs(totals=tuple(totals[1:]), names=found, rows=tuple(rows[1:]))
+
+
+def _own(one: WindowCount, handlers: Iterable[str]) -> int:
+    """Instructions of a step: without interrupts, and without the call, which is the executor's."""
+    call = one.instructions("mlf_run") if one.name == STEP else 0
+    return one.total - call - one.instructions(*handlers)
+
+
+def time_steps(
+    session: Session,
+    info: ModelInfo,
+    model: LockModel,
+    inputs: Sequence[Array],
+    *,
+    runs: int,
+    deadline: Deadline | None = None,
+) -> Costs:
+    """Ticks of the device's clock, of each step and of whole runs in between.
+
+    Raises:
+        TargetError: the device did not answer, or a run failed.
+    """
+    totals: list[int] = []
+    rows: list[tuple[int, ...]] = []
+    _write(session, info, inputs, deadline)
+    session.run(info, deadline=deadline)  # not counted: caches are cold
+    for _ in range(runs):
+        _write(session, info, inputs, deadline)
+        totals.append(session.run(info, deadline=deadline).ticks)
+        _write(session, info, inputs, deadline)
+        ticks: list[int] = []
+        while len(ticks) < info.num_steps:
+            done = advance(session, info, len(ticks), info.num_steps - len(ticks), deadline)
+            ticks += done.ticks
+        rows.append(tuple(ticks))
+    return Costs(totals=tuple(totals), names=tuple(s.name for s in model.steps), rows=tuple(rows))
+
+
+def _write(session: Session, info: ModelInfo, inputs: Sequence[Array], deadline: Deadline | None) -> None:
+    for index, array in enumerate(inputs):
+        session.write_input(info, index, array, deadline)
+
+
+def scaled(costs: Costs, numerator: int, denominator: int) -> Costs:
+    """The same costs in another unit, rounded."""
+
+    def convert(values: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple((v * numerator + denominator // 2) // denominator for v in values)
+
+    return Costs(totals=convert(costs.totals), names=costs.names, rows=tuple(map(convert, costs.rows)))

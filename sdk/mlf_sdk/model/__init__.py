@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The one picture of a model that everything above uses."""

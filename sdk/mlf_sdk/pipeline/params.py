@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replace the parameters of a model on a target without replacing its firmware, and show what it has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.codegen.dynamic import check_dynamic, code_id
+from mlf_sdk.codegen.graphblob import BlobTensor, GraphBlob
+from mlf_sdk.codegen.paramsblob import ParamsBlob, ParamsHeader
+from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
+from mlf_sdk.pipeline.deploy import prepare
+from mlf_sdk.pipeline.project import PathLike, build, load
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.slots import keep_slots
+from mlf_sdk.targets.started import open_session
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.params import DeviceParams, ParamsInfo
+from mlf_sdk.wire.session import Session
+
+Say = Callable[[str], None]
+Count = Callable[[int, int], None]
+_HELLO_S = 30.0
+_MAX_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsTarget:
+    """Which model on which target.
+
+    Attributes:
+        project: folder of a generated project for an emulated board or the host: it is started, and its
+            slots are kept in its ``build`` folder.
+        port: where a board answers.
+        model: name of the model, where the firmware has several.
+        timeout_s: for the first answer.
+    """
+
+    project: PathLike | None = None
+    port: PortChoice | None = None
+    model: str | None = None
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsSource:
+    """Parameters by name, and where they came from.
+
+    Attributes:
+        sha256: of the archive or file.
+        code_id: of the archive's kernels; None: the file has no code.
+    """
+
+    name: str
+    sha256: bytes
+    tensors: tuple[NamedTensor, ...]
+    code_id: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParamsReport:
+    """What is in force on a target.
+
+    Attributes:
+        archive_sha256: of the archive that the firmware was generated from.
+        header: of the parameters; None where the model has none.
+    """
+
+    model: str
+    archive_sha256: str
+    graph: GraphBlob
+    info: ParamsInfo
+    header: ParamsHeader | None
+
+
+def read_source(path: PathLike) -> ParamsSource:
+    """The parameters of an archive, or of a ``.params`` file.
+
+    Raises:
+        InputError: it can't be read, is damaged, or is an archive without parameters.
+    """
+    file = Path(path)
+    try:
+        data = _params_file(file)
+    except OSError as error:
+        raise InputError(f"can't read the parameters: {error.strerror}", where=str(file)) from error
+    if data is None:
+        return _source_of_archive(file)
+    faults = FaultCollector(str(file))
+    tensors = parse_params(data, file.name, faults)
+    faults.raise_if_any()
+    return ParamsSource(name=file.name, sha256=hashlib.sha256(data).digest(), tensors=tensors, code_id=None)
+
+
+def _params_file(path: Path) -> bytes | None:
+    """The content of a ``.params`` file; None: it is something else."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        head = file.read(8)
+        if head != LIST_MAGIC.to_bytes(8, "little"):
+            return None
+        if path.stat().st_size > _MAX_BYTES:
+            raise InputError("the file is too large for parameters", where=str(path))
+        return head + file.read(_MAX_BYTES)
+
+
+def _source_of_archive(file: Path) -> ParamsSource:
+    model = load(file)
+    check_dynamic(model)
+    tensors = tuple(
+        NamedTensor(name=t.name, dtype=t.dtype, shape=t.shape, data=t.data or b"") for t in model.constants
+    )
+    if not tensors:
+        raise InputError(
+            "the archive has no parameters of its own: they are in its code",
+            where=str(file),
+            hint="Build and flash its project instead.",
+        )
+    sha256 = bytes.fromhex(model.archive_sha256)
+    return ParamsSource(name=file.name, sha256=sha256, tensors=tensors, code_id=code_id(model))
+
+
+def lay_out_params(source: ParamsSource, graph: GraphBlob) -> ParamsBlob:
+    """The parameters where ``graph`` expects them.
+
+    Raises:
+        InputError: the archive's kernels are others, or a parameter is missing, unknown, or of another
+            type or shape.
+    """
+    if source.code_id is not None and source.code_id != graph.code_id:
+        raise InputError(
+            "the archive's code is not the firmware's: its parameters need not fit",
+            where=source.name,
+            hint="Build and flash its project instead.",
+        )
+    given = {t.name: t for t in source.tensors}
+    wanted = {item.name: graph.tensors[item.tensor] for item in graph.params}
+    wrong = [f"{name}: {what}" for name, what in _differences(given, wanted)]
+    if wrong:
+        more = f"\n  ... and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        raise InputError(
+            "the parameters are not those of the model:\n  " + "\n  ".join(wrong[:10]) + more,
+            where=source.name,
+        )
+    data = bytearray(graph.params_bytes)
+    for name, tensor in wanted.items():
+        data[tensor.offset : tensor.offset + tensor.size_bytes] = given[name].data
+    return ParamsBlob(graph_id=graph.graph_id, archive_sha256=source.sha256, data=bytes(data))
+
+
+def _differences(given: dict[str, NamedTensor], wanted: dict[str, BlobTensor]) -> Iterator[tuple[str, str]]:
+    for name in sorted(given.keys() | wanted.keys()):
+        if name not in wanted:
+            yield name, "the model has no such parameter"
+        elif name not in given:
+            yield name, "it is missing"
+        elif (given[name].dtype, given[name].shape) != (wanted[name].dtype, wanted[name].shape):
+            has, needs = given[name], wanted[name]
+            yield name, f"{has.dtype} {list(has.shape)} in place of {needs.dtype} {list(needs.shape)}"
+
+
+def push_params(
+    source: PathLike, target: ParamsTarget, *, say: Say = lambda _: None, count: Count = lambda _a, _b: None
+) -> ParamsReport:
+    """Replace the parameters of a model, and say what is in force then.
+
+    A transfer that is cut, at whatever byte, leaves the old parameters in force; do it again from the
+    beginning. New ones are in force at once, and after every reset.
+
+    Args:
+        source: archive or ``.params`` file.
+        say, count: told what is done, and how many bytes of how many are written.
+
+    Raises:
+        InputError: the parameters do not fit, or the firmware can't replace any.
+        TargetError: the target did not answer, or did not take them.
+    """
+    say(f"reading {Path(source).name}")
+    parameters = read_source(source)
+    with _session(target, say) as session:
+        device = _device(session, target)
+        graph = device.graph(device.info())
+        blob = lay_out_params(parameters, graph)
+        say("writing parameters")
+        pushed = device.push(blob, count)
+        return _report(session, target, device, graph, pushed.info)
+
+
+def show_params(target: ParamsTarget, *, say: Say = lambda _: None) -> ParamsReport:
+    """What parameters are in force on a target.
+
+    Raises:
+        InputError: the firmware has no dynamic executor.
+        TargetError: the target did not answer.
+    """
+    with _session(target, say) as session:
+        device = _device(session, target)
+        info = device.info()
+        return _report(session, target, device, device.graph(info), info)
+
+
+def _report(
+    session: Session, target: ParamsTarget, device: DeviceParams, graph: GraphBlob, info: ParamsInfo
+) -> ParamsReport:
+    model = session.model(_model_key(session, target))
+    return ParamsReport(
+        model=model.name,
+        archive_sha256=model.archive_sha256,
+        graph=graph,
+        info=info,
+        header=device.header(info),
+    )
+
+
+def _device(session: Session, target: ParamsTarget) -> DeviceParams:
+    session.hello(Deadline.after(min(target.timeout_s, _HELLO_S)))
+    return DeviceParams(session, _model_key(session, target))
+
+
+def _model_key(session: Session, target: ParamsTarget) -> str | int:
+    models: Sequence[object] = session.info.models
+    if target.model is None and len(models) > 1:
+        names = ", ".join(m.name for m in session.info.models)
+        raise InputError("the firmware has several models", where="--model", hint=f"Choose one of: {names}.")
+    return 0 if target.model is None else target.model
+
+
+@contextmanager
+def _session(target: ParamsTarget, say: Say) -> Iterator[Session]:
+    if (target.project is None) == (target.port is None):
+        raise InputError("give either a project or a port", hint="Add --project DIR, or --port PORT.")
+    if target.port is not None:
+        say(f"asking the board on {target.port.spec}")
+        with port_session(target.port, timeout_s=target.timeout_s) as session:
+            yield session
+        return
+    prepared = prepare(target.project or "")
+    say(f"building for {prepared.board.name}")
+    elf = build(prepared.folder).elf
+    say(f"starting {prepared.board.name}")
+    keep_slots(prepared.lock, prepared.board, elf)
+    with open_session(prepared.board, elf, timeout_s=target.timeout_s) as session:
+        yield session

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run showed, against what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.targets.boards.load import Board
+
+Array = npt.NDArray[np.generic]
+
+
+def is_exact(model: LockModel) -> bool:
+    """Whether every workspace of the plan is a replay of what the code asks for."""
+    return all(step.exact for step in model.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFigures:
+    """Promised and measured memory, in bytes; None where the target can't measure it.
+
+    ``exact`` is false when the plan holds a bound: a workspace that the code does not tell.
+    """
+
+    exact: bool
+    arena_bytes: int
+    lower_bound_bytes: int
+    arena_high_water_bytes: int | None
+    params_bytes: int
+    stack_bytes: int | None
+    stack_high_water_bytes: int | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether what was measured is what was promised."""
+        stack_fits = (
+            self.stack_bytes is None
+            or self.stack_high_water_bytes is None
+            or self.stack_high_water_bytes < self.stack_bytes
+        )
+        return as_promised(self.arena_high_water_bytes, self.arena_bytes, exact=self.exact) and stack_fits
+
+
+def as_promised(measured: int | None, planned: int, *, exact: bool) -> bool:
+    """Whether a measured mark is the planned one, or below it where the plan holds a bound."""
+    return measured is None or measured == planned or (not exact and measured < planned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """Everything that a run showed.
+
+    Attributes:
+        outputs: by name, each (inferences, *shape).
+        compare: against the reference that was given; None without one.
+        twin: against the same model on the host; None when that was not asked for.
+        twin_note: why there is no twin although it was asked for.
+        accuracy: share of right classes, where labels were given.
+        instructions: of one inference, on a machine that counts them; None elsewhere.
+        build_seconds: 0 when nothing had to be built.
+    """
+
+    model: LockModel
+    board: Board
+    folder: Path
+    outputs: Mapping[str, Array]
+    inferences: int
+    compare: Comparison | None
+    twin: Comparison | None
+    twin_note: str
+    accuracy: float | None
+    memory: MemoryFigures
+    check: CheckReport
+    instructions: int | None
+    ticks: int
+    ticks_hz: int
+    build_seconds: float
+    console: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether every comparison and every promise holds."""
+        comparisons = all(c is None or c.ok for c in (self.compare, self.twin))
+        return comparisons and self.memory.ok and self.check.ok

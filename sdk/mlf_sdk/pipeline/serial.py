@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards on ports: which there are, what they hold, what they say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.pipeline.project import PathLike
+from mlf_sdk.pipeline.run import run
+from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
+from mlf_sdk.targets.boards.load import find_board, load_boards
+from mlf_sdk.targets.serial.ports import Port, list_serial_ports, resolve_port
+from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.frames import Deframer
+
+_LARGEST_PAYLOAD = 16384
+_READ_SIZE = 4096
+_LISTEN_S = 0.2  # after which text without an end of line is shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPort:
+    """A port, and the boards whose USB ids it has."""
+
+    port: Port
+    boards: tuple[str, ...]
+
+
+def ports(board: str | None = None, board_file: PathLike | None = None) -> list[SeenPort]:
+    """List the serial ports of this machine; with a board, only those that it may be at."""
+    extra = Path(board_file) if board_file else None
+    rows = [find_board(board, extra)] if board else list(load_boards(extra).values())
+    seen = []
+    for port in list_serial_ports():
+        names = tuple(row.name for row in rows if port.usb_id and port.usb_id in row.flasher.usb_ids)
+        if names or board is None:
+            seen.append(SeenPort(port=port, boards=names))
+    return seen
+
+
+def check_device(folder: PathLike, port: PortChoice, *, timeout_s: float = 120.0) -> CheckReport:
+    """Compare an image with its promises, with the memory measured on the board that runs it.
+
+    Raises:
+        InputError: no project there.
+        TargetError: the board does not answer, or runs another image.
+    """
+    return run(folder, port=port, timeout_s=timeout_s, twin=False).check
+
+
+def monitor(
+    port: PortChoice,
+    on_text: Callable[[str], None],
+    *,
+    board: str | None = None,
+    timeout_s: float | None = None,
+    elf: PathLike | None = None,
+) -> int:
+    """Hand over the text that a device prints; messages of the protocol are passed over.
+
+    Args:
+        port: which.
+        on_text: called with each piece.
+        board: for ``auto``, and for the rate.
+        timeout_s: how long; None: until an exception ends it.
+        elf: the image that the device runs, or its project: a fault line is followed by its explanation.
+
+    Returns:
+        Characters that were handed over.
+
+    Raises:
+        TargetError: the port can't be used, or vanishes.
+    """
+    row = find_board(board) if board else None
+    watch = FaultWatch(find_firmware(elf)) if elf is not None else None
+    count = 0
+
+    def take(text: str) -> None:
+        nonlocal count
+        count += len(text)
+        on_text(text)
+        if watch is not None:
+            on_text(watch.feed(text))
+
+    transport = open_port(resolve_port(port.spec, row), baud=port.start_baud(row))
+    deframer = Deframer(_LARGEST_PAYLOAD, take)
+    deadline = Deadline(at=float("inf")) if timeout_s is None else Deadline.after(timeout_s, time.monotonic)
+    try:
+        while not deadline.expired:
+            data = transport.read(_READ_SIZE, deadline.within(_LISTEN_S))
+            deframer.feed(data)
+            if not data or data.endswith(b"\n"):
+                deframer.flush()
+    finally:
+        deframer.flush()
+        transport.close()
+    return count

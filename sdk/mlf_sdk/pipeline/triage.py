@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fault line that a device printed, wherever that was, explained by the image that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.analysis.elf.codemap import CodeMap
+from mlf_sdk.codegen.lock import Lock, read_lock
+from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.project import PathLike
+from mlf_sdk.targets.zephyr.west import built_image
+from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
+from mlf_sdk.triage.faultline import FaultReport, parse_faults
+
+MOST_LOG_BYTES = 64 << 20
+_LONGEST_LINE = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firmware:
+    """An image, and the project that it was built from; None: it is not known."""
+
+    elf: Path
+    lock: Lock | None
+
+    def step_name(self, fault: FaultReport) -> str:
+        """The function of the step that ran; empty when that is not known."""
+        models = self.lock.models if self.lock is not None else ()
+        steps = next((m.steps for m in models if fault.model and m.name.startswith(fault.model)), ())
+        return steps[fault.step].name if 0 <= fault.step < len(steps) else ""
+
+    def explain(self, fault: FaultReport) -> Triage:
+        """What is known of a fault of it."""
+        return triage(fault, self.elf, step_name=self.step_name(fault))
+
+
+class FaultWatch:
+    """Looks for fault lines in text that comes in pieces, and explains them by the image."""
+
+    def __init__(self, firmware: Firmware) -> None:
+        self._firmware = firmware
+        self._recent = ""
+
+    def feed(self, text: str) -> str:
+        """The explanation of the faults that this piece completes; empty: there are none."""
+        *whole, self._recent = (self._recent + text).split("\n")
+        self._recent = self._recent[-_LONGEST_LINE:]
+        faults = parse_faults("".join(line + "\n" for line in whole).encode())
+        return "".join(
+            "\n  ".join([fault_headline(found), *triage_lines(found)]) + "\n"
+            for found in (self._firmware.explain(fault) for fault in faults)
+        )
+
+
+def find_firmware(path: PathLike) -> Firmware:
+    """The image at a path: an ELF file, or the folder of a project that was built.
+
+    Raises:
+        InputError: there is none.
+    """
+    given = Path(path)
+    if (given / LOCK_NAME).is_file():
+        lock = read_lock(given)
+        elf = built_image(given) if lock.platform == "zephyr" else given / "build" / "app.elf"
+        if not elf.is_file():
+            raise InputError("the project is not built", where=str(given), hint=f"mlf-sdk build {given}")
+        return Firmware(elf=elf, lock=lock)
+    CodeMap(given)  # says what is wrong with it
+    folder = next((p for p in given.resolve().parents if (p / LOCK_NAME).is_file()), None)
+    return Firmware(elf=given, lock=read_lock(folder) if folder is not None else None)
+
+
+def triage_log(log: bytes, firmware: Firmware | None) -> tuple[Triage, ...]:
+    """Explain every fault line in what a console showed.
+
+    Raises:
+        InputError: there is no whole fault line in it.
+    """
+    faults = parse_faults(log + b"\n")  # the end of a pasted line may be missing
+    if not faults:
+        raise InputError(
+            "there is no fault line in it (mlf-fault: KIND pc=... model=...)",
+            hint="Save all of the line, up to its end: mlf-sdk monitor --port PORT > fault.log",
+        )
+    return tuple(triage(fault, None) if firmware is None else firmware.explain(fault) for fault in faults)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device runs, against what it should run: models by their archives, the image by its build id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.codegen.lock import Lock, read_lock
+from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.errors import TargetError
+from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmware
+from mlf_sdk.pipeline.project import PathLike, load, project_board
+from mlf_sdk.targets.boards.load import Board, find_board
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.zephyr.west import built_image
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import DeviceInfo, ModelInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedModel:
+    """A model that a board should hold."""
+
+    name: str
+    archive_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a board should hold.
+
+    Attributes:
+        whole: the models are all that the board should hold; else it may hold others as well.
+        sdk_version: that made its project; None: any.
+        build_id: of its image, in hex; None: any.
+        no_build_id: why any image will do; empty when not any will.
+    """
+
+    models: tuple[ExpectedModel, ...]
+    whole: bool
+    sdk_version: str | None = None
+    build_id: str | None = None
+    no_build_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a device holds, against what it should hold.
+
+    Attributes:
+        found: for each expected model the device's, in the same order; None: it does not hold it.
+    """
+
+    port: str
+    device: DeviceInfo
+    expected: Expected
+    found: tuple[ModelInfo | None, ...]
+
+    @property
+    def models_ok(self) -> bool:
+        """Whether the device holds the models, and no others where there should be none."""
+        return all(self.found) and not (
+            self.expected.whole and len(self.device.models) != len(self.expected.models)
+        )
+
+    @property
+    def sdk_ok(self) -> bool:
+        """Whether the SDK that made the project is the expected one."""
+        return self.expected.sdk_version in (None, self.device.sdk_version)
+
+    @property
+    def build_ok(self) -> bool:
+        """Whether the device runs the very image; so it is when any will do."""
+        return self.expected.build_id in (None, self.device.build_id)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the device runs what it should."""
+        return self.models_ok and self.sdk_ok and self.build_ok
+
+
+def compare_device(port: str, device: DeviceInfo, expected: Expected) -> Verification:
+    """Hold what a device says against what it should say."""
+    left = list(device.models)
+    found: list[ModelInfo | None] = []
+    for wanted in expected.models:
+        model = next((m for m in left if m.archive_sha256 == wanted.archive_sha256), None)
+        if model is not None:
+            left.remove(model)
+        found.append(model)
+    return Verification(port=port, device=device, expected=expected, found=tuple(found))
+
+
+def verify_device(
+    target: PathLike,
+    port: PortChoice,
+    *,
+    board: str | None = None,
+    module: str | None = None,
+    timeout_s: float = 30.0,
+) -> Verification:
+    """Ask the device on a port whether it runs an image, a project's image, or the model of an archive.
+
+    Args:
+        target: an ELF file, the folder of a project, or an archive.
+
+    Raises:
+        InputError: bad file or arguments.
+        TargetError: the port can't be used, or no device answers.
+    """
+    path = Path(target)
+    row: Board | None = find_board(board) if board else None
+    if is_firmware(path):
+        expected = expected_of_firmware(path)
+    elif (path / LOCK_NAME).is_file():
+        lock = read_lock(path)
+        row = row or project_board(path, lock)
+        expected = expected_of_project(path, lock)
+    else:
+        model = load(path, module=module)
+        expected = Expected(
+            models=(ExpectedModel(name=model.name, archive_sha256=model.archive_sha256),),
+            whole=False,
+            no_build_id="an archive can be in any image",
+        )
+    with port_session(port, board=row, timeout_s=timeout_s) as session:
+        device = session.hello(Deadline.after(timeout_s))
+    return compare_device(port.spec, device, expected)
+
+
+def expected_of_firmware(elf: Path) -> Expected:
+    """What a board that runs an image must say.
+
+    Raises:
+        InputError: it is no firmware of the SDK.
+    """
+    found = inspect_firmware(elf)
+    models = tuple(
+        ExpectedModel(name=model.name, archive_sha256=model.archive_sha256)
+        for said in found.firmware.provenances
+        for model in said.models
+    )
+    return Expected(
+        models=models,
+        whole=True,
+        sdk_version=found.provenance.sdk,
+        build_id=found.build_id or None,
+        no_build_id="" if found.build_id else "the image has no build id",
+    )
+
+
+def expected_of_project(folder: Path, lock: Lock) -> Expected:
+    """What a board that runs a project's image must say; that of the last build, where there is one."""
+    elf = project_image(folder, lock)
+    build_id = load_firmware(elf).build_id if elf.is_file() else ""
+    missing = "the image has no build id" if elf.is_file() else "the project is not built"
+    return Expected(
+        models=tuple(ExpectedModel(name=m.name, archive_sha256=m.archive_sha256) for m in lock.models),
+        whole=True,
+        sdk_version=lock.sdk_version,
+        build_id=build_id or None,
+        no_build_id="" if build_id else missing,
+    )
+
+
+def project_image(folder: Path, lock: Lock) -> Path:
+    """Where the linked image of a project lies once it is built."""
+    return built_image(folder) if lock.zephyr is not None else folder / "build" / "app.elf"
+
+
+def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
+    """Refuse figures from a board that runs another image than the one they are compared with.
+
+    Raises:
+        TargetError: both have a build id, and it is not the same.
+    """
+    built = load_firmware(elf).build_id
+    if device.build_id and built and device.build_id != built:
+        raise TargetError(
+            f"the board runs another image of the same model: build id {device.build_id}; "
+            f"the project's image has {built}",
+            where=port,
+            hint="Flash the project; or give the archive, to run the model that the board holds.",
+        )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An execution order with a lower memory bound than the original's, where there is one.
+
+A state of the search is the set of steps that have run: it alone decides what is live, so that the
+best way into a state is all that counts. `find_order` first proves, where it can, that no order beats
+the original (chains, and most convolutional networks, end there). Then it searches all states, lowest
+peak first, which is exact; when its budget runs out, a beam search goes through the steps level by
+level. Budgets count work, not time: the result does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from mlf_sdk.planner.space import Move, Space, State, bits_of
+from mlf_sdk.planner.storage import StorageGraph
+
+_MAX_STEPS = 2000  # beyond this the original order is kept
+_EXACT_BUDGET = 12_000  # storages looked at
+_BEAM_BUDGET = 24_000
+
+_Path = tuple[int, "_Path"] | None  # last step first
+
+
+def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
+    """A legal order whose lower bound is below `bound` (that of the original order), or None.
+
+    The lowest one, as far as the budget goes; deterministic.
+    """
+    if not 1 < len(graph.uses) <= _MAX_STEPS or _is_chain(graph):
+        return None
+    space = Space(graph)
+    floor = space.floor()
+    if floor >= bound:
+        return None
+    found, path = _search_exact(space, floor, bound)
+    if not found:
+        path = _search_beam(space, floor, bound)
+    return tuple(_unwind(path)) if path else None
+
+
+def _is_chain(graph: StorageGraph) -> bool:
+    return all(step in graph.before[step + 1] for step in range(len(graph.uses) - 1))
+
+
+def _search_exact(space: Space, floor: int, bound: int) -> tuple[bool, _Path]:
+    """(True, path to the lowest peak below `bound`, if any), or (False, None) when the budget ran out."""
+    start = space.start()
+    queue: list[tuple[int, int, int, int]] = [(floor, 0, start.live_bytes, 0)]
+    entries: list[tuple[State, _Path]] = [(start, None)]
+    best = {start.done: floor}
+    limit = space.work + _EXACT_BUDGET
+    while queue:
+        peak, depth, _, number = heapq.heappop(queue)
+        state, path = entries[number]
+        if state.done == space.all_done:
+            return True, path
+        if peak > best[state.done]:
+            continue
+        for move in _moves(space, state, peak, bound):
+            reached = max(peak, move.peak)
+            if reached >= best.get(move.state.done, bound):
+                continue
+            best[move.state.done] = reached
+            heapq.heappush(queue, (reached, depth - 1, move.state.live_bytes, len(entries)))
+            entries.append((move.state, (move.step, path)))
+        if space.work > limit:
+            return False, None
+    return True, None
+
+
+def _moves(space: Space, state: State, peak: int, bound: int, limit: int | None = None) -> list[Move]:
+    """The moves worth trying: one that cannot lose, or all that stay below `bound`."""
+    moves: list[Move] = []
+    for step in bits_of(state.ready):
+        move = space.move(state, step)
+        if move.harmless and move.peak <= peak:
+            return [move]
+        if move.peak < bound:
+            moves.append(move)
+        if limit is not None and space.work > limit:
+            break
+    return moves
+
+
+def _search_beam(space: Space, floor: int, bound: int) -> _Path:
+    """A path with a peak below `bound`, or None: level by level, the best few states of each kept."""
+    count = len(space.needed)
+    level: list[tuple[int, State, _Path]] = [(floor, space.start(), None)]
+    share = max(_BEAM_BUDGET // count, 12)
+    for _ in range(count):
+        limit = space.work + share
+        best: dict[int, tuple[int, State, _Path]] = {}
+        for peak, state, path in level:
+            for move in _moves(space, state, peak, bound, limit):
+                reached = max(peak, move.peak)
+                known = best.get(move.state.done)
+                if known is None or reached < known[0]:
+                    best[move.state.done] = (reached, move.state, (move.step, path))
+            if space.work > limit:
+                break
+        level = sorted(best.values(), key=lambda entry: (entry[0], entry[1].live_bytes))[:64]
+        if not level:
+            return None
+    return level[0][2]
+
+
+def _unwind(path: _Path) -> list[int]:
+    steps: list[int] = []
+    while path is not None:
+        step, path = path
+        steps.append(step)
+    return steps[::-1]

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory plan of a model: where tensors and workspaces sit in the arena, and the order of the steps."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mlf_sdk.errors import CheckError
+from mlf_sdk.planner.order import find_order
+from mlf_sdk.planner.place import place
+from mlf_sdk.planner.problem import PlanProblem
+from mlf_sdk.planner.storage import (
+    Buffer,
+    BufferKind,
+    StorageGraph,
+    build_graph,
+    is_legal_order,
+    lifetimes,
+    lower_bound,
+    step_starts,
+)
+
+
+class PlanError(CheckError):
+    """A memory plan breaks its own rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One stretch of the arena and when it is in use.
+
+    Attributes:
+        kind: ``tensor`` or ``workspace``.
+        key: id of the tensor (the root, for aliases), or (step index, slot) of the workspace.
+        offset: bytes from the start of the arena.
+        size_bytes: exact size.
+        first, last: global times, both included; see `MemoryPlan`.
+    """
+
+    kind: BufferKind
+    key: int | tuple[int, int]
+    offset: int
+    size_bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPlan:
+    """Offsets in one arena, for one order of execution.
+
+    Global time 0 is "inputs written", then come all phases of the steps in `order`, then "outputs read".
+
+    Attributes:
+        order: step indices as they are to be executed.
+        tensor_offsets: bytes, for every tensor id; aliases have the offset of their root. A tensor
+            that is empty, or that nobody ever touches, has offset 0 and no room of its own.
+        workspace_offsets: bytes, by (step index, slot).
+        arena_bytes: exact end of the highest buffer, not rounded up.
+        lower_bound_bytes: the most that is live at one time in this order: no plan can be smaller.
+        peak: (step index, phase) at which the bound is reached first; (-1, 0) when only the
+            inputs reach it, before the first step.
+        buffers: what has room in the arena, by birth, then death, then offset.
+    """
+
+    order: tuple[int, ...]
+    tensor_offsets: Mapping[int, int]
+    workspace_offsets: Mapping[tuple[int, int], int]
+    arena_bytes: int
+    lower_bound_bytes: int
+    peak: tuple[int, int]
+    buffers: tuple[Placed, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Arena by lower bound; 1.0 is the best."""
+        return self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
+
+
+def plan_memory(problem: PlanProblem) -> MemoryPlan:
+    """The smallest arena found, at the lower bound wherever a bounded search can reach it.
+
+    The same problem gives the same plan. The original order is kept unless another one has a lower bound.
+
+    Raises:
+        InputError: the problem breaks a rule of `PlanProblem`; names the place.
+    """
+    graph = build_graph(problem)
+    original = tuple(range(len(problem.steps)))
+    bound, _ = lower_bound(lifetimes(graph, original), problem.alignment)
+    better = find_order(graph, bound) if problem.reorder else None
+    plan = _plan_order(graph, better or original)
+    if better and plan.arena_bytes > bound:
+        fallback = _plan_order(graph, original)
+        plan = fallback if fallback.arena_bytes < plan.arena_bytes else plan
+    check_plan(problem, plan)
+    return plan
+
+
+def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
+    """Check a plan against its problem: order, alignment, aliases, no overlap, exact end, bound.
+
+    Raises:
+        InputError: the problem itself is broken.
+        PlanError: the plan is; says what overlaps or where it lies.
+    """
+    graph = build_graph(problem)
+    if not is_legal_order(graph, plan.order):
+        raise _broken("the order of the steps breaks a data dependency")
+    _check_offsets(graph, plan)
+    expected = [
+        Placed(
+            kind=buffer.kind,
+            key=buffer.key,
+            offset=_offset_of(plan, buffer),
+            size_bytes=buffer.size_bytes,
+            first=buffer.first,
+            last=buffer.last,
+        )
+        for buffer in lifetimes(graph, plan.order)
+    ]
+    if sorted(expected, key=_by_time) != list(plan.buffers):
+        raise _broken("the list of buffers disagrees with the offsets or the lifetimes")
+    _check_overlaps(plan.buffers)
+    if plan.arena_bytes != max((buffer.offset + buffer.size_bytes for buffer in plan.buffers), default=0):
+        raise _broken(f"the arena ({plan.arena_bytes} bytes) does not end with its highest buffer")
+    if plan.lower_bound_bytes > plan.arena_bytes:
+        raise _broken(f"the arena ({plan.arena_bytes} bytes) is below its bound ({plan.lower_bound_bytes})")
+
+
+def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
+    problem = graph.problem
+    buffers = lifetimes(graph, order)
+    bound, peak_time = lower_bound(buffers, problem.alignment)
+    offsets, arena = place(buffers, problem.alignment, bound)
+    by_key = {buffer.key: offset for buffer, offset in zip(buffers, offsets, strict=True)}
+    placed = (
+        Placed(
+            kind=buffer.kind,
+            key=buffer.key,
+            offset=offset,
+            size_bytes=buffer.size_bytes,
+            first=buffer.first,
+            last=buffer.last,
+        )
+        for buffer, offset in zip(buffers, offsets, strict=True)
+    )
+    return MemoryPlan(
+        order=order,
+        tensor_offsets={tensor.id: by_key.get(graph.roots[tensor.id], 0) for tensor in problem.tensors},
+        workspace_offsets={key: offset for key, offset in by_key.items() if isinstance(key, tuple)},
+        arena_bytes=arena,
+        lower_bound_bytes=bound,
+        peak=_peak(graph, order, peak_time),
+        buffers=tuple(sorted(placed, key=_by_time)),
+    )
+
+
+def _peak(graph: StorageGraph, order: tuple[int, ...], time: int) -> tuple[int, int]:
+    if time == 0 or not order:
+        return -1, 0
+    starts, _ = step_starts(graph, order)
+    place = bisect.bisect_right(order, time, key=starts.__getitem__) - 1
+    return order[place], time - starts[order[place]]
+
+
+def _by_time(buffer: Placed) -> tuple[int, int, int, str, str]:
+    return buffer.first, buffer.last, buffer.offset, buffer.kind, str(buffer.key)
+
+
+def _offset_of(plan: MemoryPlan, buffer: Buffer) -> int:
+    offset = (
+        plan.workspace_offsets.get(buffer.key)
+        if isinstance(buffer.key, tuple)
+        else plan.tensor_offsets.get(buffer.key)
+    )
+    if offset is None:
+        raise _broken(f"{buffer.kind} {buffer.key} has no offset")
+    return offset
+
+
+def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
+    """All tensors have an offset, all offsets are aligned, aliases have that of their root."""
+    alignment = graph.problem.alignment
+    for key, offset in (*plan.tensor_offsets.items(), *plan.workspace_offsets.items()):
+        if offset < 0 or offset % alignment:
+            raise _broken(f"the offset of {key} ({offset}) is not a multiple of {alignment}")
+    for tensor, root in graph.roots.items():
+        offsets = plan.tensor_offsets
+        if tensor not in offsets or offsets[tensor] != offsets.get(root):
+            raise _broken(f"tensor {tensor} does not share the offset of tensor {root}")
+
+
+def _check_overlaps(buffers: tuple[Placed, ...]) -> None:
+    """Sweep through time with the live buffers in order of offset: only neighbours can collide."""
+    live: list[tuple[int, int, Placed]] = []  # (offset, end, buffer)
+    dying: list[tuple[int, int, int]] = []  # (last, offset, end)
+    for buffer in buffers:
+        if not buffer.size_bytes:
+            continue
+        while dying and dying[0][0] < buffer.first:
+            _, low, high = heapq.heappop(dying)
+            live.pop(bisect.bisect_left(live, (low, high), key=_range))
+        low, high = buffer.offset, buffer.offset + buffer.size_bytes
+        place = bisect.bisect_left(live, (low, high), key=_range)
+        for _, _, other in live[max(place - 1, 0) : place + 1]:
+            if other.offset < high and low < other.offset + other.size_bytes:
+                raise _broken(
+                    f"{buffer.kind} {buffer.key} overlaps {other.kind} {other.key} "
+                    f"at byte {max(low, other.offset)}, time {buffer.first}"
+                )
+        live.insert(place, (low, high, buffer))
+        heapq.heappush(dying, (buffer.last, low, high))
+
+
+def _range(entry: tuple[int, int, Placed]) -> tuple[int, int]:
+    return entry[0], entry[1]
+
+
+def _broken(what: str) -> PlanError:
+    return PlanError(
+        what, where="memory plan", hint="This is a bug in the planner: please report the archive."
+    )

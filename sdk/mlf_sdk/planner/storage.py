@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The problem as storages (alias groups) and dependencies, and lifetimes for one order of the steps."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mlf_sdk.planner.problem import PlanProblem, check_problem
+
+BufferKind = Literal["tensor", "workspace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """The phases in which one step touches one storage."""
+
+    storage: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageGraph:
+    """Storages, what each step does with them, and which steps must wait for which.
+
+    Attributes:
+        roots: the root tensor id of every tensor id.
+        keys: root tensor id of each storage, in the problem's order; a storage is an index into it.
+        sizes: bytes of each storage.
+        from_start: the caller writes it before the run.
+        to_end: the caller reads it after the run, or it is an input to be kept.
+        uses: per step, at most one a storage, sorted by storage.
+        users: per storage, the steps that touch it, in the original order.
+        before, after: per step, the steps that it directly depends on, and those that depend on it.
+    """
+
+    problem: PlanProblem
+    roots: dict[int, int]
+    keys: tuple[int, ...]
+    sizes: tuple[int, ...]
+    from_start: tuple[bool, ...]
+    to_end: tuple[bool, ...]
+    uses: tuple[tuple[Use, ...], ...]
+    users: tuple[tuple[int, ...], ...]
+    before: tuple[frozenset[int], ...]
+    after: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """One stretch of bytes and the global times, both included, between which it is needed.
+
+    `key` is the root tensor id, or (step index, slot) of a workspace.
+    """
+
+    kind: BufferKind
+    key: int | tuple[int, int]
+    size_bytes: int
+    first: int
+    last: int
+
+
+def build_graph(problem: PlanProblem) -> StorageGraph:
+    """Check the problem and reduce it to storages and dependencies.
+
+    Raises:
+        InputError: the problem breaks a rule.
+    """
+    roots = check_problem(problem)
+    # An alias is never larger than its root (checked), so the root's size is the group's.
+    keys = tuple(tensor.id for tensor in problem.tensors if tensor.alias_of is None)
+    index = {key: number for number, key in enumerate(keys)}
+    size_of = {tensor.id: tensor.size_bytes for tensor in problem.tensors}
+    storage_of = {tensor: index[root] for tensor, root in roots.items()}
+    inputs = {storage_of[tensor] for tensor in problem.inputs}
+    ends = {storage_of[tensor] for tensor in problem.outputs} | (inputs if problem.keep_inputs else set())
+    uses = tuple(_uses(problem, step, storage_of) for step in range(len(problem.steps)))
+    users: list[list[int]] = [[] for _ in keys]
+    for step, used in enumerate(uses):
+        for use in used:
+            users[use.storage].append(step)
+    before, after = _dependencies(problem, storage_of)
+    return StorageGraph(
+        problem=problem,
+        roots=roots,
+        keys=keys,
+        sizes=tuple(size_of[key] for key in keys),
+        from_start=tuple(storage in inputs for storage in range(len(keys))),
+        to_end=tuple(storage in ends for storage in range(len(keys))),
+        uses=uses,
+        users=tuple(tuple(steps) for steps in users),
+        before=before,
+        after=after,
+    )
+
+
+def _uses(problem: PlanProblem, step: int, storage_of: dict[int, int]) -> tuple[Use, ...]:
+    spans: dict[int, tuple[int, int]] = {}
+    for access in (*problem.steps[step].reads, *problem.steps[step].writes):
+        storage = storage_of[access.tensor]
+        first, last = spans.get(storage, (access.first_phase, access.last_phase))
+        spans[storage] = min(first, access.first_phase), max(last, access.last_phase)
+    return tuple(Use(storage=key, first=span[0], last=span[1]) for key, span in sorted(spans.items()))
+
+
+def _dependencies(
+    problem: PlanProblem, storage_of: dict[int, int]
+) -> tuple[tuple[frozenset[int], ...], tuple[tuple[int, ...], ...]]:
+    """Read after write, write after read and write after write, by storage, in the original order."""
+    count = len(problem.steps)
+    before: list[set[int]] = [set() for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
+    writer: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    for number, step in enumerate(problem.steps):
+        reads = {storage_of[access.tensor] for access in step.reads}
+        writes = {storage_of[access.tensor] for access in step.writes}
+        for storage in reads | writes:
+            if storage in writer:
+                before[number].add(writer[storage])
+        for storage in writes:
+            before[number].update(readers.pop(storage, ()))
+            writer[storage] = number
+        for storage in reads - writes:
+            readers.setdefault(storage, []).append(number)
+    for number, needed in enumerate(before):
+        for step_before in needed:
+            after[step_before].append(number)
+    return tuple(frozenset(needed) for needed in before), tuple(tuple(later) for later in after)
+
+
+def is_legal_order(graph: StorageGraph, order: Sequence[int]) -> bool:
+    """Whether `order` names every step once and keeps all dependencies."""
+    position = {step: place for place, step in enumerate(order)}
+    if len(order) != len(graph.uses) or set(position) != set(range(len(graph.uses))):
+        return False
+    return all(
+        position[earlier] < position[step] for step, needed in enumerate(graph.before) for earlier in needed
+    )
+
+
+def step_starts(graph: StorageGraph, order: Sequence[int]) -> tuple[list[int], int]:
+    """The global time of every step's phase 0, by step index, and the time of "outputs read".
+
+    Time 0 is "inputs written"; the first phase of the first step is time 1.
+    """
+    starts = [0] * len(order)
+    time = 1
+    for step in order:
+        starts[step] = time
+        time += graph.problem.steps[step].phases
+    return starts, time
+
+
+def lifetimes(graph: StorageGraph, order: Sequence[int]) -> tuple[Buffer, ...]:
+    """Every buffer that is ever live, tensors first, then workspaces in order of execution.
+
+    A storage lives from its first write (time 0 for an input) to its last access. Tensors that
+    nothing touches, and neither the caller, have no buffer.
+    """
+    starts, end = step_starts(graph, order)
+    spans: list[list[int]] = [[] for _ in graph.keys]
+    for step in order:
+        for use in graph.uses[step]:
+            spans[use.storage] += (starts[step] + use.first, starts[step] + use.last)
+    buffers: list[Buffer] = []
+    for storage, span in enumerate(spans):
+        if graph.from_start[storage]:
+            span.append(0)
+        if graph.to_end[storage]:
+            span.append(end)
+        if span:
+            buffers.append(
+                Buffer(
+                    kind="tensor",
+                    key=graph.keys[storage],
+                    size_bytes=graph.sizes[storage],
+                    first=min(span),
+                    last=max(span),
+                )
+            )
+    for step in order:
+        buffers += (
+            Buffer(
+                kind="workspace",
+                key=(step, workspace.slot),
+                size_bytes=workspace.size_bytes,
+                first=starts[step] + workspace.first_phase,
+                last=starts[step] + workspace.last_phase,
+            )
+            for workspace in graph.problem.steps[step].workspaces
+        )
+    return tuple(buffers)
+
+
+def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tuple[int, int]]:
+    """(time, bytes) of the least room needed at every time at which a buffer is born, in order of time.
+
+    `spans` are (size in bytes, first, last). The room is the sum of the aligned sizes less the largest
+    padding: whichever buffer is on top needs none.
+    """
+    profile: list[tuple[int, int]] = []
+    dying: list[tuple[int, int]] = []  # (last, aligned)
+    padded: list[tuple[int, int]] = []  # (-padding, last)
+    live = 0
+    for size, first, last in sorted(spans, key=lambda span: span[1]):
+        aligned = align_up(size, alignment)
+        while dying and dying[0][0] < first:
+            live -= heapq.heappop(dying)[1]
+        heapq.heappush(dying, (last, aligned))
+        heapq.heappush(padded, (size - aligned, last))
+        live += aligned
+        while padded[0][1] < first:
+            heapq.heappop(padded)
+        point = (first, live + padded[0][0])
+        if profile and profile[-1][0] == first:
+            profile[-1] = point
+        else:
+            profile.append(point)
+    return profile
+
+
+def lower_bound(buffers: Iterable[Buffer], alignment: int) -> tuple[int, int]:
+    """(bytes, time) of the peak: no placement of these buffers can be smaller.
+
+    The earliest time at which a step reaches it; time 0 only when no step does.
+    """
+    solid = [buffer for buffer in buffers if buffer.size_bytes]
+    profile = peak_live([(buffer.size_bytes, buffer.first, buffer.last) for buffer in solid], alignment)
+    most = max((size for _, size in profile), default=0)
+    times = [time for time, size in profile if size == most]
+    if times[:1] == [0] and all(buffer.last for buffer in solid):
+        return most, 1  # all inputs are still there in the first phase
+    return most, next((time for time in times if time > 0), 0)
+
+
+def align_up(size: int, alignment: int) -> int:
+    """The next multiple of `alignment`, a power of two."""
+    return (size + alignment - 1) & -alignment

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a board row makes sense: by itself, and against the facts of its emulated machine.
+
+Pure: each check gives lines ``<field>: <what is wrong>``, an empty list when nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from mlf_sdk.targets.boards.row import Board, Machine, Memory
+
+# CPU -> (FPUs that it may have, DSP extension: no, yes, or None: the chip's choice).
+CPUS: dict[str, tuple[frozenset[str], bool | None]] = {
+    "cortex-m0": (frozenset({"none"}), False),
+    "cortex-m0plus": (frozenset({"none"}), False),
+    "cortex-m23": (frozenset({"none"}), False),
+    "cortex-m3": (frozenset({"none"}), False),
+    "cortex-m4": (frozenset({"none", "auto", "fpv4-sp-d16"}), True),
+    "cortex-m7": (frozenset({"none", "auto", "fpv5-sp-d16", "fpv5-d16"}), True),
+    "cortex-m33": (frozenset({"none", "auto", "fpv5-sp-d16"}), None),
+    "cortex-m35p": (frozenset({"none", "auto", "fpv5-sp-d16"}), None),
+    "cortex-m55": (frozenset({"none", "auto"}), True),
+}
+_SECTIONS = frozenset(
+    {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero"}
+)
+_VECTOR_ALIGN = 128
+_UART_OVERSAMPLING = 16
+_NRF51_MOST_BAUD = 1_000_000
+
+
+def row_faults(row: Board, machine: Machine | None) -> list[str]:
+    """All that is wrong with ``row``; ``machine`` is what it is emulated on, if that is known."""
+    faults = list(_memory_faults(row.memories))
+    if row.platform == "baremetal":
+        faults += _baremetal_faults(row)
+    if row.platform == "host":
+        faults += _host_faults(row)
+    if machine is not None and not faults:
+        faults += _machine_faults(row, machine)
+    return faults
+
+
+def _memory_faults(memories: tuple[Memory, ...]) -> Iterator[str]:
+    for index, memory in enumerate(memories):
+        place = f"memories[{index}]"
+        if memory.end > 1 << 32:
+            yield f"{place}: it ends beyond the address space, at {memory.end:#x}"
+        if memory.origin % 8 or memory.size_bytes % 8:
+            yield f"{place}: origin and size must be multiples of 8"
+        if memory.name in _SECTIONS:
+            yield f"{place}.name: '{memory.name}' is the name of a section"
+    for (i, one), (j, two) in combinations(enumerate(memories), 2):
+        if one.name == two.name:
+            yield f"memories[{j}].name: memories[{i}] has the name '{one.name}' too"
+        if one.origin < two.end and two.origin < one.end:
+            yield f"memories[{j}]: it overlaps memories[{i}] ({one.name})"
+    if sum(memory.boot for memory in memories) > 1:
+        yield "memories: only one can have boot = true"
+
+
+def _baremetal_faults(row: Board) -> Iterator[str]:
+    kinds = {memory.kind for memory in row.memories}
+    for kind in sorted({"flash", "ram"} - kinds):
+        yield f"memories: a bare-metal board needs one of kind '{kind}'"
+    yield from _cpu_faults(row)
+    if not row.clock_hz:
+        yield "clock_hz: it is missing"
+    if row.counter is None:
+        yield "counter: it is missing"
+    elif row.counter.hz > row.clock_hz:
+        yield "counter.hz: it is above clock_hz"
+    yield from _uart_faults(row)
+    if kinds == {"flash", "ram"}:
+        if row.boot_memory.kind != "flash":
+            yield "memories: the one with boot = true must be of kind 'flash'"
+        if row.boot_memory.origin % _VECTOR_ALIGN:
+            yield f"memories: the one that the CPU boots from must start at a multiple of {_VECTOR_ALIGN}"
+        if row.stack_bytes >= row.ram.size_bytes:
+            yield f"stack_bytes: the stack fills the RAM ({row.ram.size_bytes:,} bytes)"
+
+
+def _cpu_faults(row: Board) -> Iterator[str]:
+    name, *extensions = row.cpu.split("+")
+    if name not in CPUS:
+        yield f"cpu: '{row.cpu}' is not known; known: {', '.join(CPUS)}"
+        return
+    fpus, dsp = CPUS[name]
+    has_dsp = (dsp is not False) and "nodsp" not in extensions
+    if row.fpu not in fpus:
+        yield f"fpu: a {name} can have {', '.join(sorted(fpus))}; not '{row.fpu}'"
+    if row.float_abi == "hard" and row.fpu == "none":
+        yield "float_abi: 'hard' needs an FPU"
+    if row.fpu != "none" and "nofp" in extensions:
+        yield "fpu: the CPU is given without one (+nofp)"
+    if row.dsp != has_dsp:
+        uses = "uses" if has_dsp else "has no"
+        yield f"dsp: {str(row.dsp).lower()}, but code for {row.cpu} {uses} DSP instructions"
+
+
+def _uart_faults(row: Board) -> Iterator[str]:
+    uart = row.uart
+    if uart is None:
+        yield "uart: it is missing"
+        return
+    if uart.driver == "own" and not any(name.endswith((".c", ".S")) for name in row.sources):
+        yield "sources: the UART's driver is the board's own, and no source is named"
+    if uart.driver != "own" and uart.base is None:
+        yield "uart.base: it is missing"
+    if uart.max_baud is not None and uart.max_baud < uart.baud:
+        yield "uart.max_baud: it is below baud"
+    most = {"cmsdk": row.clock_hz // _UART_OVERSAMPLING, "nrf51": _NRF51_MOST_BAUD}.get(uart.driver)
+    for field, baud in (("baud", uart.baud), ("max_baud", uart.max_baud)):
+        if most is not None and baud is not None and baud > most:
+            yield f"uart.{field}: it is above {most:,}, the most of this driver"
+    if row.rpc.window_bytes and uart.driver != "own" and uart.irq is None:
+        yield "rpc.window_bytes: it needs uart.irq"
+    if uart.driver == "nrf51" and (uart.tx_pin is None or uart.rx_pin is None):
+        yield "uart: this driver needs tx_pin and rx_pin"
+
+
+def _host_faults(row: Board) -> Iterator[str]:
+    for field in ("memories", "uart", "counter", "qemu"):
+        if getattr(row, field):
+            yield f"{field}: the host has none"
+
+
+def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
+    """The row against the facts; a wrong one would boot into silence."""
+    where = f"QEMU's {machine.machine}"
+    if row.cpu.split("+")[0] != machine.cpu and not (row.qemu and row.qemu.cpu):
+        yield f"cpu: {where} has a {machine.cpu}"
+    if row.fpu != "none" and not machine.fpu:
+        yield f"fpu: the CPU of {where} has none"
+    if row.dsp and not machine.dsp:
+        yield f"dsp: the CPU of {where} has no DSP extension"
+    for index, memory in enumerate(row.memories):
+        if not _is_within(memory, machine):
+            need = "writable memory" if memory.kind == "ram" else "memory"
+            span = f"{memory.origin:#010x} to {memory.end:#010x}"
+            yield f"memories[{index}]: {where} has no {need} at all of {span}"
+    if row.counter is not None and row.counter.hz != machine.systick_hz:
+        yield f"counter.hz: SysTick of {where} counts at {machine.systick_hz}"
+    serial = row.qemu.serial_index if row.qemu else 0
+    places = {(u.driver, u.base, u.serial_index) for u in machine.uarts}
+    uart = row.uart
+    if uart is None or uart.driver == "own":  # only its author knows what that one needs
+        return
+    if (uart.driver, uart.base, serial) not in places:
+        found = f"{uart.driver} UART at {uart.base or 0:#010x}"
+        yield f"uart: {where} has no {found} as its serial port {serial}"
+
+
+def _is_within(memory: Memory, machine: Machine) -> bool:
+    return any(
+        origin <= memory.origin and memory.end <= origin + found.size_bytes
+        for found in machine.memories
+        if found.writable or memory.kind == "flash"
+        for origin in (found.origin, *found.aliases)
+    )

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards as data: one TOML row each.
+
+The SDK's rows lie in ``board_templates/boards``; a user adds one with a file of his own, checked in
+the same way (:mod:`mlf_sdk.targets.boards.check`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.check import row_faults
+from mlf_sdk.targets.boards.row import Board, Machine, Memory
+from mlf_sdk.targets.boards.rowfile import read_row
+
+__all__ = [
+    "Board",
+    "Machine",
+    "Memory",
+    "baremetal_context",
+    "find_board",
+    "load_board",
+    "load_boards",
+    "load_machines",
+    "own_sources",
+]
+
+_MAX_SOURCE_BYTES = 1 << 20
+_GUARD_BYTES = 32 << 10  # below the stack; crt/baremetal/startup.c makes it a forbidden region
+
+
+def load_boards(extra_file: Path | None = None) -> dict[str, Board]:
+    """All boards by name, sorted; a user's file may replace one of the SDK's.
+
+    Raises:
+        InputError: a row is not as it must be; all that is wrong with it, by field.
+    """
+    folder = data_dir("board_templates") / "boards"
+    rows = {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
+    if extra_file is not None:
+        own = load_board(extra_file)
+        rows[own.name] = own
+    return dict(sorted(rows.items()))
+
+
+def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
+    """The sources of a user's board, by their path in a project.
+
+    Raises:
+        InputError: one is not there, or is no file of a sensible size.
+    """
+    found = {}
+    for name in row.sources:
+        path = board_file.parent / name
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_SOURCE_BYTES + 1)
+        except OSError as error:
+            raise InputError(
+                f"a source of the board can't be read: {error.strerror}",
+                where=str(path),
+                hint="It must lie beside the file of the board.",
+            ) from error
+        if len(data) > _MAX_SOURCE_BYTES:
+            raise InputError(f"it is longer than {_MAX_SOURCE_BYTES:,} bytes", where=str(path))
+        found[f"board/{name}"] = data
+    return found
+
+
+def find_board(name: str, extra_file: Path | None = None) -> Board:
+    """The board ``name``.
+
+    Raises:
+        InputError: there is none (with the names that are close), or a row is broken.
+    """
+    rows = load_boards(extra_file)
+    if name in rows:
+        return rows[name]
+    close = difflib.get_close_matches(name.lower(), rows, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(close)}?" if close else "Known boards: " + ", ".join(rows) + "."
+    raise InputError(f"there is no board '{name}'", where="--board", hint=hint)
+
+
+def load_board(path: Path) -> Board:
+    """One row from a file, checked by itself and against the facts of its QEMU machine.
+
+    Raises:
+        InputError: it can't be read, or is not as it must be.
+    """
+    row = read_row(path, Board)
+    faults = row_faults(row, None if row.qemu is None else load_machines().get(row.qemu.machine))
+    if faults:
+        raise InputError(
+            "the board row is not as it must be:\n  " + "\n  ".join(faults),
+            where=str(path),
+            hint="Compare it with a row that is known: mlf-sdk boards.",
+        )
+    return row
+
+
+@cache
+def load_machines() -> dict[str, Machine]:
+    """The facts of the emulated machines, by QEMU's name.
+
+    Raises:
+        InputError: a file is not as it must be.
+    """
+    folder = data_dir("qemu") / "machines"
+    rows = (read_row(path, Machine) for path in sorted(folder.glob("*.toml")))
+    return {row.machine: row for row in rows}
+
+
+def baremetal_context(board: Board) -> dict[str, Any]:
+    """What the templates of ``board_templates/baremetal`` take (each says what at its top).
+
+    Raises:
+        InputError: the board is not for bare metal.
+    """
+    if board.platform != "baremetal" or board.uart is None or board.counter is None:
+        raise InputError("the board is not for bare metal", where=f"board {board.name}")
+    named = {board.flash.name, board.ram.name, board.boot_memory.name}
+    others = [m for m in board.memories if m.name not in named]
+    return {
+        "board_name": board.name,
+        "memories": [
+            {"name": m.name, "origin": m.origin, "size_bytes": m.size_bytes, "is_flash": m.kind == "flash"}
+            for m in board.memories
+        ],
+        "vectors_memory": board.boot_memory.name,
+        "flash": board.flash.name,
+        "ram": board.ram.name,
+        "more_ram": [m.name for m in others if m.kind == "ram"],
+        "more_flash": [m.name for m in others if m.kind == "flash"],
+        "stack_bytes": board.stack_bytes,
+        "stack_guard": _stack_guard(board),
+        "clock_hz": board.clock_hz,
+        "tick_hz": board.counter.hz,
+        "uart": msgspec.to_builtins(board.uart),
+    }
+
+
+def _stack_guard(board: Board) -> int:
+    """Where 32 kB of nothing lie right below the stack, aligned to their size; 0: nowhere."""
+    low = board.ram.origin - _GUARD_BYTES
+    free = all(m.end <= low or m.origin >= board.ram.origin for m in board.memories)
+    return low if low > 0 and low % _GUARD_BYTES == 0 and free else 0

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an archive's code needs of a board and of the person: refused before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from mlf_sdk.analysis.elf.objects import check_object_against, read_object
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
+from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.targets.boards.load import Board
+
+DSP_HEADERS = ("arm_nnsupportfunctions.h",)
+
+
+def check_requirements(models: Sequence[Model], board: Board, options: ProjectOptions) -> None:
+    """Raise InputError when the code of ``models`` can't be built for ``board`` with ``options``."""
+    for model in models:
+        _check_objects(model, board)
+        _check_headers(model, board, options)
+
+
+def _check_objects(model: Model, board: Board) -> None:
+    faults = []
+    for unit in model.units:
+        if unit.kind is not UnitKind.OBJECT or not unit.linked:
+            continue
+        info = read_object(unit.data, unit.member, FaultCollector(model.source))
+        if info is None:
+            continue
+        if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
+            continue  # only the linker will know
+        if board.platform == "host" or board.zephyr.native:
+            problems = ["it holds machine code for Arm, and the host is another machine"]
+        else:
+            problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
+        faults += [Fault(member=unit.member, what=what) for what in problems]
+    if faults:
+        raise ArchiveError(
+            model.source,
+            faults,
+            hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: "
+            "choose a board that fits, or export the model again for this one (or with the C target).",
+        )
+
+
+def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
+    headers = model.external_headers
+    if not headers:
+        return
+    names = ", ".join(headers)
+    cmsis = [h for h in headers if h.startswith("arm_nn")]
+    where = f"{model.source}, module {model.name}"
+    if cmsis and options.cmsis_nn is None:
+        raise InputError(
+            f"its code includes {names}, a part of CMSIS-NN, which archives do not hold",
+            where=where,
+            hint="Pass the folder of a CMSIS-NN checkout: --cmsis-nn PATH (for TVM 0.11: one of late 2022).",
+        )
+    if cmsis and any(h in DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
+        raise InputError(
+            f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
+            where=where,
+            hint="Choose a board with DSP instructions (Cortex-M4, M7, M33, M55), or export for this CPU.",
+        )
+    found = _cmsis_headers(options.cmsis_nn)
+    missing = [h for h in headers if h.rpartition("/")[2] not in found]
+    if missing:
+        raise InputError(
+            f"its code includes {', '.join(missing)}, which is neither in the archive nor in the runtime",
+            where=where,
+            hint="Export the model without that dependency, or put the header into the archive.",
+        )
+
+
+def _cmsis_headers(folder: Path | None) -> frozenset[str]:
+    if folder is None:
+        return frozenset()
+    include = folder / "Include"
+    if not (include / "arm_nnfunctions.h").is_file():
+        raise InputError(
+            "no CMSIS-NN here: Include/arm_nnfunctions.h is missing",
+            where=str(folder),
+            hint="Give the folder that holds CMSIS-NN's Include and Source with --cmsis-nn.",
+        )
+    return frozenset(p.name for p in include.rglob("*.h"))

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a board row, and the row of an emulated machine, may say: field by field, nothing else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.targets.qemu import QemuRow
+
+Word = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
+Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
+BoardName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_.-]{0,63}\Z")]
+Identifier = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
+Text = Annotated[str, Meta(pattern=r"\A[ -!#-\[\]-~]{1,100}\Z")]  # no quotes, backslashes, controls
+SourceName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.[chS]\Z")]
+
+
+class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a row: immutable, and a key that is not known is an error."""
+
+
+class Memory(_Row, frozen=True, kw_only=True):
+    """One contiguous memory.
+
+    Attributes:
+        name: its region in the linker script, e.g. ``flash``.
+        kind: ``flash``: code and constants; ``ram``: all else.
+        origin: lowest address.
+        size_bytes: its size.
+        boot: the CPU takes its vector table from the start of this one (default: the first flash).
+    """
+
+    name: Identifier
+    kind: Literal["flash", "ram"]
+    origin: Word
+    size_bytes: Positive
+    boot: bool = False
+
+    @property
+    def end(self) -> int:
+        """The address just above it."""
+        return self.origin + self.size_bytes
+
+
+class Uart(_Row, frozen=True, kw_only=True):
+    """The console's UART.
+
+    Attributes:
+        driver: a source ``crt/baremetal/uart_<driver>.c``; ``own``: the board's ``sources`` have it.
+        base: address of its registers; an own driver may do without.
+        baud: bits a second that the board starts with.
+        max_baud: the rate may be raised to this when the host can do it as well; None: it is fixed.
+        irq: number of its receive interrupt; None: it is polled.
+        tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
+    """
+
+    driver: Literal["cmsdk", "nrf51", "own"]
+    base: Word | None = None
+    baud: Positive = 115_200
+    max_baud: Positive | None = None
+    irq: Annotated[int, Meta(ge=0, le=479)] | None = None
+    tx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
+    rx_pin: Annotated[int, Meta(ge=0, le=255)] | None = None
+
+
+class Counter(_Row, frozen=True, kw_only=True):
+    """The tick counter, and its rate in Hz."""
+
+    driver: Literal["systick"] = "systick"
+    hz: Positive
+
+
+class Rpc(_Row, frozen=True, kw_only=True):
+    """Limits of the RPC server.
+
+    Attributes:
+        max_payload: bytes of a message; the server's RAM is about twice this.
+        window_bytes: of requests that are kept while it is busy, in as much RAM; 0: one request at a time.
+    """
+
+    max_payload: Annotated[int, Meta(ge=64, le=65_000)] = 1024
+    window_bytes: Annotated[int, Meta(ge=0, le=32_768)] = 0
+
+
+class ZephyrNames(_Row, frozen=True, kw_only=True):
+    """Zephyr's names of the board: before 3.7 and since; empty: Zephyr does not have it.
+
+    ``native``: what is built for it is a program of this machine.
+    """
+
+    old: str = ""
+    new: str = ""
+    native: bool = False
+
+
+class Flasher(_Row, frozen=True, kw_only=True):
+    """How the real board is flashed: the runner (west's name), and the USB ids ``vid:pid`` of its probe.
+
+    ``options``: what runners must know of the board (``board_templates/runners``), e.g. ``pyocd_target``.
+    """
+
+    runner: str = ""
+    usb_ids: tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{4}:[0-9a-f]{4}\Z")], ...] = ()
+    options: dict[Identifier, Text] = {}
+
+
+class Board(_Row, frozen=True, kw_only=True):
+    """A board row.
+
+    Attributes:
+        name: what the user types.
+        title: for people.
+        platform: what kind of project is generated.
+        cpu: the CPU as GCC's ``-mcpu`` takes it, e.g. ``cortex-m33+nodsp``.
+        fpu: the FPU as GCC's ``-mfpu`` takes it; ``auto``: all that the CPU has; ``none``.
+        float_abi: how floats are passed.
+        dsp: the CPU has the DSP extension.
+        clock_hz: rate of the CPU and of the bus of the UART.
+        stack_bytes: what is reserved for the stack, a multiple of 8.
+        memories: the first flash and the first RAM hold all that names no other memory.
+        sources: C, assembler and header files that lie beside the row's file and belong to the board,
+            e.g. an own UART driver (``crt/include/mlf/mlf_platform.h`` says what it has).
+    """
+
+    name: BoardName
+    title: Text
+    platform: Literal["baremetal", "zephyr", "host"] = "baremetal"
+    cpu: Annotated[str, Meta(pattern=r"\A[a-z0-9.+-]{0,40}\Z")] = ""
+    fpu: Annotated[str, Meta(pattern=r"\A[a-z0-9-]{1,20}\Z")] = "none"
+    float_abi: Literal["soft", "hard"] = "soft"
+    dsp: bool = False
+    clock_hz: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] = 0
+    stack_bytes: Annotated[int, Meta(ge=512, le=1 << 28, multiple_of=8)] = 4096
+    memories: tuple[Memory, ...] = ()
+    sources: tuple[SourceName, ...] = ()
+    uart: Uart | None = None
+    counter: Counter | None = None
+    rpc: Rpc = Rpc()
+    qemu: QemuRow | None = None
+    zephyr: ZephyrNames = ZephyrNames()
+    flasher: Flasher = Flasher()
+
+    @property
+    def flash(self) -> Memory:
+        """The memory of code and constants."""
+        return self._first("flash")
+
+    @property
+    def ram(self) -> Memory:
+        """The memory of all else."""
+        return self._first("ram")
+
+    @property
+    def boot_memory(self) -> Memory:
+        """The memory that begins with the vector table."""
+        return next((m for m in self.memories if m.boot), self.flash)
+
+    def _first(self, kind: str) -> Memory:
+        for memory in self.memories:
+            if memory.kind == kind:
+                return memory
+        raise InputError(f"the board has no {kind}", where=f"board {self.name}")
+
+
+class MachineMemory(_Row, frozen=True, kw_only=True):
+    """A memory of an emulated machine: where it lies, and where it is seen again.
+
+    Attributes:
+        main: it is QEMU's main RAM, which can be kept in a file.
+    """
+
+    name: Text
+    origin: Word
+    size_bytes: Positive
+    writable: bool = True
+    aliases: tuple[Word, ...] = ()
+    main: bool = False
+
+
+class MachineUart(_Row, frozen=True, kw_only=True):
+    """A UART of an emulated machine, and which ``-serial`` argument it takes."""
+
+    driver: str
+    base: Word
+    serial_index: Annotated[int, Meta(ge=0, le=31)]
+
+
+class Machine(_Row, frozen=True, kw_only=True):
+    """The facts of an emulated machine, by experiment (``qemu/README.md`` says how).
+
+    Attributes:
+        machine: QEMU's name.
+        cpu: its CPU, as GCC calls it without extensions.
+        fpu: the CPU that boots has an FPU.
+        dsp: the CPU that boots has the DSP extension.
+        systick_hz: rate of SysTick on the CPU's clock.
+        semihosting: an image can end the emulator.
+    """
+
+    machine: BoardName
+    cpu: str
+    fpu: bool
+    dsp: bool
+    systick_hz: Positive
+    semihosting: bool
+    memories: tuple[MachineMemory, ...]
+    uarts: tuple[MachineUart, ...]

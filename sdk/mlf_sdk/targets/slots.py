@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slots for parameters that outlive an emulated board or a host program: files beside its image.
+
+A file ``NAME_PARAMS_STORE.bin`` in the folder of the image is what the slots are kept in: for the host
+that of the model ``NAME``, for QEMU (``QEMU_PARAMS_STORE.bin``) the machine's main RAM. Where there is
+none, the slots are gone when the program or the emulator ends.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.load import Board, load_machines
+from mlf_sdk.targets.boards.row import MachineMemory
+
+_END = "_PARAMS_STORE"
+_QEMU_FILE = f"QEMU{_END}.bin"
+
+
+def stored(board: Board, elf: Path) -> tuple[Board, dict[str, str]]:
+    """The board, and variables of the environment, with which ``elf`` finds its slots again."""
+    files = sorted(elf.parent.glob(f"*{_END}.bin"))
+    if board.platform == "host":
+        return board, {path.stem: str(path.resolve()) for path in files}
+    memory = _kept_memory(board)
+    if not files or board.qemu is None or memory is None:
+        return board, {}
+    path = str(files[0].resolve()).replace(",", ",,")
+    backend = f"memory-backend-file,id=mlf-store,size={memory.size_bytes},mem-path={path},share=on"
+    more = ("-object", backend, "-machine", "memory-backend=mlf-store")
+    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *more))
+    return msgspec.structs.replace(board, qemu=qemu), {}
+
+
+def keep_slots(lock: Lock, board: Board, elf: Path) -> None:
+    """See to it that there are files for the slots of ``elf``.
+
+    Raises:
+        InputError: the project has no slots, or they can't be kept on this board.
+    """
+    if lock.options.executor != "graph":
+        raise InputError(
+            "the parameters of this project can't be replaced",
+            where=board.name,
+            hint="Generate it again with --executor graph.",
+        )
+    if board.platform == "host":
+        for model in lock.models:
+            (elf.parent / f"{model.c_name.upper()}{_END}.bin").touch()
+        return
+    memory = _kept_memory(board)
+    if memory is None:
+        raise InputError(
+            "the emulator can't keep the memory that the parameters would be in",
+            where=f"board {board.name}",
+            hint="Push to a board on a port (--port), or choose mps2-an386.",
+        )
+    path = elf.parent / _QEMU_FILE
+    if not path.exists():
+        with path.open("wb") as file:
+            file.truncate(memory.size_bytes)
+
+
+def _kept_memory(board: Board) -> MachineMemory | None:
+    """The machine's memory that can be kept in a file, if the board has its slots there."""
+    machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
+    if machine is None:
+        return None
+    more = {m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name}
+    return next((m for m in machine.memories if m.main and m.origin in more), None)

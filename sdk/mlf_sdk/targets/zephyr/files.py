@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zephyr: any board that Zephyr knows, as an application or as a module of an application."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.render import PlatformFiles, template_text
+from mlf_sdk.errors import InputError
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.load import load_board, load_boards
+from mlf_sdk.targets.boards.row import Board, Rpc, ZephyrNames
+from mlf_sdk.targets.zephyr.profile import ZephyrProfile, profile_of
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree, ZephyrVersion, board_in, check_board_name
+
+_MODULE = {
+    "zephyr/module.yml": "zephyr/module.yml.j2",
+    "zephyr/CMakeLists.txt": "zephyr/module_CMakeLists.txt.j2",
+    "zephyr/Kconfig": "zephyr/module_Kconfig.j2",
+}
+_MODEL = {"CMakeLists.txt": "zephyr/model_CMakeLists.txt.j2"}
+_REGION = re.compile(r"^(\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+[a-z]*)?$", re.MULTILINE)
+_NO_MEMORY = frozenset({"IDT_LIST", "*default*"})  # regions of the link that the target does not have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZephyrTarget:
+    """What a project is generated for: a version of Zephyr, and its name of the board."""
+
+    version: ZephyrVersion
+    board: str
+
+    @property
+    def profile(self) -> ZephyrProfile:
+        """The version's names."""
+        return profile_of(self.version)
+
+
+def zephyr_board(name: str, extra_file: Path | None = None) -> Board:
+    """The board ``name`` on Zephyr: a row (by its own or Zephyr's old or new name), or any board of Zephyr.
+
+    Raises:
+        InputError: Zephyr does not have the row's board, or it is no name of a board.
+    """
+    check_board_name(name)
+    row = _row(name, extra_file)
+    if row is None:
+        names = ZephyrNames(old=name, new=name)
+        return Board(name=name, title="a board of Zephyr", platform="zephyr", zephyr=names, rpc=Rpc())
+    if not row.zephyr.old and not row.zephyr.new:
+        raise InputError(
+            "the board has no name in Zephyr",
+            where=f"board {row.name}",
+            hint="Give its row a table [zephyr], pass Zephyr's name of it, or choose --platform baremetal.",
+        )
+    return msgspec.structs.replace(row, platform="zephyr")
+
+
+def _row(name: str, extra_file: Path | None) -> Board | None:
+    rows = {**load_boards(extra_file), **_own_rows()}
+    if name in rows:
+        return rows[name]
+    plain = name.replace("/", "_")
+    named = {n.replace("/", "_"): row for row in rows.values() for n in (row.zephyr.old, row.zephyr.new) if n}
+    return named.get(plain)
+
+
+@cache
+def _own_rows() -> dict[str, Board]:
+    """Boards that are on Zephyr only."""
+    folder = data_dir("board_templates") / "zephyr" / "boards"
+    return {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
+
+
+def zephyr_target(board: Board, tree: ZephyrTree) -> ZephyrTarget:
+    """The tree's version and name of ``board``."""
+    names = board.zephyr
+    new, old = names.new or names.old, names.old or names.new
+    return ZephyrTarget(version=tree.version, board=board_in(tree, new if tree.has_qualifiers else old))
+
+
+def zephyr_files(
+    board: Board, options: ProjectOptions, target: ZephyrTarget, *, cmsis_nn_includes: tuple[str, ...] = ()
+) -> PlatformFiles:
+    """What makes a project a Zephyr application, or with the option ``library`` a module only."""
+    profile = target.profile
+    values = {
+        "z": {
+            "series": profile.series,
+            "extra_modules": profile.extra_modules,
+            "cpp": profile.cpp,
+            "stdinout": profile.stdinout,
+            "board": target.board,
+            "stack_bytes": board.stack_bytes,
+            "rpc_max_payload": board.rpc.max_payload,
+        }
+    }
+    files = {}
+    templates = dict(_MODULE)
+    if options.app == "library":
+        templates["README.md"] = "zephyr/README_library.md.j2"
+    else:
+        templates |= {
+            name: f"zephyr/{name}.j2" for name in ("CMakeLists.txt", "Kconfig", "prj.conf", "README.md")
+        }
+        templates["sample.yaml"] = "zephyr/sample.yaml.j2"
+        templates["src/main.c"] = f"zephyr/main_{options.app}.c.j2"
+        if board.zephyr.native and options.app == "rpc":
+            name = target.board.replace("/", "_")
+            files[f"boards/{name}.conf"] = template_text("zephyr/native.conf.j2", values)
+    return PlatformFiles(
+        board=board.name,
+        title=board.title,
+        is_host=False,
+        files=files,
+        runtime_sources=(),
+        crt_folders=(
+            "include",
+            "src",
+            "rpc",
+            "fault",
+            "zephyr",
+            *(("cmsis",) if options.cmsis_nn is not None else ()),
+        ),
+        cmsis_nn_includes=cmsis_nn_includes,
+        templates=templates,
+        model_templates=_MODEL,
+        values=values,
+    )
+
+
+def map_regions(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """The memories (name, origin, size in bytes) in the linker's map of an image; none without a map."""
+    if not path.is_file():
+        return ()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    head = text.partition("Memory Configuration")[2].partition("Linker script and memory map")[0]
+    found = ((name, int(origin, 16), int(size, 16)) for name, origin, size in _REGION.findall(head))
+    memories: dict[tuple[int, int], str] = {}  # a memory may be named again, by its node of the devicetree
+    for name, origin, size in found:
+        if name not in _NO_MEMORY and size:
+            memories.setdefault((origin, size), name)
+    return tuple((name, *place) for place, name in memories.items())

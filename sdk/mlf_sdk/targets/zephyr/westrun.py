@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs west's commands for a build: in its west workspace, or in a workspace of the moment around a tree.
+
+West knows Zephyr's commands (flash, sign) only inside a workspace. Where there is none, a temporary folder
+with a link to the tree is one; nothing is fetched, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.errors import ToolError
+from mlf_sdk.targets.flashers.errors import RunnerMissingError
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
+from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.tools.programs import install_hint
+
+Which = Callable[[str], str | None]
+_CONFIG = "[manifest]\npath = zephyr\nfile = west.yml\n[zephyr]\nbase = zephyr\n"
+_UNKNOWN = re.compile(r"unknown command|invalid choice: '(flash|sign)'")
+_NO_MODULE = re.compile(r"No module named '?([A-Za-z0-9_.]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class West:
+    """West, for one build.
+
+    Attributes:
+        tree: the Zephyr tree whose commands are run.
+        topdir: the workspace to run in; None: there is none.
+        environment: the environment variables.
+        watch: called with each line of the output; None: nobody looks.
+    """
+
+    tree: ZephyrTree
+    topdir: Path | None
+    environment: Mapping[str, str]
+    watch: Callable[[str], None] | None = None
+    runner: ProcessRunner = run_process
+
+    def run(self, args: list[str], *, timeout_s: float) -> ProcessResult:
+        """Run ``west`` with ``args`` to its end, whatever its exit code.
+
+        Raises:
+            ToolError: west, or what its commands import, is not installed.
+            ProcessError: it was late.
+        """
+        argv = ["west", *args]
+        if self.topdir is not None:
+            result = self._in(self.topdir, argv, timeout_s)
+            if result.returncode == 0 or not _UNKNOWN.search(result.stdout + result.stderr):
+                return result
+        with tempfile.TemporaryDirectory(prefix="mlf-west-") as name:
+            folder = Path(name)
+            (folder / ".west").mkdir()
+            (folder / ".west" / "config").write_text(_CONFIG, encoding="utf-8")
+            (folder / "zephyr").symlink_to(self.tree.base, target_is_directory=True)
+            return self._in(folder, argv, timeout_s)
+
+    def _in(self, folder: Path, argv: list[str], timeout_s: float) -> ProcessResult:
+        result = self.runner(
+            argv, cwd=folder, env=self.environment, timeout_s=timeout_s, check=False, watch=self.watch
+        )
+        output = result.stdout + result.stderr
+        missing = _NO_MODULE.search(output)
+        if result.returncode != 0 and missing:
+            raise ToolError(
+                f"west's Python lacks the package '{missing[1]}'",
+                where="west",
+                hint="Install what Zephyr's scripts need: "
+                f"pip install -r {self.tree.base / 'scripts' / 'requirements.txt'}",
+            )
+        return result
+
+
+def west_for(
+    folder: Path,
+    setup: ZephyrSetup,
+    *,
+    watch: Callable[[str], None] | None = None,
+    runner: ProcessRunner = run_process,
+    which: Which = shutil.which,
+) -> West:
+    """West for the project in ``folder``.
+
+    Raises:
+        ToolError: there is no tree, or west is not installed.
+        InputError: the tree that was given is none.
+    """
+    tree = setup.tree()
+    if which("west") is None:
+        raise RunnerMissingError("'west' is not installed", where=str(folder), hint=install_hint("west"))
+    topdir = None if setup.use_west is False else west_topdir(folder) or west_topdir(tree.base)
+    environment = build_environment(tree, setup, is_native=False, which=which)
+    return West(tree=tree, topdir=topdir, environment=environment, watch=watch, runner=runner)

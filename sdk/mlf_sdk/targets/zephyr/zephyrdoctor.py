@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of Zephyr is on this machine: trees, modules, toolchains, west; and what would be built with what."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.errors import MlfError
+from mlf_sdk.targets.zephyr.west import Which, ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.zephyrtree import HOME_TREE, ZephyrTree, find_tree
+
+_SDK_PARENTS = ("", ".local", ".local/opt", "bin")
+_DEPTH = 4  # of a module below the top of its workspace
+_NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTree:
+    """A tree, or a place that was named as one.
+
+    Attributes:
+        source: what names it: an option, a variable, or the usual place.
+        fault: why it can't be used; empty: it can.
+    """
+
+    source: str
+    path: Path
+    version: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundToolchain:
+    """A toolchain: Zephyr's name of its kind, where it is, and its version where it says one."""
+
+    variant: str
+    path: Path
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZephyrExamination:
+    """What of Zephyr is here.
+
+    Attributes:
+        trees: the first that has no fault is used.
+        modules: folders of modules that a build would see beside the project's own.
+        west: path of west; None: not installed.
+        topdir: the west workspace of the tree; None: it lies in none.
+        builds: what a project would be built with, one sentence.
+        ok: a project can be built.
+    """
+
+    trees: tuple[FoundTree, ...]
+    modules: tuple[Path, ...]
+    toolchains: tuple[FoundToolchain, ...]
+    west: str | None
+    topdir: Path | None
+    builds: str
+    ok: bool
+
+
+def examine_zephyr(setup: ZephyrSetup, *, here: Path, which: Which = shutil.which) -> ZephyrExamination:
+    """Look for all of it; nothing is run.
+
+    Args:
+        setup: how to get at Zephyr.
+        here: the folder whose west workspace counts, when the tree lies in none.
+        which: looks for a program.
+    """
+    trees = _trees(setup)
+    try:
+        tree = setup.tree()
+    except MlfError as error:
+        tree, fault = None, error.what
+    else:
+        fault = ""
+    west = which("west")
+    topdir = west_topdir(here) or (west_topdir(tree.base) if tree else None)
+    modules = _modules(setup, topdir)
+    toolchains = _toolchains(setup, which)
+    ok = tree is not None and bool(toolchains)
+    builds = fault
+    if tree is not None:
+        builds = _sentence(setup, tree, topdir if west else None, which) if ok else "there is no toolchain"
+    return ZephyrExamination(
+        trees=trees, modules=modules, toolchains=toolchains, west=west, topdir=topdir, builds=builds, ok=ok
+    )
+
+
+def _trees(setup: ZephyrSetup) -> tuple[FoundTree, ...]:
+    named = setup.environ.get("ZEPHYR_BASE", "")
+    places = [("--zephyr-base", setup.base), ("ZEPHYR_BASE", Path(named) if named else None)]
+    if (setup.home / HOME_TREE).is_dir():
+        places.append((f"~/{HOME_TREE}", setup.home / HOME_TREE))
+    found = []
+    for source, path in places:
+        if path is None:
+            continue
+        try:
+            tree = find_tree(path, {}, setup.home)
+        except MlfError as error:
+            found.append(FoundTree(source=source, path=path, fault=error.what))
+        else:
+            found.append(FoundTree(source=source, path=tree.base, version=str(tree.version)))
+    return tuple(found)
+
+
+def _modules(setup: ZephyrSetup, topdir: Path | None) -> tuple[Path, ...]:
+    named = setup.environ.get("ZEPHYR_MODULES", "").replace(" ", ";").split(";")
+    found = [*setup.modules, *(Path(name) for name in named if name)]
+    if topdir is not None:
+        found += _modules_below(topdir, _DEPTH)
+    return tuple(dict.fromkeys(found))
+
+
+def _modules_below(folder: Path, depth: int) -> Iterator[Path]:
+    """Modules of a workspace; what lies inside one is its own affair."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+    except OSError:
+        return
+    for path in inside:
+        if (path / "zephyr" / "module.yml").is_file() or (path / "zephyr" / "module.yaml").is_file():
+            yield path
+        elif depth > 1 and not (path / "VERSION").is_file():  # a tree holds none
+            yield from _modules_below(path, depth - 1)
+
+
+def _toolchains(setup: ZephyrSetup, which: Which) -> tuple[FoundToolchain, ...]:
+    environ, home = setup.environ, setup.home
+    found = []
+    named = environ.get("ZEPHYR_SDK_INSTALL_DIR", "")
+    parents = [*(home / name for name in _SDK_PARENTS), Path("/opt"), Path("/usr/local")]
+    sdks = [Path(named)] if named else []
+    sdks += [path for parent in parents for path in sorted(parent.glob("zephyr-sdk*")) if path.is_dir()]
+    for path in dict.fromkeys(sdks):
+        version = path / "sdk_version"
+        text = version.read_text(encoding="utf-8", errors="replace").strip() if version.is_file() else ""
+        found.append(FoundToolchain(variant="zephyr", path=path, version=text))
+    gnuarmemb = environ.get("GNUARMEMB_TOOLCHAIN_PATH", "")
+    if gnuarmemb:
+        found.append(FoundToolchain(variant="gnuarmemb", path=Path(gnuarmemb)))
+    compiler = which("arm-none-eabi-gcc")
+    if compiler is not None and Path(compiler).parent.parent != Path(gnuarmemb or "-"):
+        found.append(FoundToolchain(variant="gnuarmemb", path=Path(compiler).parent.parent))
+    native = which("cc")
+    if native is not None:
+        found.append(FoundToolchain(variant="host", path=Path(native)))
+    return tuple(found)
+
+
+def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: Which) -> str:
+    by = f"west in {topdir}" if topdir is not None and setup.use_west is not False else "CMake and Ninja"
+    environment = build_environment(tree, setup, is_native=False, which=which)
+    variant = environment.get("ZEPHYR_TOOLCHAIN_VARIANT", "")
+    where = environment.get("GNUARMEMB_TOOLCHAIN_PATH", "") if variant == "gnuarmemb" else ""
+    chosen = " ".join(filter(None, [variant or "zephyr", f"({where})" if where else ""]))
+    return f"Zephyr {tree.version} in {tree.base}, built by {by}, toolchain {chosen}"
+
+
+def module_name(folder: Path) -> str:
+    """A module's name as it says itself, else that of its folder."""
+    for name in ("module.yml", "module.yaml"):
+        path = folder / "zephyr" / name
+        if path.is_file():
+            found = _NAME.search(path.read_text(encoding="utf-8", errors="replace"))
+            if found:
+                return found[1]
+    return folder.name

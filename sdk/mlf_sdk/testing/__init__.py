@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fakes and fault injection for tests without a board."""

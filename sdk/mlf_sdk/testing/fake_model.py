@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a fake device: its clock, its models and their tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from mlf_sdk.wire.protocol import Status
+
+
+class FakeClock:
+    """A clock that only moves when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """Return the seconds now."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+class FakeFailure(Exception):
+    """Raised by a fake model's ``run`` to make the run fail."""
+
+    def __init__(self, status: Status, step: int) -> None:
+        super().__init__(status, step)
+        self.status = status
+        self.step = step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeTensor:
+    """A tensor at an offset of its model's arena; the type as in DLDataType."""
+
+    name: str
+    offset: int
+    shape: tuple[int, ...]
+    size_bytes: int
+    type_code: int = 1
+    bits: int = 8
+    lanes: int = 1
+
+
+class FakeRefusal(Exception):
+    """A request ends with this status, and with what its reply says besides."""
+
+    def __init__(self, status: int, body: bytes = b"") -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+
+
+# Offset and size in the arena, or a constant.
+FakeArgument = tuple[int, int] | bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeStep:
+    """A step; ``number`` is its number in the archive."""
+
+    run: Callable[[bytearray], None]
+    number: int = 0
+    name: str = ""
+    inputs: tuple[FakeArgument, ...] = ()
+    outputs: tuple[FakeArgument, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class FakeModel:
+    """A model on a bytearray, which models that share memory have in common.
+
+    Attributes:
+        run: works on ``arena``; raises FakeFailure to fail.
+        written: contiguous bytes written of each input.
+        has_outputs: whether the outputs are those of a complete run.
+        pattern: what the arena was painted with; None: it was not.
+        steps: of the runs that ADVANCE makes; together they do what ``run`` does.
+        position: steps that have run.
+    """
+
+    name: str
+    arena: bytearray
+    inputs: tuple[FakeTensor, ...]
+    outputs: tuple[FakeTensor, ...]
+    run: Callable[[bytearray], None]
+    inputs_kept: bool = False
+    num_steps: int = 1
+    params_bytes: int = 0
+    archive_sha256: bytes = bytes(32)
+    written: list[int] = field(default_factory=list)
+    has_outputs: bool = False
+    pattern: int | None = None
+    steps: tuple[FakeStep, ...] = ()
+    position: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all inputs are written."""
+        return self.written == [tensor.size_bytes for tensor in self.inputs]
+
+    def forget(self) -> None:
+        """Take nothing in the arena for valid any more."""
+        self.written = [0] * len(self.inputs)
+        self.has_outputs = False
+        self.position = 0
+        self.pattern = None

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a device says about itself: the models it holds, their tensors, and what it measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.wire.protocol import Capability, Direction
+
+_KINDS = {0: "i", 1: "u", 2: "f"}
+_WIDTHS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """An input or an output of a model.
+
+    Attributes:
+        direction: input or output.
+        index: position among the model's inputs or outputs.
+        name: its name in the archive, or the beginning of it when ``name_cut``.
+        shape: extents.
+        type_code, bits, lanes: element type as in DLDataType.
+        size_bytes: size in memory.
+    """
+
+    direction: Direction
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    type_code: int
+    bits: int
+    lanes: int
+    size_bytes: int
+    name_cut: bool = False
+
+    @property
+    def label(self) -> str:
+        """How to name the tensor in a message."""
+        return f"{self.direction.name.lower()} {self.index} ({self.name})"
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The element type for numpy; bfloat16 is given as its 16 bits, unsigned.
+
+        Raises:
+            TargetError: numpy has no such type, or type and shape disagree with the size.
+        """
+        found = _numpy_type(self.type_code, self.bits, self.lanes)
+        if found is None:
+            what = f"type (code {self.type_code}, {self.bits} bits, {self.lanes} lanes) has no numpy type"
+            raise TargetError(what, where=self.label)
+        if found.itemsize * math.prod(self.shape) != self.size_bytes:
+            raise TargetError(
+                f"{self.size_bytes} bytes are not an array of {found} and shape {list(self.shape)}",
+                where=self.label,
+            )
+        return found
+
+
+def _numpy_type(code: int, bits: int, lanes: int) -> np.dtype[np.generic] | None:
+    if lanes != 1:
+        return None
+    if (code, bits) == (1, 1):
+        return np.dtype(np.bool_)
+    if (code, bits) == (4, 16):
+        return np.dtype("<u2")
+    kind = _KINDS.get(code)
+    if kind is None or bits not in _WIDTHS[kind]:
+        return None
+    return np.dtype(f"<{kind}{bits // 8}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelInfo:
+    """A model on the device.
+
+    Attributes:
+        index: the number that requests use.
+        name: its name, or the beginning of it when ``name_cut``.
+        archive_sha256: of the archive it was generated from, lower-case hex.
+        num_steps: steps of a run.
+        arena_bytes, params_bytes: sizes in memory.
+        inputs_kept: whether a run leaves the inputs intact; else they must be written before each.
+        inputs, outputs: its tensors.
+    """
+
+    index: int
+    name: str
+    archive_sha256: str
+    num_steps: int
+    arena_bytes: int
+    params_bytes: int
+    inputs_kept: bool
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    name_cut: bool = False
+
+    @property
+    def label(self) -> str:
+        """How to name the model in a message."""
+        return f"model {self.index} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """A device and all it holds.
+
+    Attributes:
+        protocol_version: version of the protocol it speaks.
+        sdk_version: of the SDK that generated its project; empty: not known.
+        max_payload: bytes of the largest message.
+        capabilities: what it can do.
+        boot_nonce: differs from boot to boot; 0: the device can't tell boots apart.
+        ticks_hz: frequency of its counter in Hz; 0: not known, or no counter.
+        window_bytes: of requests that it takes while it is busy; 0: one request at a time.
+        models: by index.
+        build_id: of its image, in hex; empty: it does not tell.
+    """
+
+    protocol_version: int
+    sdk_version: str
+    max_payload: int
+    capabilities: Capability
+    boot_nonce: int
+    ticks_hz: int
+    models: tuple[ModelInfo, ...]
+    window_bytes: int = 0
+    build_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Runs that all succeeded: how many, and the counter's ticks of all of them together."""
+
+    runs: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a device measured since the model was prepared; None: not measured.
+
+    Attributes:
+        arena_high_water_bytes: end of the highest byte of the arena that changed.
+        workspace_high_water_bytes: end of the highest workspace, from the arena's beginning.
+        workspace_requests: how many workspaces kernels asked for.
+        refused_bytes: size of the last workspace that was refused; 0: none.
+        stack_bytes: size of the stack.
+        stack_high_water_bytes: bytes from its top to the lowest one that changed.
+        dropped_frames: what the device received and could not take for a request, since it started.
+    """
+
+    arena_high_water_bytes: int | None
+    workspace_high_water_bytes: int | None
+    workspace_requests: int | None
+    refused_bytes: int | None
+    stack_bytes: int | None
+    stack_high_water_bytes: int | None
+    dropped_frames: int

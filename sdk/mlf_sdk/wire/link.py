@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One request, one reply, over a transport that may lose or damage what it carries."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines, triage_values
+from mlf_sdk.triage.faultline import FaultReport, parse_fault
+from mlf_sdk.wire import frames, protocol
+from mlf_sdk.wire.deadline import Clock, Deadline
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.wire.protocol import Message, Opcode, Status
+from mlf_sdk.wire.transport import RatedTransport, Transport
+
+_LARGEST_PAYLOAD = 16384
+_READ_SIZE = 4096
+_CONSOLE_PIECES = 4096
+_CONSOLE_TAIL = 2000
+_BITS = 10  # of a byte on a serial line
+_MORE_TIME = "Allow more time (--timeout) if the model is that slow; else a kernel does not return.\n"
+_TIME_IS_UP = "The time for all of it ran out: allow more (--timeout) if line or model are that slow.\n"
+_FAULT_MARK = "mlf-fault:"
+_RUNNING = (Opcode.RUN, Opcode.ADVANCE)  # take as long as the model does
+_UNTIL_THE_DEADLINE = (Opcode.HELLO, *_RUNNING)
+
+
+class DeviceFaultError(TargetError):
+    """The device's fault handler reported a fault: it has stopped and will not answer any more.
+
+    Args:
+        fault: what it reported.
+        where: the model or tensor the last request was about.
+
+    Attributes:
+        found: the explanation; ``explain`` makes it better.
+    """
+
+    def __init__(self, fault: FaultReport, *, where: str = "") -> None:
+        self.fault = fault
+        super().__init__("", where=where or (f"model {fault.model}" if fault.model else ""))
+        if fault.registers:
+            self.hint = "Run it on the board 'host' as well: its sanitizers name the line of the bad access."
+        self.explain(triage(fault, None))
+
+    def explain(self, found: Triage) -> None:
+        """Replace the explanation."""
+        self.found = found
+        self.what = "\n  ".join([fault_headline(found), *triage_lines(found)])
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The fault's registers, place and cause."""
+        return {"fault": triage_values(self.found)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds, and how often to try.
+
+    Attributes:
+        first_try_s: wait after the first try; each further wait is ``back_off`` times longer.
+        tries: transmissions of a request; HELLO and RUN go on until their deadline.
+        back_off: growth of the waits.
+        hello_retry_s: the longest wait between two HELLOs.
+        hello_s: for a device to boot and to describe itself.
+        transfer_s: for all of a tensor.
+        run_s: for a run.
+        clock: what all of these are measured with.
+    """
+
+    first_try_s: float = 0.5
+    tries: int = 5
+    back_off: float = 2.0
+    hello_retry_s: float = 1.0
+    hello_s: float = 20.0
+    transfer_s: float = 60.0
+    run_s: float = 60.0
+    clock: Clock = time.monotonic
+
+    @property
+    def silence_s(self) -> float:
+        """How long a device may be silent in a transfer: the waits of all tries."""
+        return sum(self.first_try_s * self.back_off**i for i in range(self.tries))
+
+    def waits(self, opcode: Opcode) -> Iterator[float]:
+        """Yield how long to wait for an answer after each transmission of a request."""
+        wait = self.first_try_s
+        tries = 0
+        while opcode in _UNTIL_THE_DEADLINE or tries < self.tries:
+            yield wait
+            tries += 1
+            wait *= self.back_off
+            if opcode is Opcode.HELLO:
+                wait = min(wait, self.hello_retry_s)
+
+
+class Link:
+    """Carries requests to a device and its replies back.
+
+    Args:
+        transport: the byte stream, closed by ``close``.
+        timeouts: waits and tries.
+        console: called with each piece of text between messages; None: only collected.
+        sequence: number of the first request.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        timeouts: Timeouts,
+        *,
+        console: Callable[[str], None] | None,
+        sequence: int,
+    ) -> None:
+        self._transport = transport
+        self.timeouts = timeouts
+        self._listener = console
+        self._sequence = sequence
+        self._console: deque[str] = deque(maxlen=_CONSOLE_PIECES)
+        self._recent = ""
+        self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
+        self._received: deque[bytes] = deque()
+        self.on_silence: Callable[[Opcode], None] | None = None  # may raise what explains it better
+
+    @property
+    def console_text(self) -> str:
+        """What the device printed between messages."""
+        return "".join(self._console)
+
+    def close(self) -> None:
+        """Close the transport."""
+        self._transport.close()
+
+    def after(self, seconds: float) -> Deadline:
+        """Return a deadline on the clock of the timeouts."""
+        return Deadline.after(seconds, self.timeouts.clock)
+
+    def line_s(self, size_bytes: int) -> float:
+        """Return the seconds that bytes are on the line; 0 when its rate is not known."""
+        if not isinstance(self._transport, RatedTransport):
+            return 0.0
+        return size_bytes * _BITS / self._transport.baud
+
+    def _number(self, opcode: Opcode, body: bytes) -> Message:
+        request = Message(opcode=opcode, sequence=self._sequence, body=body)
+        self._sequence = (self._sequence + 1) & 0xFFFF
+        return request
+
+    def call(
+        self,
+        opcode: Opcode,
+        body: bytes,
+        deadline: Deadline,
+        *,
+        where: str = "",
+        accept: Callable[[bytes], bool] = bool,
+    ) -> bytes:
+        """Send a request until it is answered; return the body of the reply behind its status.
+
+        Args:
+            opcode: what to ask for.
+            body: of the request.
+            deadline: for the answer, whatever the number of tries.
+            where: the model or tensor it is about, for errors.
+            accept: says of a reply's body (status first) if it is the one that was waited for.
+
+        Raises:
+            NoAnswerError: the tries or the time ran out.
+            DeviceFaultError: the device stopped with a fault.
+            DeviceResetError, DeviceError: the device answered with an error.
+        """
+        request = self._number(opcode, body)
+        frame = frames.encode(request.pack())
+        on_line_s = self.line_s(len(frame))
+        started = self.timeouts.clock()
+        tries = 0
+        for wait in self.timeouts.waits(opcode):
+            if deadline.expired:
+                break
+            tries += 1
+            self._transport.write(frame, deadline)
+            reply = self._receive(request, deadline.within(wait + on_line_s), accept, where)
+            if reply is not None:
+                return self.result(opcode, reply, where)
+        raise self.no_answer(opcode, tries, started, where, late=deadline.expired)
+
+    def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
+        """Send a request once and don't wait; returns its sequence number."""
+        request = self._number(opcode, body)
+        self._transport.write(frames.encode(request.pack()), deadline)
+        return request.sequence
+
+    def next_reply(self, deadline: Deadline, where: str) -> Message | None:
+        """Return the next reply to anything; None when the deadline comes first.
+
+        Raises:
+            DeviceFaultError: the device stopped with a fault.
+        """
+        while (payload := self._next_payload(deadline, where)) is not None:
+            try:
+                return Message.unpack(payload)
+            except protocol.MessageError:
+                continue
+        return None
+
+    def no_answer(self, opcode: Opcode, tries: int, started: float, where: str, *, late: bool) -> TargetError:
+        """Return what to raise for silence; raises DeviceFaultError instead if a fault was reported.
+
+        ``late``: the deadline came, which may be that of more than this request.
+        """
+        self._deframer.flush()
+        self._raise_fault(where)
+        waited_s = self.timeouts.clock() - started
+        advice = _MORE_TIME if opcode in _RUNNING else _TIME_IS_UP if late and opcode > Opcode.HELLO else ""
+        error = NoAnswerError(
+            f"the device did not answer {opcode.name} (sent {tries} times) within {waited_s:.1f} s",
+            where=where,
+            hint=advice + self._last_words(),
+        )
+        if self.on_silence is not None:
+            self.on_silence(opcode)
+        return error
+
+    def _receive(
+        self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool], where: str
+    ) -> Message | None:
+        while (payload := self._next_payload(deadline, where)) is not None:
+            reply = _reply_to(request, payload)
+            if reply is not None and accept(reply.body):
+                return reply
+        return None
+
+    def _next_payload(self, deadline: Deadline, where: str) -> bytes | None:
+        while True:
+            if self._received:
+                return self._received.popleft()
+            self._raise_fault(where)
+            if deadline.expired:
+                return None
+            data = self._transport.read(_READ_SIZE, deadline)
+            self._received.extend(self._deframer.feed(data))
+            if not data:
+                self._deframer.flush()
+
+    def result(self, opcode: Opcode, reply: Message, where: str) -> bytes:
+        """Return the body of a reply behind its status.
+
+        Raises:
+            DeviceResetError, DeviceError: the status is not OK.
+        """
+        status = int.from_bytes(reply.body[: protocol.STATUS_SIZE], "little", signed=True)
+        body = reply.body[protocol.STATUS_SIZE :]
+        if status == Status.OK:
+            return body
+        if status == Status.SESSION and opcode is not Opcode.HELLO:
+            raise DeviceResetError(
+                f"the device was reset before {opcode.name}", where=where, hint=self._last_words()
+            )
+        step = None
+        if opcode in (Opcode.RUN, Opcode.ADVANCE) and len(body) >= 4:  # both begin with the step
+            failed = int.from_bytes(body[:4], "little", signed=True)
+            step = failed if failed != protocol.NO_STEP else None
+        error = DeviceError(status, opcode, where=where, step=step)
+        if status == Status.VERSION and len(body) == protocol.VersionReply.LAYOUT.size:
+            speaks = protocol.VersionReply.unpack(body)
+            error.hint = (
+                f"It speaks versions {speaks.lowest} to {speaks.highest}, this SDK {protocol.VERSION}."
+            )
+        raise error
+
+    def _on_text(self, text: str) -> None:
+        self._console.append(text)
+        self._recent = (self._recent + text)[-_CONSOLE_TAIL:]
+        if self._listener is not None:
+            self._listener(text)
+
+    def _raise_fault(self, where: str) -> None:
+        """Raise what the fault handler reported, once, if it did."""
+        if _FAULT_MARK not in self._recent:
+            return
+        fault = parse_fault(self._recent.encode())
+        if fault is not None:
+            self._recent = ""
+            raise DeviceFaultError(fault, where=where)
+
+    def _last_words(self) -> str:
+        text = self.console_text[-_CONSOLE_TAIL:].strip()
+        return f"The last it printed:\n{text}" if text else "It printed nothing."
+
+
+def _reply_to(request: Message, payload: bytes) -> Message | None:
+    """Return a payload as the reply to a request, or None when it is anything else."""
+    try:
+        reply = Message.unpack(payload)
+    except protocol.MessageError:
+        return None
+    if reply.opcode != request.opcode | protocol.REPLY or reply.sequence != request.sequence:
+        return None
+    if not reply.body:
+        return None
+    refused = reply.body[: protocol.STATUS_SIZE] == Status.VERSION.to_bytes(1, "little", signed=True)
+    return reply if reply.version == request.version or refused else None

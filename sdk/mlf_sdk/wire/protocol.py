@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The messages of ``crt/PROTOCOL.md``: numbers, and the layout of each request and reply body.
+
+All integers are little-endian. A request's ``pack`` gives its body; a reply's body starts with the
+status, which is not part of the classes here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple, dataclass
+from typing import ClassVar, TypeVar
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Flag, Opcode, Status
+
+__all__ = ["STATUS_TEXT", "Capability", "Direction", "Flag", "Opcode", "Status", "is_hello_of"]
+
+VERSION = 1
+REPLY = 0x80
+HEADER = struct.Struct("<BBH")
+STATUS_SIZE = 1
+NO_STEP = -1
+
+
+class MessageError(TargetError):
+    """A frame is good, but it is no message of this protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A payload: the fixed header and a body."""
+
+    opcode: int
+    sequence: int
+    body: bytes
+    version: int = VERSION
+
+    def pack(self) -> bytes:
+        """Return the payload."""
+        return HEADER.pack(self.version, self.opcode, self.sequence) + self.body
+
+    @classmethod
+    def unpack(cls, payload: bytes) -> Message:
+        """Return the message in a payload; raises MessageError when it has no header."""
+        if len(payload) < HEADER.size:
+            raise MessageError("a message is shorter than its header")
+        version, opcode, sequence = HEADER.unpack_from(payload)
+        return cls(version=version, opcode=opcode, sequence=sequence, body=payload[HEADER.size :])
+
+
+_B = TypeVar("_B", bound="Body")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body, or the beginning of one, of fixed layout: the fields in order, packed by ``LAYOUT``."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("")
+
+    def pack(self) -> bytes:
+        """Return the body."""
+        return self.LAYOUT.pack(*astuple(self))
+
+    @classmethod
+    def unpack(cls: type[_B], body: bytes) -> _B:
+        """Return the fields of a body; raises MessageError when its size is wrong."""
+        if len(body) != cls.LAYOUT.size:
+            raise MessageError(f"{cls.__name__} has {len(body)} bytes instead of {cls.LAYOUT.size}")
+        return cls(*cls.LAYOUT.unpack(body))
+
+
+# ---- requests ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HelloRequest(Body):
+    """HELLO: the host's number of the session, not 0."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest(Body):
+    """MODEL and STATS: the index of the model."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<B")
+    model: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRequest(Body):
+    """TENSOR: model, Direction, and index of the tensor."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBB")
+    model: int
+    direction: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest(Body):
+    """WRITE: model, index of the input, offset in bytes; the data follows."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBI")
+    model: int
+    index: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest(Body):
+    """RUN: model, and how many times."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BI")
+    model: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest(Body):
+    """READ: model, Direction, index of the tensor, offset and size in bytes."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBBIH")
+    model: int
+    direction: int
+    index: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareRequest(Body):
+    """PREPARE: model, and the byte to paint with."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BB")
+    model: int
+    pattern: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaudRequest(Body):
+    """BAUD: bits a second; 0: the rate that the device started with."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
+    baud: int
+
+
+# ---- replies, behind their status -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VersionReply(Body):
+    """Any request of another version: the lowest and highest version that the device speaks."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BB")
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class HelloReply(Body):
+    """HELLO: the device; flags and the SDK version as a name follow."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHHIII")
+    version: int
+    max_payload: int
+    num_models: int
+    capabilities: int
+    window_bytes: int
+    boot_nonce: int
+    ticks_hz: int
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply(Body):
+    """MODEL: one model; flags and name follow."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<32sIIHBB")
+    archive_sha256: bytes
+    arena_bytes: int
+    params_bytes: int
+    num_steps: int
+    num_inputs: int
+    num_outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReply(Body):
+    """TENSOR: one tensor; ``ndim`` extents of 32 bits, then flags and name follow."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IBBBB")
+    size_bytes: int
+    type_code: int
+    bits: int
+    lanes: int
+    ndim: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReply(Body):
+    """WRITE, also with Status.GAP: how many bytes are written without a gap from the beginning."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
+    written: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunReply(Body):
+    """RUN: the step that failed or NO_STEP, complete runs, and ticks of all of them together."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<iIQ")
+    step: int
+    runs: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatsReply(Body):
+    """STATS: what was measured since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BIIIIIII")
+    painted: int
+    arena_high_water_bytes: int
+    workspace_high_water_bytes: int
+    workspace_requests: int
+    refused_bytes: int
+    stack_bytes: int
+    stack_high_water_bytes: int
+    dropped_frames: int
+
+
+def is_hello_of(reply: bytes, session: int) -> bool:
+    """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
+    if reply[:1] != bytes([Status.OK]):
+        return True
+    return split(HelloReply, reply[STATUS_SIZE:])[0].session == session
+
+
+def split(layout: type[_B], body: bytes) -> tuple[_B, bytes]:
+    """Return a fixed beginning and the rest of a body; raises MessageError when it is too short."""
+    size = layout.LAYOUT.size
+    return layout.unpack(body[:size]), body[size:]
+
+
+def unpack_shape(body: bytes, ndim: int) -> tuple[tuple[int, ...], bytes]:
+    """Return ``ndim`` extents and the rest of a body."""
+    if len(body) < 4 * ndim:
+        raise MessageError("a shape is cut off")
+    return struct.unpack_from(f"<{ndim}I", body), body[4 * ndim :]
+
+
+def pack_name(name: str, room: int, flags: int = 0) -> bytes:
+    """Return flags, size and as much of a name as fits ``room`` bytes, cut between characters."""
+    data = name.encode()
+    limit = min(room - 2, 255)
+    if len(data) > limit:
+        data = data[:limit].decode(errors="ignore").encode()
+        flags |= Flag.NAME_CUT
+    return struct.pack("<BB", flags, len(data)) + data
+
+
+def unpack_name(body: bytes) -> tuple[Flag, str]:
+    """Return the flags and the name at the end of a body."""
+    if len(body) < 2 or len(body) != 2 + body[1]:
+        raise MessageError("a name has the wrong size")
+    return Flag(body[0]), body[2:].decode(errors="replace")

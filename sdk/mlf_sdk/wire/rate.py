@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rate of the line: raised when both ends can, given up by both when it does not hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.wire import protocol
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, PortError
+from mlf_sdk.wire.link import Link
+from mlf_sdk.wire.protocol import Opcode, is_hello_of
+from mlf_sdk.wire.transport import RatedTransport, Transport
+
+CONFIRM_S = 2.0
+_GOODBYE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMark:
+    """By which a session is known again: its number, and the device's boot."""
+
+    session: int
+    boot_nonce: int
+
+
+def change_baud(
+    link: Link, transport: RatedTransport, mark: SessionMark, baud: int, first: int, deadline: Deadline
+) -> bool:
+    """Ask the device to run the line at ``baud``, and prove that it does.
+
+    Args:
+        link: after a hello, on ``transport``.
+        transport: whose own rate is changed as well.
+        mark: the current session, which goes on.
+        baud: bits a second.
+        first: the rate that the device starts with, to which it goes back when it hears nothing good.
+        deadline: for all of it.
+
+    Returns:
+        Whether the line runs at ``baud``; if not, it runs as before, or at ``first``.
+
+    Raises:
+        NoAnswerError: the device can't be reached any more, at neither rate.
+        DeviceResetError: the device was reset meanwhile.
+    """
+    try:
+        link.call(Opcode.BAUD, protocol.BaudRequest(baud).pack(), deadline)
+    except DeviceError:
+        return False
+    except NoAnswerError:  # it may have changed, and its answer be lost
+        transport.set_baud(first)
+        _greet(link, mark, deadline)
+        return False
+    try:
+        transport.set_baud(baud)
+        _greet(link, mark, deadline.within(CONFIRM_S))
+    except (NoAnswerError, PortError):
+        transport.set_baud(first)
+        _greet(link, mark, deadline)
+        return False
+    return True
+
+
+class LineRate:
+    """The rate of a session's line: raised when both ends can, told from silence, left as it was found.
+
+    Args:
+        link: on ``transport``.
+        transport: has a rate, or not.
+
+    Attributes:
+        mark: the current session.
+    """
+
+    def __init__(self, link: Link, transport: Transport) -> None:
+        self.mark = SessionMark(session=0, boot_nonce=0)
+        self._link = link
+        self._transport = transport if isinstance(transport, RatedTransport) else None
+        self._first = self.baud
+        link.on_silence = self._on_silence
+
+    @property
+    def baud(self) -> int:
+        """Bits a second; 0: there is no rate that we know."""
+        return self._transport.baud if self._transport is not None else 0
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether it is not the one that the line was opened with."""
+        return self.baud != self._first
+
+    def raise_to(self, baud: int, deadline: Deadline) -> None:
+        """See change_baud; a line without a rate, or as fast already, stays as it is."""
+        if self._transport is not None and baud > self.baud:
+            change_baud(self._link, self._transport, self.mark, baud, self._first, deadline)
+
+    def fall_back(self) -> None:
+        """Run this end at the first rate, as a device does that was reset."""
+        if self._transport is not None and self.is_raised:
+            self._transport.set_baud(self._first)
+
+    def restore(self) -> None:
+        """Leave the line as it was found; a device that does not answer finds back by itself."""
+        if self.is_raised:
+            with suppress(TargetError):
+                request = protocol.BaudRequest(0).pack()
+                self._link.call(Opcode.BAUD, request, self._link.after(_GOODBYE_S))
+            with suppress(TargetError):
+                self.fall_back()
+
+    def _on_silence(self, opcode: Opcode) -> None:
+        """Look for a device that fell silent at its first rate: raises DeviceResetError if it was reset."""
+        if self.is_raised and opcode not in (Opcode.HELLO, Opcode.BAUD):
+            self.fall_back()
+            with suppress(NoAnswerError):
+                _greet(self._link, self.mark, self._link.after(CONFIRM_S))
+
+
+def _greet(link: Link, mark: SessionMark, deadline: Deadline) -> None:
+    """Say hello until the device answers; at a rate that is not its own this makes it fall back."""
+    request = protocol.HelloRequest(mark.session).pack()
+    body = link.call(Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, mark.session))
+    if protocol.split(protocol.HelloReply, body)[0].boot_nonce != mark.boot_nonce:
+        raise DeviceResetError("the device was reset: it runs the line at its first rate again")

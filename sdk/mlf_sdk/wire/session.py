@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with a device: write inputs, run, read outputs; lost and damaged frames are repaired.
+
+A request that is not answered is sent again with the same sequence number, and the device answers a
+repeated request from its last reply: nothing is ever run twice.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from enum import IntEnum
+from types import TracebackType
+from typing import cast
+
+import numpy as np
+
+from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.wire import protocol
+from mlf_sdk.wire.arrays import Array, Inputs, arrays_of, bytes_of, pick
+from mlf_sdk.wire.bulk import Pace
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
+from mlf_sdk.wire.errors import NoAnswerError
+from mlf_sdk.wire.link import Link, Timeouts
+from mlf_sdk.wire.protocol import Capability, Direction, Flag, Opcode, is_hello_of
+from mlf_sdk.wire.rate import CONFIRM_S, LineRate, SessionMark
+from mlf_sdk.wire.tensors import read_tensor, write_tensor
+from mlf_sdk.wire.transport import Transport
+
+__all__ = ["Session", "Timeouts"]
+
+ModelKey = int | str | ModelInfo
+
+_LEAST_PAYLOAD = 64
+
+
+class Session:
+    """A session over a transport, which belongs to it from now on.
+
+    Args:
+        transport: bytes to and from the device.
+        timeouts: how long to wait, and how often to try.
+        console: called with each piece of text that the device prints between messages.
+        max_baud: ``hello`` raises the rate of the line to this, when the device, the port and the line can.
+        draw: returns a number below its argument; makes session and sequence numbers.
+
+    Every method may raise NoAnswerError, DeviceResetError and DeviceError, all of them TargetError.
+    Where no deadline is given, one is made from ``timeouts``.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeouts: Timeouts | None = None,
+        console: Callable[[str], None] | None = None,
+        max_baud: int = 0,
+        draw: Callable[[int], int] = secrets.randbelow,
+    ) -> None:
+        self.timeouts = timeouts or Timeouts()
+        self._link = Link(transport, self.timeouts, console=console, sequence=draw(1 << 16))
+        self._draw = draw
+        self._rate = LineRate(self._link, transport)
+        self._max_baud = max_baud
+        self._pace = Pace(window_bytes=0, payload_bytes=_LEAST_PAYLOAD)
+        self._info: DeviceInfo | None = None
+
+    def __enter__(self) -> Session:
+        """Return the session; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the transport."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the transport; a rate that was raised is taken back first, as far as that is possible."""
+        self._rate.restore()
+        self._link.close()
+
+    @property
+    def baud(self) -> int:
+        """Bits a second of the line; 0: it has no rate that we know."""
+        return self._rate.baud
+
+    def raise_baud(self, baud: int, deadline: Deadline | None = None) -> int:
+        """Run the line faster, if the device, the port and the line can; returns the rate in force.
+
+        Raises:
+            NoAnswerError: the device can't be reached any more.
+        """
+        if Capability.BAUD in self.info.capabilities:
+            self._rate.raise_to(baud, deadline or self._link.after(self.timeouts.hello_s))
+        return self.baud
+
+    @property
+    def console_text(self) -> str:
+        """What the device printed so far (the last part of it, if that is very much)."""
+        return self._link.console_text
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What ``hello`` returned; raises TargetError before it was called."""
+        if self._info is None:
+            raise TargetError("no session was started", hint="Call hello() first.")
+        return self._info
+
+    # ---- who are you ----------------------------------------------------------------------------
+
+    def hello(self, deadline: Deadline | None = None) -> DeviceInfo:
+        """Start a session and return what the device holds; waits for a device that is still booting.
+
+        Nothing that an earlier session left on the device is valid afterwards. The rate of the line is
+        raised, if that was asked for; a line that does not carry it stays at its first one.
+        """
+        until = deadline or self._link.after(self.timeouts.hello_s)
+        session = self._draw((1 << 32) - 1) + 1
+        body = self._greet(session, until)
+        hello, rest = protocol.split(protocol.HelloReply, body)
+        if hello.max_payload < _LEAST_PAYLOAD:
+            raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
+        self._rate.mark = SessionMark(session=session, boot_nonce=hello.boot_nonce)
+        self._pace = Pace(window_bytes=hello.window_bytes, payload_bytes=hello.max_payload)
+        self._info = DeviceInfo(
+            protocol_version=hello.version,
+            sdk_version=protocol.unpack_name(rest)[1],
+            max_payload=hello.max_payload,
+            capabilities=Capability(hello.capabilities),
+            boot_nonce=hello.boot_nonce,
+            ticks_hz=hello.ticks_hz,
+            window_bytes=hello.window_bytes,
+            build_id=self._build_id(Capability(hello.capabilities), until),
+            models=tuple(self._describe_model(index, until) for index in range(hello.num_models)),
+        )
+        self.raise_baud(self._max_baud, until)
+        return self._info
+
+    def _greet(self, session: int, until: Deadline) -> bytes:
+        """Say hello at the rate of now, then at the first one, where a device is that was reset."""
+
+        def hello(deadline: Deadline) -> bytes:
+            request = protocol.HelloRequest(session).pack()
+            return self._link.call(
+                Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, session)
+            )
+
+        if self._rate.is_raised:
+            with suppress(NoAnswerError):
+                return hello(until.within(CONFIRM_S))
+            self._rate.fall_back()
+        return hello(until)
+
+    def _build_id(self, can: Capability, deadline: Deadline) -> str:
+        return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""
+
+    def _describe_model(self, index: int, deadline: Deadline) -> ModelInfo:
+        where = f"model {index}"
+        body = self._link.call(Opcode.MODEL, protocol.ModelRequest(index).pack(), deadline, where=where)
+        reply, rest = protocol.split(protocol.ModelReply, body)
+        flags, name = protocol.unpack_name(rest)
+
+        def tensors(direction: Direction, count: int) -> tuple[TensorInfo, ...]:
+            return tuple(self._describe_tensor(index, direction, i, deadline) for i in range(count))
+
+        return ModelInfo(
+            index=index,
+            name=name,
+            name_cut=Flag.NAME_CUT in flags,
+            archive_sha256=reply.archive_sha256.hex(),
+            num_steps=reply.num_steps,
+            arena_bytes=reply.arena_bytes,
+            params_bytes=reply.params_bytes,
+            inputs_kept=Flag.INPUTS_KEPT in flags,
+            inputs=tensors(Direction.INPUT, reply.num_inputs),
+            outputs=tensors(Direction.OUTPUT, reply.num_outputs),
+        )
+
+    def _describe_tensor(
+        self, model: int, direction: Direction, index: int, deadline: Deadline
+    ) -> TensorInfo:
+        request = protocol.TensorRequest(model, direction, index)
+        where = f"model {model}, {direction.name.lower()} {index}"
+        body = self._link.call(Opcode.TENSOR, request.pack(), deadline, where=where)
+        reply, rest = protocol.split(protocol.TensorReply, body)
+        shape, rest = protocol.unpack_shape(rest, reply.ndim)
+        flags, name = protocol.unpack_name(rest)
+        return TensorInfo(
+            direction=direction,
+            index=index,
+            name=name,
+            name_cut=Flag.NAME_CUT in flags,
+            shape=shape,
+            type_code=reply.type_code,
+            bits=reply.bits,
+            lanes=reply.lanes,
+            size_bytes=reply.size_bytes,
+        )
+
+    def model(self, key: ModelKey) -> ModelInfo:
+        """Return a model by index, by name, or by its description; raises InputError."""
+        models = self.info.models
+        if isinstance(key, ModelInfo):
+            key = key.index
+        found = [model for model in models if key in (model.index, model.name)]
+        if len(found) != 1:
+            names = ", ".join(model.label for model in models) or "none"
+            raise InputError(f"the device has no single model {key!r}", hint=f"It has: {names}.")
+        return found[0]
+
+    # ---- inference ------------------------------------------------------------------------------
+
+    def write_input(
+        self, model: ModelKey, index: int, array: Array, deadline: Deadline | None = None
+    ) -> None:
+        """Write an input; ``array`` has exactly its shape and element type (else InputError)."""
+        info = self.model(model)
+        tensor = pick(info, info.inputs, index)
+        data = bytes_of(array, tensor, info)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        write_tensor(self._link, self._pace, info, tensor, data, until)
+
+    def run(self, model: ModelKey, count: int = 1, deadline: Deadline | None = None) -> RunResult:
+        """Run a model ``count`` times on its inputs; more than once only if it keeps its inputs."""
+        info = self.model(model)
+        if not 1 <= count < 1 << 32:
+            raise InputError(f"a model cannot be run {count} times", where=info.label)
+        until = deadline or self._link.after(self.timeouts.run_s)
+        request = protocol.RunRequest(info.index, count).pack()
+        body = self._link.call(Opcode.RUN, request, until, where=info.label)
+        reply = protocol.RunReply.unpack(body)
+        return RunResult(runs=reply.runs, ticks=reply.ticks)
+
+    def read_output(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
+        """Return an output of the last run as a new array."""
+        info = self.model(model)
+        return self._read(info, pick(info, info.outputs, index), deadline)
+
+    def read_input(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
+        """Return what an input holds, as a new array; it must be completely written."""
+        info = self.model(model)
+        return self._read(info, pick(info, info.inputs, index), deadline)
+
+    def _read(self, info: ModelInfo, tensor: TensorInfo, deadline: Deadline | None) -> Array:
+        dtype = tensor.dtype
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        data = read_tensor(self._link, self._pace, info, tensor, until)
+        return np.frombuffer(data, dtype=dtype).reshape(tensor.shape)
+
+    def infer(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> list[Array]:
+        """Write all inputs, run once and return all outputs.
+
+        Args:
+            model: which.
+            inputs: an array for each input, in order, or by name (or by index as text).
+            deadline: for all of it together.
+        """
+        info = self.model(model)
+        for index, array in enumerate(arrays_of(info, inputs)):
+            self.write_input(info, index, array, deadline)
+        self.run(info, deadline=deadline)
+        return [self.read_output(info, index, deadline) for index in range(len(info.outputs))]
+
+    @property
+    def line(self) -> tuple[Link, Pace]:
+        """What carries requests, and how fast; for other modules of this package."""
+        return self._link, self._pace
+
+    def extension(
+        self, opcode: IntEnum, body: bytes, *, where: str = "", deadline: Deadline | None = None
+    ) -> bytes:
+        """Send a request of a firmware's extension; return the body of the reply behind its status."""
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        return self._link.call(cast(Opcode, opcode), body, until, where=where)
+
+    # ---- measuring ------------------------------------------------------------------------------
+
+    def prepare(self, model: ModelKey, pattern: int, deadline: Deadline | None = None) -> None:
+        """Paint the arena and the free stack with a byte, and reset what is measured.
+
+        The inputs are not written and the outputs not valid afterwards.
+        """
+        info = self.model(model)
+        if not 0 <= pattern <= 0xFF:
+            raise InputError(f"{pattern} is not a byte", where=info.label)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        request = protocol.PrepareRequest(info.index, pattern).pack()
+        if self._link.call(Opcode.PREPARE, request, until, where=info.label):
+            raise protocol.MessageError("the reply to PREPARE has a body", where=info.label)
+
+    def stats(self, model: ModelKey, deadline: Deadline | None = None) -> Stats:
+        """Return what was measured since ``prepare``."""
+        info = self.model(model)
+        until = deadline or self._link.after(self.timeouts.transfer_s)
+        body = self._link.call(
+            Opcode.STATS, protocol.ModelRequest(info.index).pack(), until, where=info.label
+        )
+        reply = protocol.StatsReply.unpack(body)
+        can = self.info.capabilities
+        trace, stack = Capability.TRACE in can, Capability.STACK in can
+        return Stats(
+            arena_high_water_bytes=reply.arena_high_water_bytes if reply.painted & 1 else None,
+            workspace_high_water_bytes=reply.workspace_high_water_bytes if trace else None,
+            workspace_requests=reply.workspace_requests if trace else None,
+            refused_bytes=reply.refused_bytes if trace else None,
+            stack_bytes=reply.stack_bytes if stack else None,
+            stack_high_water_bytes=reply.stack_high_water_bytes if reply.painted & 2 else None,
+            dropped_frames=reply.dropped_frames,
+        )

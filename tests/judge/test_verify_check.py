@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linked images, made by the host's compiler, against the promises of a lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from archives import Spec, build, write
+from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image, region_use
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.check import CheckReport, ProofRow, check_image
+from mlf_sdk.pipeline import load, plan_project
+from mlf_sdk.tools.process import run_process
+
+KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "add_relu"))
+
+
+@pytest.fixture(scope="module")
+def lock(tmp_path_factory: pytest.TempPathFactory) -> Lock:
+    """Arena 72 bytes, reserved 80; parameters 64; three kernels."""
+    path = write(build(Spec()), tmp_path_factory.mktemp("check") / "tiny.tar")
+    found = plan_project([load(path)], board="host").lock
+    assert (found.models[0].arena_bytes, found.models[0].arena_reserved_bytes) == (72, 80)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program with the symbols of a project."""
+
+    arena: int | None = 80
+    params: int | None = 64
+    params_skew: int = 0
+    kernels: tuple[str, ...] = KERNELS
+    stack: bool = False
+
+    def source(self) -> str:
+        lines = [f"int {name}(void) {{ return {i}; }}" for i, name in enumerate(self.kernels)]
+        lines += [
+            "int main(void) { return 0; }",
+            "int mlf_run(void) { return 1; }",
+            "const int tiny_steps[3] = {1};",
+        ]
+        lines += ["int helper[5];"]
+        if self.arena is not None:
+            lines += [f"char tiny_arena[{self.arena}] __attribute__((aligned(16)));"]
+        if self.params is not None:
+            lines += [
+                'asm(".section .rodata.p, \\"a\\"\\n .balign 16\\n"',
+                f'".skip {self.params_skew}\\n .global tiny_params\\n .type tiny_params, %object\\n"',
+                f'"tiny_params: .skip {self.params}, 1\\n .size tiny_params, {self.params}\\n .text");',
+            ]
+        if self.stack:
+            lines += [
+                'asm(".section .bss.s, \\"aw\\", %nobits\\n .global __mlf_stack_bottom, __mlf_stack_top\\n"'
+            ]
+            lines += ['"__mlf_stack_bottom: .skip 8192\\n __mlf_stack_top: .skip 8\\n .text");']
+        return "\n".join(lines) + "\n"
+
+    def link(self, folder: Path, cc: str) -> Image:
+        (folder / "p.c").write_text(self.source())
+        run_process(
+            [cc, "-O1", "-no-pie", "-fno-toplevel-reorder", str(folder / "p.c"), "-o", str(folder / "p.elf")],
+            timeout_s=60,
+        )
+        return read_image(folder / "p.elf")
+
+
+def rows(report: CheckReport) -> dict[str, ProofRow]:
+    return {row.item: row for row in report.rows}
+
+
+# ---- check ----
+
+
+@pytest.mark.toolchain
+def test_image_that_keeps_its_promises(tmp_path: Path, needs_cc: str, lock: Lock) -> None:
+    report = check_image(lock, Program(stack=True).link(tmp_path, needs_cc), [])
+    assert report.ok
+    found = rows(report)
+    arena, params, functions = found["arena"], found["parameters"], found["functions"]
+    assert (arena.model, arena.summary, arena.planned, arena.image, arena.measured) == (
+        "tiny",
+        104,
+        72,
+        80,
+        None,
+    )
+    assert (params.summary, params.planned, params.image) == (64, 64, 64)
+    assert (functions.planned, functions.image) == (3, 3)
+    assert not any(row.note for row in report.rows)
+    io = found["in + out"]
+    assert (io.planned, io.image, io.measured) == (lock.models[0].io_bytes, None, None)
+    assert "TVM's own plan" in arena.summary_note and not params.summary_note
+    assert report.stack is None and report.allocators is None  # not for a Cortex-M
+    assert report.stack_bytes == 0x2000
+    assert [item.name for item in report.kernels] == list(KERNELS)
+    assert all(item.size_bytes > 0 for item in report.kernels)
+    groups = {item.name: item.size_bytes for item in report.groups}
+    assert (groups["arena"], groups["parameters"], groups["model tables"]) == (80, 64, 12)
+    assert groups["kernels"] == sum(item.size_bytes for item in report.kernels)
+    assert groups["runtime"] > 0
+    assert groups["other"] >= 20
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("program", "item", "image", "note"),
+    [
+        (Program(arena=96), "arena", 96, ""),
+        (Program(arena=72), "arena", 72, ""),
+        (Program(arena=None), "arena", None, "symbol tiny_arena is not linked"),
+        (Program(params=63), "parameters", 63, ""),
+        (Program(params=80), "parameters", 80, ""),
+        (Program(params=None), "parameters", None, "the parameters are not linked"),
+        (Program(params_skew=4), "parameters", 64, "not 16-byte aligned: 0x"),
+        (Program(kernels=KERNELS[:1]), "functions", 1, f"not linked: {KERNELS[1]}, {KERNELS[2]}"),
+    ],
+    ids=lambda value: "" if isinstance(value, Program) else str(value)[:24],
+)
+def test_image_that_breaks_a_promise(
+    tmp_path: Path, needs_cc: str, lock: Lock, program: Program, item: str, image: int | None, note: str
+) -> None:
+    report = check_image(lock, program.link(tmp_path, needs_cc), [])
+    assert not report.ok
+    assert [row.item for row in report.rows if not row.ok] == [item]
+    row = rows(report)[item]
+    assert row.image == image
+    assert row.note.startswith(note) if note else row.note == ""
+
+
+@pytest.mark.toolchain
+def test_another_lock_than_the_images(tmp_path: Path, needs_cc: str, lock: Lock) -> None:
+    image = Program().link(tmp_path, needs_cc)
+    for change in ({"arena_reserved_bytes": 96}, {"params_bytes": 128}, {"arena_symbol": "other_arena"}):
+        model = msgspec.structs.replace(lock.models[0], **change)
+        report = check_image(msgspec.structs.replace(lock, models=(model,)), image, [])
+        assert len([row for row in report.rows if not row.ok]) == 1, change
+
+
+@pytest.mark.toolchain
+def test_rounding_of_the_arena_is_part_of_the_promise(tmp_path: Path, needs_cc: str, lock: Lock) -> None:
+    """The plan says 72 and the image 80, its next multiple of 16; nothing else is right."""
+    for size in (64, 79, 81, 96):
+        assert not check_image(lock, Program(arena=size).link(tmp_path, needs_cc), []).ok
+
+
+def test_model_without_parameters(tmp_path: Path, lock: Lock) -> None:
+    model = msgspec.structs.replace(lock.models[0], params_bytes=0)
+    report = check_image(
+        msgspec.structs.replace(lock, models=(model,)), image(symbols=(symbol("tiny_arena", 80),)), []
+    )
+    assert "parameters" not in rows(report)
+
+
+def test_no_stack_symbols(lock: Lock) -> None:
+    assert check_image(lock, image(), []).stack_bytes is None
+
+
+# ---- image ----
+
+
+def symbol(name: str, size: int, address: int = 0x2000_0000) -> Symbol:
+    return Symbol(
+        name=name, address=address, size_bytes=size, is_function=False, is_object=True, section=".bss"
+    )
+
+
+def image(symbols: tuple[Symbol, ...] = (), sections: tuple[Section, ...] = ()) -> Image:
+    return Image(path="app.elf", machine="EM_ARM", symbols=symbols, sections=sections)
+
+
+def section(name: str, address: int, size: int, load: int | None = None, in_file: bool = True) -> Section:
+    return Section(
+        name=name,
+        address=address,
+        load_address=address if load is None else load,
+        size_bytes=size,
+        in_file=in_file,
+    )
+
+
+def test_regions() -> None:
+    """What is copied to RAM at start counts in both memories, what is only cleared in one."""
+    found = region_use(
+        image(
+            sections=(
+                section(".text", 0x0, 100),
+                section(".data", 0x2000_0000, 20, load=100),
+                section(".bss", 0x2000_0020, 7, load=0x64, in_file=False),
+                section(".far", 0x9000_0000, 1),
+            )
+        ),
+        [("flash", 0x0, 1000), ("ram", 0x2000_0000, 54), ("empty", 0x3000_0000, 8)],
+    )
+    assert [(r.name, r.used_bytes, r.size_bytes) for r in found] == [
+        ("flash", 120, 1000),
+        ("ram", 27, 54),
+        ("empty", 0, 8),
+    ]
+    assert [r.fill for r in found] == [0.12, 0.5, 0.0]
+    assert replace(found[2], size_bytes=0).fill == 0.0
+
+
+def test_ends_of_a_region() -> None:
+    sections = (section("a", 0x0F, 1), section("b", 0x10, 2), section("c", 0x1F, 4), section("d", 0x20, 8))
+    (found,) = region_use(image(sections=sections), [("r", 0x10, 0x10)])
+    assert found.used_bytes == 6
+
+
+@pytest.mark.toolchain
+def test_symbols_of_a_thumb_image(tmp_path: Path, needs_arm: None) -> None:
+    """Functions lose the Thumb bit; sections tell where they are loaded from."""
+    (tmp_path / "a.c").write_text(
+        "int data[3] = {1, 2, 3};\nint cleared[5];\nconst char text[7] = {1};\n"
+        "__attribute__((used)) int function(void) { return data[0] + cleared[0]; }\n"
+        "__attribute__((used)) static int local(void) { return 1; }\n"
+    )
+    (tmp_path / "a.ld").write_text(
+        "MEMORY { flash (rx) : ORIGIN = 0x1000, LENGTH = 64K\n ram (rw) : ORIGIN = 0x20000000, LENGTH = 4K }\n"
+        "SECTIONS { .text : { *(.text*) *(.rodata*) } > flash\n"
+        ".data : { *(.data*) } > ram AT> flash\n.bss (NOLOAD) : { *(.bss*) *(COMMON) } > ram }\n"
+        "__mlf_mark = 0x1234;\n"
+    )
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-O1", "-nostdlib", "-nostartfiles", "-Wl,-e,function"]
+    run_process(
+        [
+            "arm-none-eabi-gcc",
+            *flags,
+            f"-T{tmp_path / 'a.ld'}",
+            str(tmp_path / "a.c"),
+            "-o",
+            str(tmp_path / "a.elf"),
+        ],
+        timeout_s=60,
+    )
+    found = read_image(tmp_path / "a.elf")
+    assert found.machine == "EM_ARM"
+    by_name = {s.name: s for s in found.symbols}
+    assert by_name["function"].is_function and by_name["local"].is_function
+    assert by_name["function"].address % 2 == 0
+    assert by_name["function"].size_bytes > 2
+    assert by_name["data"].is_object and by_name["data"].size_bytes == 12
+    assert by_name["data"].address >= 0x2000_0000
+    assert (by_name["text"].size_bytes, by_name["text"].section) == (7, ".text")
+    assert found.find("missing") is None
+    assert found.find("data") is by_name["data"]
+    assert [s.address for s in found.symbols] == sorted(s.address for s in found.symbols)
+    data = next(s for s in found.sections if s.name == ".data")
+    text = next(s for s in found.sections if s.name == ".text")
+    assert data.address == 0x2000_0000 and data.in_file
+    assert text.address <= data.load_address < text.address + 0x1000
+    assert not next(s for s in found.sections if s.name == ".bss").in_file
+    flash, ram = region_use(found, [("flash", 0x1000, 1 << 16), ("ram", 0x2000_0000, 4096)])
+    assert ram.used_bytes == 12 + 20
+    assert flash.used_bytes == sum(s.size_bytes for s in found.sections if s.address < 0x2000_0000) + 12
+
+
+@pytest.mark.parametrize("data", [b"", b"\x7fELF", b"no elf at all" * 10, b"\x7fELF" + bytes(60)], ids=len)
+def test_file_that_is_no_elf(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "app.elf").write_bytes(data)
+    with pytest.raises(InputError, match="can't read the image") as caught:
+        read_image(tmp_path / "app.elf")
+    assert caught.value.where == str(tmp_path / "app.elf")
+    assert "mlf-sdk build" in caught.value.hint
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the project is not built") as caught:
+        read_image(tmp_path / "app.elf")
+    assert caught.value.where == str(tmp_path / "app.elf")
+
+
+@pytest.mark.toolchain
+def test_truncated_anywhere(tmp_path: Path, needs_cc: str) -> None:
+    """One clear error, or the image as far as it is whole: never another exception."""
+    Program().link(tmp_path, needs_cc)
+    whole = (tmp_path / "p.elf").read_bytes()
+    errors = 0
+    for length in range(0, len(whole), max(1, len(whole) // 41)):
+        (tmp_path / "cut.elf").write_bytes(whole[:length])
+        try:
+            read_image(tmp_path / "cut.elf")
+        except InputError:
+            errors += 1
+    assert errors > 20

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static bound of the stack and the proof that there is no heap, on images made for the purpose."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mlf_sdk.analysis.thumb.callgraph import EXECUTORS, LAUNCH, CallGraph
+from mlf_sdk.analysis.thumb.thumbcode import CodeImage, read_code
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.heap import linked_allocators
+from mlf_sdk.tools.process import run_process
+
+ROOT = Path(__file__).parents[2]
+CPUS = {
+    "m0": ["-mcpu=cortex-m0"],
+    "m4": ["-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+    "m55": ["-mcpu=cortex-m55", "-mfloat-abi=hard", "-mfpu=auto"],
+}
+pytestmark = [pytest.mark.toolchain, pytest.mark.usefixtures("needs_arm")]
+
+FRAMES = r"""
+typedef __SIZE_TYPE__ size_t;
+void *memcpy(void *to, const void *from, size_t size) {
+  for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
+  return to;
+}
+void *memset(void *to, int value, size_t size) {
+  for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = (char)value;
+  return to;
+}
+__attribute__((noinline)) int use(volatile int *p, int n) { return p[n] + p[0]; }
+__attribute__((noinline)) int leaf(int a) { return a * 3; }
+__attribute__((noinline)) int small(int a) { volatile int local[10]; local[a] = a; return use(local, a); }
+__attribute__((noinline)) int large(int a) { volatile int local[1000]; local[a] = a; return use(local, a); }
+__attribute__((noinline)) int choice(int a) {
+  volatile int x[20];
+  x[0] = a;
+  switch (a) {
+    case 0: return small(a); case 1: return leaf(a) + use(x, 1); case 2: return 7 * use(x, 2);
+    case 3: x[3] = small(4); return use(x, 3); case 4: return use(x, 4) + small(a); case 5: return 9;
+    case 6: return use(x, 6) + 1; case 7: return small(1) + small(2) + use(x, 7); default: return -1;
+  }
+}
+__attribute__((noinline)) float floats(const float *p, int n) {
+  float a = 0, b = 1, c = 2, d = 3, e = 4, f = 5, g = 6, h = 7, k = 8, l = 9;
+  for (int i = 0; i < n; i++) {
+    a += p[i] * b; b += a * c; c += b; d += c * p[i]; e += d; f += e * a; g += f; h += g * b; k += h; l += k;
+    a += (float)leaf((int)l);
+  }
+  return a + b + c + d + e + f + g + h + k + l;
+}
+__attribute__((noinline)) double wide(double a, int n, ...) { return n > 1 ? a * 2.5 : a + leaf(n); }
+struct big { int v[64]; };
+__attribute__((noinline)) struct big copy(struct big in, int a) { in.v[a & 63] = a; return in; }
+__attribute__((noinline)) int copies(int a) { struct big b = {{1}}; b = copy(b, a); return b.v[3]; }
+int main(void);
+int main(void) {
+  float f[4] = {1, 2, 3, 4};
+  return small(1) + large(2) + choice(leaf(3)) + (int)floats(f, 4) + (int)wide(2.0, 1) + copies(5);
+}
+"""
+
+
+def link(folder: Path, cpu: str, source: str, *flags: str, suffix: str = "c") -> CodeImage:
+    (folder / f"p.{suffix}").write_text(source)
+    gcc = "arm-none-eabi-g++" if suffix == "cc" else "arm-none-eabi-gcc"
+    argv = [gcc, *CPUS[cpu], "-mthumb", "-g", "-w", "-fstack-usage", "-ffunction-sections", *flags]
+    run_process(
+        [*argv, "-nostartfiles", "--specs=nano.specs", f"p.{suffix}", "-Wl,-e,main", "-o", "p.elf"],
+        cwd=folder,
+        timeout_s=60,
+    )
+    code = read_code(folder / "p.elf")
+    assert code is not None
+    return code
+
+
+def graph(code: CodeImage, **steps: tuple[int, int]) -> CallGraph:
+    return CallGraph(code, steps, [])
+
+
+def said_by_gcc(folder: Path) -> dict[str, int]:
+    """Bytes of each function whose frame gcc calls static, by the name in the source."""
+    lines = [line.split("\t") for su in folder.glob("*.su") for line in su.read_text().splitlines()]
+    return {where.rsplit(":", 1)[1]: int(size) for where, size, kind in lines if kind == "static"}
+
+
+@pytest.mark.parametrize("cpu", list(CPUS))
+@pytest.mark.parametrize("level", ["-O0", "-O2", "-O3", "-Os"])
+def test_frames_are_what_the_compiler_says(tmp_path: Path, cpu: str, level: str) -> None:
+    """An independent witness: gcc's own -fstack-usage, of every function that it reports."""
+    code = link(tmp_path, cpu, FRAMES, level)
+    calls = graph(code)
+    expected = said_by_gcc(tmp_path)
+    found = {f.function.name: f.bytes for f in calls.frames.values() if f.function.name in expected}
+    assert len(found) >= 10
+    # gcc leaves out what such a function stores of its arguments in registers: at most four words
+    pretend = {name: found.pop(name) - expected[name] for name in ("wide", "copy")}
+    assert found == {name: expected[name] for name in found}
+    assert all(0 < more <= 16 for more in pretend.values())
+    assert not any(frame.unknown for frame in calls.frames.values())
+
+
+@pytest.mark.parametrize("cpu", list(CPUS))
+def test_deepest_path(tmp_path: Path, cpu: str) -> None:
+    code = link(tmp_path, cpu, FRAMES, "-O1")
+    calls = graph(code)
+    main = code.find("main")
+    assert main is not None
+    found = calls.deepest(main.address)
+    assert [name for name, _ in found.path] == ["main", "large"]
+    assert found.bytes == sum(taken for _, taken in found.path) >= 4000
+    assert found.unknown == ()
+
+
+def deepest(code: CodeImage) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    main = code.find("main")
+    assert main is not None
+    found = graph(code).deepest(main.address)
+    return found.bytes, tuple(name for name, _ in found.path), found.unknown
+
+
+def test_recursion_is_named(tmp_path: Path) -> None:
+    source = """
+    int odd(int); int even(int n) { return n == 0 ? 1 : 1 + odd(n - 1); }
+    __attribute__((noipa)) int odd(int n) { return n == 0 ? 0 : 2 + even(n - 1); }
+    int main(void) { return even(4) + 1; }"""
+    _, _, unknown = deepest(link(tmp_path, "m4", source, "-O1"))
+    assert unknown == ("recursion: odd -> even -> odd",) or unknown == ("recursion: even -> odd -> even",)
+
+
+def test_frame_of_variable_size_is_named(tmp_path: Path) -> None:
+    source = """
+    __attribute__((noipa)) int fill(char *p, int n) { return p[n]; }
+    __attribute__((noipa)) int varies(int n) { char room[n]; return fill(room, n - 1); }
+    int main(void) { return varies(7) + 1; }"""
+    for level in ("-O0", "-O2"):
+        _, _, unknown = deepest(link(tmp_path, "m4", source, level))
+        assert unknown == ("varies: a frame whose size is only known at run time",)
+
+
+def test_calls_through_pointers(tmp_path: Path) -> None:
+    """A table that one function uses is its own; a callback that is handed on can be called by anyone."""
+    source = """
+    typedef int (*fn)(int);
+    __attribute__((noipa)) int deep(int a) { volatile int x[100]; x[a] = a; return x[1] + x[a]; }
+    __attribute__((noipa)) int flat(int a) { return a + 1; }
+    static const fn table[] = {flat, deep};
+    __attribute__((noipa)) int chosen(int i) { return table[i & 1](i) + 1; }
+    __attribute__((noipa)) int back(int a) { volatile int x[30]; x[a] = a; return x[2]; }
+    __attribute__((noipa)) int later(fn f) { return f(3) + 1; }
+    int main(void) { return chosen(1) + later(back) + 1; }"""
+    code = link(tmp_path, "m4", source, "-O2")
+    size, path, unknown = deepest(code)
+    assert path == ("main", "chosen", "deep") and size >= 400 and unknown == ()
+    later = code.find("later")
+    assert later is not None
+    found = graph(code).deepest(later.address)
+    assert [name for name, _ in found.path] == ["later", "back"]
+
+
+def test_call_that_leads_who_knows_where(tmp_path: Path) -> None:
+    source = "int main(void) { int (*f)(void) = *(int (**)(void))0x20000000; return f() + 1; }"
+    _, _, unknown = deepest(link(tmp_path, "m4", source, "-O1"))
+    assert len(unknown) == 1 and unknown[0].startswith("unknown call: main calls through a pointer at 0x")
+
+
+def test_virtual_calls_and_constructors(tmp_path: Path) -> None:
+    source = """
+    struct A { virtual int f(int) const; }; struct B : A { int f(int) const override; };
+    int A::f(int a) const { return a; }
+    int B::f(int a) const { volatile int x[50]; x[a] = a; return x[0]; }
+    __attribute__((noipa)) int call(const A &a) { return a.f(1) + 1; }
+    B b;
+    int main() { return call(b) + 1; }"""
+    flags = ["-O2", "-fno-exceptions", "-fno-rtti", "-ffreestanding"]
+    _, path, unknown = deepest(link(tmp_path, "m4", source, *flags, suffix="cc"))
+    assert path == ("main", "_Z4callRK1A", "_ZNK1B1fEi") and unknown == ()
+
+
+def test_kernels_are_called_by_the_executor_alone(tmp_path: Path) -> None:
+    source = """
+    typedef int (*fn)(int);
+    __attribute__((noipa)) int kernel_a(int a) { volatile int x[100]; x[a] = a; return x[1]; }
+    __attribute__((noipa)) int kernel_b(int a) { volatile int x[200]; x[a] = a; return x[1]; }
+    const fn a_steps[] = {kernel_a}; const fn b_steps[] = {kernel_b};
+    __attribute__((noipa)) int mlf_run(const fn *steps) { return steps[0](1) + 1; }
+    __attribute__((noipa)) int other(fn f) { return f(1) + 1; }
+    __attribute__((noipa)) int callback(int a) { volatile int x[9]; x[0] = a; return x[0]; }
+    int main(void) { return mlf_run(a_steps) + mlf_run(b_steps) + other(callback) + 1; }"""
+    code = link(tmp_path, "m4", source, "-O2")
+    steps = {}
+    for name in "ab":
+        table = code.find(f"{name}_steps")
+        assert table is not None
+        steps[name] = (table.address, table.end)
+    calls = graph(code, **steps)
+    run, other = code.find("mlf_run"), code.find("other")
+    assert run is not None and other is not None
+    assert [n for n, _ in calls.deepest(run.address, "a").path] == ["mlf_run", "kernel_a"]
+    assert [n for n, _ in calls.deepest(run.address).path] == ["mlf_run", "kernel_b"]
+    assert [n for n, _ in calls.deepest(other.address).path] == ["other", "callback"]
+
+
+def test_executors_are_all_known() -> None:
+    """Every function of the runtime that calls a step's kernel is one that the call graph knows."""
+    found = set()
+    for path in [*(ROOT / "crt").rglob("*.c"), *(ROOT / "board_templates").rglob("*.j2")]:
+        name = ""
+        for line in path.read_text().splitlines() if "tests" not in path.parts else []:
+            start = re.match(r"\w[\w\s*]*?(\w+)\(", line)
+            name = start.group(1) if start else name
+            if re.search(r"(->|\.)kernel\(", line):
+                found.add(name)
+            if re.search(r"\bflambda\(", line):
+                assert name == LAUNCH
+    assert found == EXECUTORS
+
+
+# ---- the heap ----
+
+HEAP = """
+#include <stdlib.h>
+char room[4096]; char *next = room;
+void *_sbrk(int n) { char *p = next; next += n; return p; }
+__attribute__((noipa)) int mlf_run(int n) { return %s; }
+__attribute__((noipa)) int app(int n) { return malloc(n) != 0; }
+int main(void) { return mlf_run(3) + %s; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("run", "main", "callers", "by_model"),
+    [("n + 1", "app(4)", ("app",), False), ("malloc(n) != 0", "0", ("mlf_run",), True)],
+    ids=["application", "model"],
+)
+def test_heap_is_named_with_who_pulls_it_in(
+    tmp_path: Path, run: str, main: str, callers: tuple[str, ...], by_model: bool
+) -> None:
+    code = link(tmp_path, "m4", HEAP % (run, main), "-O2", "-Wl,--gc-sections")
+    found = {a.name: a for a in linked_allocators(graph(code))}
+    assert {"malloc", "_malloc_r", "_sbrk"} <= set(found)
+    assert found["malloc"].callers == callers
+    assert all(a.used_by_model == by_model for a in found.values() if a.name in ("malloc", "_malloc_r"))
+
+
+def test_no_heap(tmp_path: Path) -> None:
+    code = link(tmp_path, "m4", HEAP % ("n + 1", "2"), "-O2", "-Wl,--gc-sections")
+    assert linked_allocators(graph(code)) == ()
+
+
+# ---- images that are none ----
+
+
+def test_image_of_another_machine(tmp_path: Path, needs_cc: str) -> None:
+    (tmp_path / "p.c").write_text("int main(void) { return 0; }")
+    run_process([needs_cc, "p.c", "-o", "p.elf"], cwd=tmp_path, timeout_s=60)
+    assert read_code(tmp_path / "p.elf") is None
+
+
+def test_image_cut_anywhere(tmp_path: Path) -> None:
+    """One clear error, or what is left of the image: never another exception."""
+    link(tmp_path, "m4", FRAMES, "-O1")
+    whole = (tmp_path / "p.elf").read_bytes()
+    errors = 0
+    for length in range(0, len(whole), max(1, len(whole) // 23)):
+        (tmp_path / "cut.elf").write_bytes(whole[:length])
+        try:
+            read_code(tmp_path / "cut.elf")
+        except InputError:
+            errors += 1
+    assert errors > 10

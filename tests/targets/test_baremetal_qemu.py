@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The platform layer on every emulated board: it boots, talks, counts, computes, and reports faults."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from probe_firmware import STRICT, build, compile_flags, platform_sources, render
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.targets.boards.load import Board, load_boards
+from mlf_sdk.targets.qemu import QemuMachine, QemuOptions, instructions, start_qemu
+from mlf_sdk.tools.process import ProcessError, run_process
+from mlf_sdk.triage.faultline import parse_fault
+
+GCC = shutil.which("arm-none-eabi-gcc")
+QEMU = shutil.which("qemu-system-arm")
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.skipif(GCC is None, reason="arm-none-eabi-gcc is not installed"),
+]
+
+
+def needs_qemu(test):
+    """Marks a test or a class that boots an emulated board."""
+    reason = "qemu-system-arm is not installed"
+    return pytest.mark.qemu(pytest.mark.skipif(QEMU is None, reason=reason)(test))
+
+
+ROWS = load_boards()
+BOARDS = [name for name, row in ROWS.items() if row.qemu is not None]
+EXACT_SHIFT = 6  # 64 ns an instruction: more than one tick of each board's counter
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory):
+    """Builds the probe for a board once."""
+    built: dict[str, Path] = {}
+
+    def image(name: str) -> Path:
+        if name not in built:
+            board = ROWS[name]
+            more = [m.name for m in board.memories if m.kind == "ram" and m != board.ram]
+            flags = [f'-DPROBE_RAM="{more[0]}"'] if more else []
+            built[name] = build(board, tmp_path_factory.mktemp(name), *flags)
+        return built[name]
+
+    return image
+
+
+def boot(board: Board, elf: Path, **options: object) -> QemuMachine:
+    return start_qemu(board, elf, timeout_s=30, options=QemuOptions(**options))
+
+
+def ask(machine: QemuMachine, command: str, argument: int | None = None) -> int:
+    data = command.encode() + (b"" if argument is None else struct.pack("<I", argument))
+    machine.socket.sendall(data)
+    return int(machine.read_until(b"\n").split(b"=")[1], 16)
+
+
+@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("level", ["-Os", "-O2"])
+def test_sources_compile_without_a_warning(name, level, tmp_path):
+    board = ROWS[name]
+    render(board, tmp_path)
+    for semihosting in ("0", "1"):
+        argv = ["arm-none-eabi-gcc", level, *compile_flags(board, tmp_path), *STRICT, "-ffreestanding"]
+        argv += [f"-DMLF_SEMIHOSTING={semihosting}", "-c", *platform_sources(board)]
+        result = run_process(argv, cwd=tmp_path, timeout_s=60)
+        assert result.stderr == ""
+    assert (tmp_path / "startup.o").is_file()
+
+
+@needs_qemu
+@pytest.mark.parametrize("name", BOARDS)
+class TestOnBoard:
+    def test_talks_counts_and_computes(self, name, probe):
+        board = ROWS[name]
+        data = random.Random(7).randbytes(4096)
+        with boot(board, probe(name)) as machine:
+            assert machine.read_until(b"\n") == f"hello from {name}\n".encode()
+            assert ask(machine, "m") == 1  # .data, .bss and constants, in the further RAM too
+            assert ask(machine, "d") == 3000
+            assert ask(machine, "p") == 1
+            assert int(machine.read_until(b"\n").split(b"=")[1], 16) == board.stack_bytes
+            assert ask(machine, "n") != 0
+            machine.socket.sendall(b"e" + struct.pack("<I", len(data)) + data)
+            assert machine.read_until(data[-64:])[-len(data) :] == data
+            machine.socket.sendall(b"s" + struct.pack("<I", 5000))
+            expected = bytes(i * 7 & 255 for i in range(5000))
+            assert receive(machine, 5000) == expected
+
+    def test_ticks_are_monotone_over_wraps(self, name, probe):
+        # 1024 ns an instruction: some 30 wraps of the 24-bit counter in the loop.
+        with boot(ROWS[name], probe(name), icount_shift=10) as machine:
+            machine.read_until(b"\n")
+            assert ask(machine, "t", 400_000) == 0
+            assert ask(machine, "w") == 1
+
+    def test_ticks_tell_instructions(self, name, probe):
+        board = ROWS[name]
+        assert board.counter is not None
+        counts = []
+        for shift in (0, EXACT_SHIFT):
+            with boot(board, probe(name), icount_shift=shift) as machine:
+                machine.read_until(b"\n")
+                empty, full = ask(machine, "c", 1), ask(machine, "c", 100_001)
+            counts.append(instructions(full - empty, board.counter.hz, icount_shift=shift))
+        assert counts[1] == pytest.approx(200_000, abs=1)
+        assert counts[0] == pytest.approx(200_000, abs=2e9 / board.counter.hz)
+
+    def test_a_fault_is_reported(self, name, probe):
+        with boot(ROWS[name], probe(name)) as machine:
+            machine.read_until(b"\n")
+            machine.socket.sendall(b"f")
+            block = machine.read_until(b"\n") + receive(machine, 1)
+            fault = parse_fault(block)
+        assert block.startswith(b"\0mlf-fault: ")
+        assert block.endswith(b"\n\0")
+        assert fault is not None
+        assert fault.kind == ("hardfault" if name == "microbit" else "usagefault")
+        assert (fault.step, fault.model) == (-12345, "probe?model")
+        nm = run_process(["arm-none-eabi-nm", str(probe(name))], timeout_s=10).stdout
+        main = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" main"))
+        assert main <= fault.registers["pc"] < main + 2000
+        ram = ROWS[name].ram
+        assert ram.origin < fault.registers["sp"] <= ram.origin + ROWS[name].stack_bytes
+        assert fault.registers["cfsr"] == (0 if name == "microbit" else 0x10000)  # UNDEFINSTR
+
+    def test_a_stack_overflow_is_reported(self, name, probe):
+        with boot(ROWS[name], probe(name)) as machine:
+            machine.read_until(b"\n")
+            machine.socket.sendall(b"o")
+            fault = parse_fault(machine.read_until(b"\n"))
+        assert fault is not None
+        assert fault.kind == "stack-overflow"
+
+    def test_a_stopped_board_costs_no_time(self, name, probe):
+        with boot(ROWS[name], probe(name)) as machine:
+            machine.read_until(b"\n")
+            machine.socket.sendall(b"x" + bytes(4))
+            time.sleep(0.4)
+            used = cpu_seconds(machine.process.pid)
+            time.sleep(0.5)
+            assert cpu_seconds(machine.process.pid) - used < 0.2
+
+
+@needs_qemu
+@pytest.mark.parametrize("name", ["mps2-an386", "microbit"])
+class TestRunner:
+    def test_semihosting_ends_with_the_status(self, name, tmp_path):
+        elf = build(ROWS[name], tmp_path, "-DMLF_SEMIHOSTING=1")
+        with boot(ROWS[name], elf, semihosting=True) as machine:
+            machine.read_until(b"\n")
+            machine.socket.sendall(b"x" + struct.pack("<I", 42))
+            assert machine.wait(timeout_s=10) == 42
+
+    def test_a_late_answer_is_an_error_and_qemu_is_gone(self, name, probe):
+        with boot(ROWS[name], probe(name)) as machine:
+            pid = machine.process.pid
+            machine.read_until(b"\n")
+            start = time.monotonic()
+            with pytest.raises(TargetError, match="did not come in time"):
+                machine.read_until(b"never", timeout_s=0.3)
+            assert time.monotonic() - start < 2
+            assert Path(f"/proc/{pid}").exists()
+        assert not Path(f"/proc/{pid}").exists()
+
+    def test_a_fault_ends_a_wait(self, name, probe):
+        with boot(ROWS[name], probe(name)) as machine:
+            machine.read_until(b"\n")
+            machine.socket.sendall(b"f")
+            with pytest.raises(TargetError, match=r"the board faulted; .*mlf-fault: "):
+                machine.read_until(b"never")
+
+    def test_the_end_of_qemu_ends_a_wait(self, name, probe):
+        with boot(ROWS[name], probe(name), args=("-cpu", "no-such-cpu")) as machine:
+            with pytest.raises(TargetError, match=r"the emulator ended; .*no-such-cpu"):
+                machine.read_until(b"hello")
+            assert machine.process.exit_code() == 1
+
+
+@needs_qemu
+def test_runs_repeat_to_the_instruction(probe):
+    board = ROWS["mps2-an386"]
+    seen = set()
+    for _ in range(3):
+        with boot(board, probe(board.name), icount_shift=EXACT_SHIFT) as machine:
+            machine.read_until(b"\n")
+            seen |= {instructions(ask(machine, "c", 5000), 25_000_000, icount_shift=6) for _ in range(4)}
+    assert max(seen) - min(seen) <= 1  # one tick of rounding at each end
+
+
+@needs_qemu
+def test_large_transfers_lose_nothing(probe):
+    board = ROWS["mps2-an386"]
+    data = os.urandom(40_000)
+    with boot(board, probe(board.name)) as machine:
+        machine.read_until(b"\n")
+        machine.socket.sendall(b"e" + struct.pack("<I", len(data)))
+        got = b""
+        for at in range(0, len(data), 8000):
+            machine.socket.sendall(data[at : at + 8000])
+            got += receive(machine, 8000)
+    assert got == data
+
+
+def receive(machine: QemuMachine, size: int) -> bytes:
+    machine.socket.settimeout(10)
+    data = b""
+    while len(data) < size:
+        part = machine.socket.recv(size - len(data))
+        assert part
+        data += part
+    return data
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_an_image_that_does_not_fit_is_refused_by_the_linker(tmp_path):
+    source = tmp_path / "big.c"
+    source.write_text(
+        '__attribute__((section(".mlf.arena.big"))) unsigned char big[15000];\n'
+        "int main(void);\nint main(void) { return big[14999]; }\n"
+    )
+    with pytest.raises(ProcessError, match=r"region `ram' overflowed by \d+ bytes"):
+        build(ROWS["microbit"], tmp_path, sources=(source,))
+
+
+def test_a_heap_is_a_link_error(tmp_path):
+    source = tmp_path / "heap.c"
+    source.write_text(
+        "#include <stdlib.h>\nint main(void);\nvoid *volatile p;\n"
+        "int main(void) { p = malloc(8); return 0; }\n"
+    )
+    with pytest.raises(ProcessError, match="undefined reference to `_sbrk'"):
+        build(ROWS["mps2-an386"], tmp_path, sources=(source,))

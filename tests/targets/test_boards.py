@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Board rows: the SDK's own, a user's, and every way in which one can be wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.check import CPUS, row_faults
+from mlf_sdk.targets.boards.load import (
+    baremetal_context,
+    find_board,
+    load_board,
+    load_boards,
+    load_machines,
+)
+from mlf_sdk.tools.process import run_process
+
+ROWS = load_boards()
+EMULATED = [name for name, row in ROWS.items() if row.qemu is not None]
+
+ROW = """
+name = "mine"
+title = "My board"
+cpu = "cortex-m4"
+fpu = "fpv4-sp-d16"
+float_abi = "hard"
+dsp = true
+clock_hz = 64_000_000
+stack_bytes = 4096
+
+[[memories]]
+name = "flash"
+kind = "flash"
+origin = 0x0800_0000
+size_bytes = 0x0010_0000
+
+[[memories]]
+name = "ram"
+kind = "ram"
+origin = 0x2000_0000
+size_bytes = 0x0004_0000
+
+[uart]
+driver = "cmsdk"
+base = 0x4000_4000
+
+[counter]
+hz = 64_000_000
+"""
+MORE_RAM = '[[memories]]\nname = "ccm"\nkind = "ram"\norigin = {origin}\nsize_bytes = {size}\n[uart]'
+QEMU = '\n[qemu]\nmachine = "mps2-an386"\n'
+ON_QEMU = ROW.replace("0x0800_0000", "0").replace("64_000_000", "25_000_000") + QEMU
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "row.toml"
+    path.write_text(text)
+    return path
+
+
+class TestOwnRows:
+    def test_all_that_are_promised(self):
+        promised = {"mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps2-an521", "mps3-an547"}
+        assert promised | {"microbit", "host"} <= set(ROWS)
+        assert list(ROWS) == sorted(ROWS)
+        cpus = {row.cpu.split("+")[0] for row in ROWS.values() if row.qemu}
+        assert cpus == {f"cortex-m{n}" for n in ("0", "3", "4", "7", "33", "55")}
+
+    def test_each_file_has_its_boards_name(self):
+        folder = data_dir("board_templates") / "boards"
+        assert {path.stem for path in folder.glob("*.toml")} == set(ROWS)
+
+    @pytest.mark.parametrize("name", EMULATED)
+    def test_each_is_checked_against_its_machine(self, name):
+        row = ROWS[name]
+        assert row.qemu is not None
+        machine = load_machines()[row.qemu.machine]
+        broken = msgspec.structs.replace(row, counter=msgspec.structs.replace(row.counter, hz=1_000))
+        assert row_faults(row, machine) == []
+        assert row_faults(broken, machine) == [
+            f"counter.hz: SysTick of QEMU's {name} counts at {machine.systick_hz}"
+        ]
+
+    def test_each_machine_has_its_file(self):
+        assert set(load_machines()) == {path.stem for path in (data_dir("qemu") / "machines").glob("*.toml")}
+        assert {ROWS[name].qemu.machine for name in EMULATED} == set(load_machines())
+
+    def test_the_large_models_fit_where_they_are_run(self):
+        row = ROWS["mps2-an386"]
+        assert row.flash.size_bytes >= 2_600_000
+        assert row.ram.size_bytes >= 210_000
+
+    def test_the_drivers_exist(self):
+        for row in ROWS.values():
+            if row.uart is not None:
+                assert (data_dir("crt") / "baremetal" / f"uart_{row.uart.driver}.c").is_file()
+
+    def test_the_host(self):
+        host = ROWS["host"]
+        assert (host.platform, host.memories, host.qemu) == ("host", (), None)
+        with pytest.raises(InputError, match="has no flash"):
+            _ = host.flash
+        with pytest.raises(InputError, match="not for bare metal"):
+            baremetal_context(host)
+
+
+class TestFind:
+    def test_by_name(self):
+        assert find_board("mps2-an386") == ROWS["mps2-an386"]
+
+    @pytest.mark.parametrize(
+        ("name", "hint"),
+        [
+            ("mps2-an368", "Did you mean mps2-an386"),
+            ("MICROBIT", "Did you mean microbit?"),
+            ("", "Known boards: host, microbit"),
+        ],
+    )
+    def test_a_wrong_name(self, name, hint):
+        with pytest.raises(InputError, match="there is no board") as caught:
+            find_board(name)
+        assert caught.value.hint.startswith(hint)
+        assert caught.value.exit_code == 2
+
+    def test_a_users_board(self, tmp_path):
+        own = write(tmp_path, ROW)
+        row = find_board("mine", own)
+        assert (row.platform, row.uart.baud, row.rpc.max_payload) == ("baremetal", 115_200, 1024)
+        assert (row.flash.origin, row.ram.end) == (0x08000000, 0x20040000)
+        assert set(load_boards(own)) == {*ROWS, "mine"}
+        with pytest.raises(InputError, match="there is no board"):
+            find_board("mine")
+
+    def test_a_users_row_goes_before_the_sdks(self, tmp_path):
+        own = write(tmp_path, ROW.replace('"mine"', '"mps2-an385"'))
+        assert find_board("mps2-an385", own).title == "My board"
+
+    def test_one_for_a_machine_that_is_known(self, tmp_path):
+        assert load_board(write(tmp_path, ON_QEMU)).qemu is not None
+
+    def test_one_for_a_machine_that_is_not_known(self, tmp_path):
+        text = ROW + QEMU.replace("mps2-an386", "netduinoplus2")
+        assert load_board(write(tmp_path, text)).qemu.machine == "netduinoplus2"
+
+
+BROKEN = {
+    # what is replaced, by what, what the error must say
+    "syntax": ('name = "mine"', "name = ", "Invalid value|Expected|invalid"),
+    "unknown key": ("dsp = true", "dsp = true\nspeed = 3", "unknown field `speed`"),
+    "unknown key below": ("[counter]", "[counter]\nwidth = 24", r"unknown field `width` - at `\$.counter`"),
+    "missing key": ('title = "My board"', "", "missing required field `title`"),
+    "wrong type": ("0x0004_0000", '"big"', r"Expected `int`, got `str` - at `\$.memories\[1\].size_bytes`"),
+    "negative": ("origin = 0x2000_0000", "origin = -8", r"at `\$.memories\[1\].origin`"),
+    "too large": ("origin = 0x2000_0000", "origin = 0x1_0000_0000", r"at `\$.memories\[1\].origin`"),
+    "no size": ("0x0004_0000", "0", r"at `\$.memories\[1\].size_bytes`"),
+    "name": ('"mine"', '"../mine"', r"at `\$.name`"),
+    "name with a line end": ('"mine"', '"mine\\n"', r"at `\$.name`"),
+    "quote in the title": ('"My board"', "'My \"board'", r"at `\$.title`"),
+    "memory name": ('name = "ram"', 'name = "r m"', r"at `\$.memories\[1\].name`"),
+    "driver": ('"cmsdk"', '"laser"', r"at `\$.uart.driver`"),
+    "float_abi": ('"hard"', '"softish"', r"at `\$.float_abi`"),
+    "odd stack": ("4096", "4100", r"at `\$.stack_bytes`"),
+    "huge": ('title = "My board"', "title = '" + "x" * 70_000 + "'", "longer than 65,536 bytes"),
+    "past the end": ("0x2000_0000", "0xFFFF_0000", r"memories\[1\]: it ends beyond the address space"),
+    "uneven": ("0x2000_0000", "0x2000_0001", r"memories\[1\]: origin and size must be multiples of 8"),
+    "section": ('name = "ram"', 'name = "bss"', r"memories\[1\].name: 'bss' is the name of a section"),
+    "same name": ('name = "ram"', 'name = "flash"', r"memories\[1\].name: memories\[0\] has the name"),
+    "overlap": (
+        "[uart]",
+        MORE_RAM.format(origin="0x2003_FFF8", size=64),
+        r"memories\[2\]: it overlaps memories\[1\] \(ram\)",
+    ),
+    "no ram": ('kind = "ram"', 'kind = "flash"', "needs one of kind 'ram'"),
+    "no flash": ('kind = "flash"', 'kind = "ram"', "needs one of kind 'flash'"),
+    "two boot": ("size_bytes = ", "boot = true\nsize_bytes = ", "only one can have boot"),
+    "boot ram": ("size_bytes = 0x0004", "boot = true\nsize_bytes = 0x0004", "must be of kind 'flash'"),
+    "boot place": ("0x0800_0000", "0x0800_0040", "must start at a multiple of 128"),
+    "stack fills": ("0x0004_0000", "4096", "the stack fills the RAM"),
+    "cpu": ('"cortex-m4"', '"cortex-a9"', "cpu: 'cortex-a9' is not known; known: cortex-m0"),
+    "fpu": (
+        '"fpv4-sp-d16"',
+        '"fpv5-d16"',
+        "fpu: a cortex-m4 can have auto, fpv4-sp-d16, none; not 'fpv5-d16'",
+    ),
+    "hard without fpu": ('"fpv4-sp-d16"', '"none"', "float_abi: 'hard' needs an FPU"),
+    "nofp": ('"cortex-m4"', '"cortex-m4+nofp"', "without one"),
+    "dsp": ("dsp = true", "dsp = false", "dsp: false, but code for cortex-m4 uses DSP instructions"),
+    "no clock": ("clock_hz = 64_000_000", "", "clock_hz: it is missing"),
+    "counter too fast": ("\nhz = 64_000_000", "\nhz = 64_000_001", "counter.hz: it is above clock_hz"),
+    "no counter": ("[counter]\nhz = 64_000_000", "", "counter: it is missing"),
+    "no uart": ('[uart]\ndriver = "cmsdk"\nbase = 0x4000_4000', "", "uart: it is missing"),
+    "baud": ('"cmsdk"', '"cmsdk"\nbaud = 5_000_000', "uart.baud: it is above 4,000,000"),
+    "pins": ('"cmsdk"', '"nrf51"\ntx_pin = 1', "needs tx_pin and rx_pin"),
+    "max baud": ('"cmsdk"', '"cmsdk"\nmax_baud = 5_000_000', "uart.max_baud: it is above 4,000,000"),
+    "less": ('"cmsdk"', '"cmsdk"\nmax_baud = 9600', "uart.max_baud: it is below baud"),
+    "window": ("[counter]", "[rpc]\nwindow_bytes = 100\n[counter]", "rpc.window_bytes: it needs uart.irq"),
+    "nrf baud": ('"cmsdk"', '"nrf51"\ntx_pin = 1\nrx_pin = 2\nbaud = 2_000_000', "above 1,000,000"),
+    "host": ('title = "My board"', 'title = "My board"\nplatform = "host"', "memories: the host has none"),
+}
+BROKEN_ON_QEMU = {
+    "cpu": (
+        '"cortex-m4"\nfpu = "fpv4-sp-d16"',
+        '"cortex-m7"\nfpu = "fpv5-d16"',
+        "cpu: QEMU's mps2-an386 has a",
+    ),
+    "flash": ("0x0010_0000", "0x1000_0000", r"memories\[0\]: QEMU's mps2-an386 has no memory at all of 0x0"),
+    "ram": ("0x2000_0000", "0x6000_0000", r"memories\[1\]: QEMU's mps2-an386 has no writable memory"),
+    "counter": (
+        "\nhz = 25_000_000",
+        "\nhz = 24_000_000",
+        "counter.hz: SysTick of QEMU's mps2-an386 counts at",
+    ),
+    "uart": ("0x4000_4000", "0x4000_8000", "uart: QEMU's mps2-an386 has no cmsdk UART at 0x40008000"),
+    "serial": ("[qemu]", "[qemu]\nserial_index = 1", "as its serial port 1"),
+    "key": ("[qemu]", "[qemu]\ndisplay = 1", r"unknown field `display` - at `\$.qemu`"),
+    "fpu": ("mps2-an386", "mps2-an521", "fpu: the CPU of QEMU's mps2-an521 has none"),
+    "dsp": ("mps2-an386", "mps2-an385", "dsp: the CPU of QEMU's mps2-an385 has no DSP"),
+}
+
+
+class TestBroken:
+    @pytest.mark.parametrize("case", BROKEN)
+    def test_row(self, case, tmp_path):
+        old, new, message = BROKEN[case]
+        self.refused(ROW, old, new, message, tmp_path)
+
+    @pytest.mark.parametrize("case", BROKEN_ON_QEMU)
+    def test_row_for_qemu(self, case, tmp_path):
+        old, new, message = BROKEN_ON_QEMU[case]
+        self.refused(ON_QEMU, old, new, message, tmp_path)
+
+    def refused(self, text, old, new, message, folder):
+        load_board(write(folder, text))  # the one that is changed is good
+        assert old in text
+        path = write(folder, text.replace(old, new))
+        with pytest.raises(InputError, match=message) as caught:
+            load_board(path)
+        assert caught.value.where == str(path)
+
+    def test_all_faults_are_told_at_once(self, tmp_path):
+        text = ROW.replace('"cortex-m4"', '"z80"').replace("clock_hz = 64_000_000", "")
+        with pytest.raises(InputError) as caught:
+            load_board(write(tmp_path, text))
+        assert "cpu: " in caught.value.what
+        assert "clock_hz: " in caught.value.what
+        assert "counter.hz: " in caught.value.what
+
+    def test_a_file_that_is_not_there(self, tmp_path):
+        with pytest.raises(InputError, match="can't be read: No such file"):
+            load_boards(tmp_path / "none.toml")
+
+    def test_a_file_that_is_no_text(self, tmp_path):
+        path = tmp_path / "row.toml"
+        path.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(InputError):
+            load_board(path)
+
+
+class TestContext:
+    def test_memories_by_use(self, tmp_path):
+        text = ROW.replace("[uart]", MORE_RAM.format(origin="0x1000_0000", size=65536))
+        context = baremetal_context(load_board(write(tmp_path, text)))
+        assert (context["vectors_memory"], context["flash"], context["ram"]) == ("flash", "flash", "ram")
+        assert (context["more_ram"], context["more_flash"]) == (["ccm"], [])
+        assert context["uart"]["tx_pin"] is None
+
+    def test_boot_memory(self):
+        context = baremetal_context(ROWS["mps3-an547"])
+        assert (context["vectors_memory"], context["flash"], context["more_flash"]) == ("itcm", "flash", [])
+
+    @pytest.mark.parametrize(
+        ("origin", "guard"),
+        [("0x1000_0000", 0x1FFF8000), ("0x1FFF_0000", 0), ("0x1FFE_8000", 0x1FFF8000)],
+    )
+    def test_the_guard_takes_no_memory_of_the_board(self, origin, guard, tmp_path):
+        text = ROW.replace("[uart]", MORE_RAM.format(origin=origin, size=65536))
+        assert baremetal_context(load_board(write(tmp_path, text)))["stack_guard"] == guard
+
+    def test_no_guard_where_the_ram_is_not_aligned(self, tmp_path):
+        text = ROW.replace("0x2000_0000", "0x2000_1000")
+        assert baremetal_context(load_board(write(tmp_path, text)))["stack_guard"] == 0
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_each_cpu_can_be_used(cpu, tmp_path):
+    fpus, dsp = CPUS[cpu]
+    for fpu in fpus:
+        text = ROW.replace('"cortex-m4"', f'"{cpu}"').replace('"fpv4-sp-d16"', f'"{fpu}"')
+        text = text.replace("dsp = true", f"dsp = {str(dsp is not False).lower()}")
+        text = text.replace('"hard"', '"soft"') if fpu == "none" else text
+        row = load_board(write(tmp_path, text))
+        assert (row.cpu, row.fpu) == (cpu, fpu)
+
+
+@pytest.mark.toolchain
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not installed")
+@pytest.mark.parametrize("cpu", CPUS)
+def test_the_compiler_knows_each_cpu(cpu):
+    for fpu in CPUS[cpu][0]:
+        flags = ["-mfloat-abi=soft"] if fpu == "none" else ["-mfloat-abi=hard", f"-mfpu={fpu}"]
+        argv = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", *flags, "-dM", "-E", "-xc", "-"]
+        macros = run_process(argv, timeout_s=20).stdout
+        assert ("__ARM_FP " in macros) == (fpu != "none")
+        assert ("__ARM_FEATURE_DSP 1" in macros) == (CPUS[cpu][1] is not False)
