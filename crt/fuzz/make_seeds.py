@@ -14,7 +14,7 @@ from mlf_sdk.ir.dtype import UINT, DType
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 
-VECTORS = Path(__file__).parents[2] / "tests/vectors/rpc.json"
+VECTORS = Path(__file__).parents[2] / "tests/support/vectors/rpc.json"
 TINY_PARAMS = 80
 BLOB_AT = 64
 SLOT = 256

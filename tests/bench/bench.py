@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "serial"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 
 import seconds as times
 from bench_line import line_figures

@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from cli_helpers import Caller, misbehaving
 
 from archives import build, write

@@ -20,7 +20,7 @@ from mlf_sdk.codegen.writer import LOCK_NAME, write_project
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process, start_process
 
-HERE = Path(__file__).resolve().parent
+KILLED_WRITER = Path(__file__).resolve().parents[1] / "support" / "killed_writer.py"
 OLD = {
     LOCK_NAME: b'{"schema": 1}',
     "CMakeLists.txt": b"project(old)\n",
@@ -314,7 +314,7 @@ def test_killed_before_every_change(tmp_path: Path) -> None:
     put(tmp_path / "new", NEW)
     path = os.pathsep.join(filter(None, sys.path))
     run = run_process(
-        [sys.executable, str(HERE / "killed_writer.py"), str(tmp_path)],
+        [sys.executable, str(KILLED_WRITER), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": path},
         timeout_s=60,
     )
@@ -347,7 +347,7 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
         "(root / 'ready').touch()\n"
         "for files in itertools.cycle(projects):\n    write_project(files, root / 'parent' / 'out')\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     dice = random.Random(7)
     for _ in range(5):
         (tmp_path / "ready").unlink(missing_ok=True)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import pytest
-
-from docs.doc_blocks import Command, blocks, commands, missing_line
+from doc_blocks import Command, blocks, commands, missing_line
 
 PAGE = """\
 # Page

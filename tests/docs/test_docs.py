@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from docs.doc_blocks import Block, Command, blocks, commands, missing_line
+from doc_blocks import Block, Command, blocks, commands, missing_line
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,6 @@ from dynamic_helpers import DIGITS
 
 from mlf_sdk import pipeline as api
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
-
-for folder in ("serial", "rpc"):  # a pty in front of QEMU
-    sys.path.append(str(Path(__file__).parents[1] / folder))
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 from archives import write

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from archives import Spec, build, write
 from mlf_sdk import pipeline as api

@@ -65,7 +65,7 @@ def test_the_answer_is_the_models(pytester: pytest.Pytester, tiny: Path) -> None
         pytester,
         f"""
         import sys
-        sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+        sys.path.insert(0, {str(Path(__file__).parents[1] / "support")!r})
         import numpy as np
         import pytest
         from archives import Spec, reference

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "frontends"))
 
 from archives import Spec, build, write
 from mlf_sdk import pipeline as api

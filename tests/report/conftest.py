@@ -3,15 +3,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "frontends"))
-sys.path.insert(0, str(Path(__file__).parent))
-
 from chromium import PROGRAM, Chromium
 from report_cases import findings, long_net
 

@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-for folder in ("serial", "wire", "cli"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
-
-from bench_line import build_server  # noqa: E402
-from cli_helpers import Caller  # noqa: E402
-from serial_helpers import PtyDevice  # noqa: E402
+from bench_line import build_server
+from cli_helpers import Caller
+from serial_helpers import PtyDevice
 
 
 @pytest.fixture(scope="session", autouse=True)

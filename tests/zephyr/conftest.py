@@ -5,13 +5,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from zephyr_trees import MakeTree, put, version_text
 
 from archives import Spec, build, write

@@ -6,15 +6,11 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 from archives import Spec, build, reference, write

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CRT = Path(__file__).resolve().parents[1] / "crt"
+CRT = Path(__file__).resolve().parents[2] / "crt"
 WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]
 WARNINGS += ["-Wmissing-prototypes", "-Werror"]
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

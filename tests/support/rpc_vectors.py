@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shared vectors: one conversation, byte for byte, that Python and C must both hold.
 
-``python tests/wire/rpc_vectors.py`` writes tests/vectors/rpc.json anew.
+``python tests/support/rpc_vectors.py`` writes tests/support/vectors/rpc.json anew.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.protocol import Direction, Message, Opcode
 from mlf_sdk.wire.stepmessages import AdvanceRequest, PeekRequest, StepRequest
 
-VECTORS = Path(__file__).parents[1] / "vectors" / "rpc.json"
+VECTORS = Path(__file__).parent / "vectors" / "rpc.json"
 IN, OUT = Direction.INPUT, Direction.OUTPUT
 
 
