@@ -51,6 +51,10 @@ class InputError(MlfError):
     exit_code = 2
 
 
+class DoesNotFitError(InputError):
+    """The image needs more memory than the board has."""
+
+
 class ModuleChoiceError(InputError):
     """An archive has several modules (in operator style: functions), and none of them was chosen."""
 

@@ -219,7 +219,7 @@ def check_report() -> CheckReport:
 
 def printed(parts: list, width: int, monkeypatch: pytest.MonkeyPatch, capsys) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    show(parts, None, as_json=False)
+    show(parts, {}, as_json=False)
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -332,10 +332,10 @@ def test_values_of_a_run(report: RunReport) -> None:
 
 
 def test_colour_only_on_a_terminal(monkeypatch, capsys) -> None:
-    show(check_parts(check_report()), None, as_json=False)
+    show(check_parts(check_report()), {}, as_json=False)
     assert "\x1b[" not in capsys.readouterr().out
     monkeypatch.setenv("FORCE_COLOR", "1")
-    show(check_parts(check_report()), None, as_json=False)
+    show(check_parts(check_report()), {}, as_json=False)
     coloured = capsys.readouterr().out
     assert "\x1b[" in coloured
     plain = Console(width=120).render_str(re.sub(r"\x1b\[[0-9;]*m", "", coloured), markup=False).plain

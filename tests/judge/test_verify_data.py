@@ -64,8 +64,8 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(InputError, match="can't write the outputs: No space left on device"):
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InputError, match="can't write the file: No space left on device"):
         write_npz(tmp_path / "out.npz", {"a": F8 * 2})
     monkeypatch.undo()
     np.testing.assert_array_equal(read_npz(tmp_path / "out.npz")["a"], F8)
@@ -73,7 +73,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_write_into_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="can't write the outputs"):
+    with pytest.raises(InputError, match="can't write the file"):
         write_npz(tmp_path / "missing" / "out.npz", {"a": F8})
 
 

@@ -18,7 +18,7 @@ from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import DoesNotFitError, InputError, TargetError
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.doctor import examine_archive
 from mlf_sdk.pipeline.project import OWN_BOARD
@@ -173,7 +173,7 @@ def large(path: Path) -> Path:
 
 def test_too_little_ram(tmp_path: Path) -> None:
     board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=32 << 10)
-    with pytest.raises(InputError, match="it does not fit: it needs at least ") as caught:
+    with pytest.raises(DoesNotFitError, match="it does not fit: it needs at least ") as caught:
         api.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
     what = caught.value.what
     # arena 32,768 + stack 2,048 + two message buffers of 4,096, a window of 8,192 and the server's state
@@ -222,7 +222,7 @@ def test_code_that_does_not_fit_is_found_by_the_linker(tmp_path: Path, needs_arm
     board = own_board(tmp_path / "own.toml", flash=4 << 10, ram=64 << 10)
     api.generate(tiny(tmp_path), tmp_path / "out", board="own", board_file=board)
     with pytest.raises(
-        InputError, match=r"the image does not fit: flash overflows by [\d,]+ bytes"
+        DoesNotFitError, match=r"the image does not fit: flash overflows by [\d,]+ bytes"
     ) as caught:
         api.build(tmp_path / "out")
     assert "--cflags=-Os" in caught.value.hint

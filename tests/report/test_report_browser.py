@@ -9,7 +9,7 @@ import pytest
 from chromium import Chromium
 
 from mlf_sdk.report.html.data import Report
-from mlf_sdk.report.html.page import write_page
+from mlf_sdk.report.html.page import render_page
 
 NAMES = ("graph", "aot", "long", "still")
 
@@ -18,7 +18,7 @@ NAMES = ("graph", "aot", "long", "still")
 def pages(reports: dict[str, Report], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     for name, report in reports.items():
-        write_page(folder / f"{name}.html", report)
+        (folder / f"{name}.html").write_bytes(render_page(report))
     return {name: folder / f"{name}.html" for name in reports}
 
 

@@ -14,13 +14,12 @@ from model_cases import Net
 from report_cases import Page, findings
 from rich.console import Console
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.ir.finding import Oddity
 from mlf_sdk.report.html import page as page_module
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import Report
 from mlf_sdk.report.html.memory import LABELS
-from mlf_sdk.report.html.page import render_page, write_page
+from mlf_sdk.report.html.page import render_page
 from mlf_sdk.report.overview import overview_parts, report_values
 
 NAMES = ("graph", "aot", "long", "still")
@@ -193,27 +192,6 @@ def test_names_keep_their_characters(tmp_path: Path) -> None:
     words = Page(render_page(collect(findings(path)))).root.words()
     assert "größe" in words
     assert "שלום 模型 _x_" in words
-
-
-# ---- writing ----
-
-
-def test_written_whole_or_not_at_all(
-    reports: dict[str, Report], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "report.html"
-    write_page(path, reports["aot"])
-    before = path.read_bytes()
-    assert before == render_page(reports["aot"])
-
-    def fail(self: Path, target: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(InputError, match="No space left"):
-        write_page(path, reports["graph"])
-    assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
 # ---- colours ----

@@ -13,6 +13,7 @@ import pytest
 
 from archives import Spec, build, edit_json, graph_member, write
 from mlf_sdk.cli.main import main
+from mlf_sdk.cli.output import SCHEMA
 
 KERNEL_FILE = "codegen/host/src/tiny_lib1.c"
 COMMANDS = ("inspect", "doctor", "boards", "generate", "build", "check", "run")
@@ -28,8 +29,11 @@ class Called:
 
     @property
     def value(self) -> Any:
-        """Standard output as JSON; it must be one value and nothing else."""
-        return json.loads(self.out)
+        """Standard output as JSON: one object and nothing else, with its schema and the verdict of the exit code."""
+        found = json.loads(self.out)
+        assert found["schema"] == SCHEMA == 1
+        assert found["ok"] is (self.code == 0)
+        return found
 
     def block(self) -> dict[str, str]:
         """Standard error as one error block, and nothing else: what, where, do."""

@@ -17,10 +17,11 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport, run_cases
 from mlf_sdk.pipeline.places import located
-from mlf_sdk.report.junit import write_junit
+from mlf_sdk.report.junit import junit_xml
 from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.report.terminal import board_text
 from mlf_sdk.report.values import comparison_values
+from mlf_sdk.tools.files import write_whole
 
 _SHOWN = 20
 
@@ -91,7 +92,7 @@ def test(  # noqa: PLR0913, PLR0917 (a command's options)
             count=progress.count,
         )
     if junit is not None:
-        write_junit(junit, report)
+        write_whole(junit, junit_xml(report))
     show(_parts(report), _values(report), as_json=json)
     if report.error is not None:
         if not json:

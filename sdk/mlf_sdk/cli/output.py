@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from mlf_sdk.errors import ArchiveError, MlfError
+
+SCHEMA = 1
+"""Version of the JSON of every command; a key that changes its meaning raises it."""
 
 _WIDTH = 120  # where no terminal and no COLUMNS says how wide it is
 _LEAST_WIDTH = 40
@@ -39,17 +42,27 @@ def message_console() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
-def show(result: list[RenderableType], value: Any, *, as_json: bool) -> None:  # noqa: ANN401
-    """Print a result: as JSON for programs, or as tables and lines for people."""
+def show(result: list[RenderableType], value: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a result: as JSON for programs, or as tables and lines for people.
+
+    Args:
+        result: parts of the text, in order.
+        value: the result as a mapping; its ``ok`` is True where it says nothing else.
+        as_json: print the mapping with its schema's version instead of the text.
+    """
     if as_json:
-        encoded = msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
-        _write(msgspec.json.format(encoded, indent=2).decode() + "\n")
+        _write_json({"ok": True, **value})
         return
     console = result_console()
     with console.capture() as captured:
         for part in result:
             console.print(part)
     _write(_TRAILING_SPACE.sub(lambda end: "\x1b[0m" if "\x1b" in end[0] else "", captured.get()))
+
+
+def _write_json(value: dict[str, Any]) -> None:
+    encoded = msgspec.json.encode({"schema": SCHEMA, **value}, enc_hook=_plain, order="deterministic")
+    _write(msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
 def _write(text: str) -> None:
@@ -80,7 +93,7 @@ def printable(text: str) -> str:
 def show_error(error: MlfError, *, as_json: bool) -> None:
     """One block: what, where, what to do."""
     if as_json:
-        _write(msgspec.json.encode({"error": _error_values(error)}).decode() + "\n")
+        _write_json({"ok": False, "error": _error_values(error)})
     text = Text("error: ", style="bold red").append(printable(error.what), style="default not bold")
     if error.where:
         text.append(f"\n  where: {printable(error.where)}", style="default not bold")

@@ -13,8 +13,9 @@ from mlf_sdk.cli.output import show, status
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.report import ReportRequest, gather
 from mlf_sdk.report.html.collect import collect
-from mlf_sdk.report.html.page import write_page
+from mlf_sdk.report.html.page import render_page
 from mlf_sdk.report.overview import overview_parts, report_values
+from mlf_sdk.tools.files import write_whole
 
 
 def report(  # noqa: PLR0913, PLR0917 (a command's options)
@@ -81,7 +82,7 @@ def report(  # noqa: PLR0913, PLR0917 (a command's options)
     with status(as_json=json) as progress:
         found = collect(gather(target, request, say=progress.say))
     if output is not None:
-        write_page(output, found)
+        write_whole(output, render_page(found))
     show(overview_parts(found, output), report_values(found, output), as_json=json)
     if not found.ok:
         raise typer.Exit(1)

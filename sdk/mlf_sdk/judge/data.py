@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from mlf_sdk.codegen.lock import LockModel, LockTensor
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.tools.files import write_whole
 
 Array = npt.NDArray[np.generic]
 LABEL_KEY = "label"
@@ -65,14 +67,9 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     Raises:
         InputError: the file can't be written.
     """
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, allow_pickle=False, **dict(arrays))
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"can't write the outputs: {error.strerror}", where=str(path)) from error
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **dict(arrays))
+    write_whole(path, content.getvalue())
 
 
 def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> Batch:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.errors import ArchiveError, InputError, MlfError, ModuleChoiceError, TargetError
+from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.pipeline.cache import cache_folder, cached_project
@@ -226,7 +226,7 @@ class _Row:
             why = error.what.splitlines()[0]
             if isinstance(error, TargetError) and plan.board.dsp and _lacks_scratch(model):
                 return msgspec.structs.replace(cell, outcome=NOT_HERE, why=f"{_NO_SCRATCH} ({why})")
-            outcome = NOT_HERE if isinstance(error, InputError) and "does not fit" in why else FAILED
+            outcome = NOT_HERE if isinstance(error, DoesNotFitError) else FAILED
             return msgspec.structs.replace(cell, outcome=outcome, why=why)
         cell = _filled(cell, report, self.against)
         if self.reference is None:

@@ -10,6 +10,7 @@ from mlf_sdk.report.layout import Parts, counted, line, lines, table, verdict
 from mlf_sdk.report.terminal import executor_text
 from mlf_sdk.targets.zephyr.zephyrdoctor import ZephyrExamination, module_name
 from mlf_sdk.tools.discovery import ToolStatus
+from mlf_sdk.tools.programs import install_command
 
 Examination = ArchiveExamination | MachineExamination
 
@@ -44,7 +45,7 @@ def _machine(found: MachineExamination) -> Parts:
     return [
         table(("=tool", "=version", "=", "what for"), rows),
         "",
-        *lines("to get", [f"{s.tool.name}: {s.hint.removeprefix('Install it: ')}" for s in wanted]),
+        *lines("to get", [f"{s.tool.name}: {_remedy(s)}" for s in wanted]),
         *([""] if wanted else []),
         *_zephyr(found.zephyr),
         line("verdict", text, verdict(found.ok)),
@@ -83,6 +84,11 @@ def _zephyr_values(found: ZephyrExamination) -> dict[str, object]:
         "west": found.west,
         "workspace": str(found.topdir) if found.topdir else None,
     }
+
+
+def _remedy(status: ToolStatus) -> str:
+    """Command that installs a missing tool; the fault of one that does not run."""
+    return (install_command(status.tool.name) if status.path is None else "") or status.hint
 
 
 def _mark(status: ToolStatus) -> Text:

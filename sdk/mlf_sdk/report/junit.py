@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.cases import Case, CasesReport
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
@@ -37,21 +35,6 @@ def junit_xml(report: CasesReport) -> bytes:
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
-
-
-def write_junit(path: Path, report: CasesReport) -> None:
-    """Write the report to a file, whole or not at all.
-
-    Raises:
-        InputError: the file can't be written.
-    """
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(junit_xml(report))
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"can't write the report: {error.strerror}", where=str(path)) from error
 
 
 def _facts(report: CasesReport) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.errors import DoesNotFitError, ToolError
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 
 _OVERFLOW = re.compile(r"region [`'](\S+)' overflowed by (\d+) bytes")
@@ -30,7 +30,7 @@ def build_project(
     """Configure (when needed) and build the project in ``folder``.
 
     Raises:
-        InputError: the image does not fit the board's memory.
+        DoesNotFitError: the image needs more memory than the board has.
         ToolError: a tool is missing or failed; its output ends the message.
     """
     start = time.monotonic()
@@ -51,12 +51,12 @@ def _step(argv: list[str], folder: Path, timeout_s: float, runner: ProcessRunner
     raise build_error(argv, folder, result)
 
 
-def build_error(argv: list[str], folder: Path, result: ProcessResult) -> InputError | ToolError:
-    """What a failed command of a build says, as an error."""
+def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNotFitError | ToolError:
+    """Error of a failed build command: memory that does not suffice, or the relevant lines of its output."""
     output = result.stdout + result.stderr
     overflow = _OVERFLOW.search(output)
     if overflow:
-        return InputError(
+        return DoesNotFitError(
             f"the image does not fit: {overflow.group(1)} overflows by {int(overflow.group(2)):,} bytes",
             where=str(folder),
             hint="Choose a board with more memory, optimise for size (--cflags=-Os), or use a smaller model.",

@@ -21,13 +21,17 @@ PACKAGES: Mapping[str, str] = {
 }
 
 
-def install_hint(program: str) -> str:
-    """How to get ``program``; what to look at when no package is known."""
+def install_command(program: str) -> str:
+    """Command that installs ``program``; empty when its package is not known."""
     if program in PACKAGES:
-        return f"Install it: sudo apt-get install {PACKAGES[program]}"
-    if program == "west":
-        return "Install it: pip install west"
-    return "Install it, or put its folder on PATH."
+        return f"sudo apt-get install {PACKAGES[program]}"
+    return "pip install west" if program == "west" else ""
+
+
+def install_hint(program: str) -> str:
+    """Sentence that says how to install ``program``."""
+    command = install_command(program)
+    return f"Install it: {command}" if command else "Install it, or put its folder on PATH."
 
 
 def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:

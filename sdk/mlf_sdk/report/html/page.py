@@ -9,7 +9,6 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.report.html.arena import arena_picture, when_text
 from mlf_sdk.report.html.data import Report
 from mlf_sdk.report.html.flow import flow_picture
@@ -40,21 +39,6 @@ def render_page(report: Report) -> bytes:
         takes=_takes(report),
     )
     return (text.rstrip() + "\n").encode()
-
-
-def write_page(path: Path, report: Report) -> None:
-    """Write the page to a file, whole or not at all.
-
-    Raises:
-        InputError: the file can't be written.
-    """
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(render_page(report))
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"can't write the report: {error.strerror}", where=str(path)) from error
 
 
 def _takes(report: Report) -> list[list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mlf_sdk.codegen.context import Linkage
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.load import Board
 
@@ -20,7 +20,7 @@ def check_fit(
     """Refuse what can't fit: the least that the image takes against the board's first memories.
 
     Raises:
-        InputError: with what it needs, what the board has, and what would help.
+        DoesNotFitError: with the bytes needed and available, and ways to reduce them.
     """
     if board.platform == "host" or not board.memories:
         return
@@ -57,7 +57,7 @@ def _refuse(
     if needs <= has_bytes:
         return
     listed = ", ".join(f"{name} {size:,}" for name, size in parts.items() if size)
-    raise InputError(
+    raise DoesNotFitError(
         f"it does not fit: it needs at least {needs:,} bytes of {kind} ({listed}), "
         f"and {memory} has {has_bytes:,}",
         where=f"board {board.name}",

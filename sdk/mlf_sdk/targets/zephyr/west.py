@@ -113,7 +113,7 @@ def build_zephyr(
         is_native: the image is a program of this machine.
 
     Raises:
-        InputError: the image does not fit the board's memory.
+        DoesNotFitError: the image needs more memory than the board has.
         ToolError: no tree, a tool is missing, or the build failed; its output ends the message.
     """
     start = time.monotonic()
