@@ -98,19 +98,70 @@ def test_versions_before_7(tmp_path: Path, version: int, kind: str) -> None:
     assert model.steps[0].exact
 
 
-def test_shapes_come_from_the_relay_text(tmp_path: Path) -> None:
+def test_shapes_come_from_the_declaration_of_main(tmp_path: Path) -> None:
     model = load({**build(kind="aot-c"), **typed_relay()}, tmp_path)
     assert [t.shape for t in model.tensors] == [(1, 8), (1, 8)]
 
 
-def test_nothing_tells_the_shapes(tmp_path: Path) -> None:
-    files = edit_json(build(kind="aot-c"), "metadata.json", forget_io)
-    assert faults_of(without(files, "src/tiny.relay"), tmp_path) == [
-        (
-            "./metadata.json",
-            "the shapes of the inputs and outputs stand neither in C metadata tables nor in relay text",
-        )
-    ]
+NO_TYPES = (
+    "./metadata.json",
+    "the types of the inputs and outputs are stated neither here nor in C metadata tables nor in the relay text",
+)
+
+
+@pytest.mark.parametrize("kind", ["aot-c", "aot-packed"])
+def test_types_are_stated_nowhere(tmp_path: Path, kind: str) -> None:
+    files = edit_json(build(kind=kind), "metadata.json", forget_io)
+    assert faults_of(without(files, "src/tiny.relay"), tmp_path) == [NO_TYPES]
+
+
+@pytest.mark.parametrize("kind", ["aot-c", "aot-packed"])
+def test_sizes_come_from_the_metadata(tmp_path: Path, kind: str) -> None:
+    """Without the relay text only sizes are known: one dimension."""
+    model = load(without(build(kind=kind), "src/tiny.relay"), tmp_path)
+    assert model.io_names == (("x",), ("output",))
+    assert [(t.shape, t.dtype.name) for t in model.tensors] == [((8,), "float32"), ((8,), "float32")]
+
+
+def more_io(count: int, *, inputs: tuple[str, ...] = ("x",), stem: str = "output") -> Any:
+    """An edit of the metadata: other inputs, and ``count`` outputs of different sizes."""
+
+    def edit(top: dict[str, Any]) -> None:
+        main = main_of(top)
+        main["inputs"] = {name: {"size": 32, "dtype": "float32"} for name in sorted(inputs)}
+        main["outputs"] = {
+            name: {"size": 4 + 4 * int(name.removeprefix(stem)), "dtype": "float32"}
+            for name in sorted(f"{stem}{i}" for i in range(count))
+        }
+
+    return edit
+
+
+def test_numbered_outputs_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    files = edit_json(build(kind="aot-packed"), "metadata.json", more_io(11))
+    model = load(without(files, "src/tiny.relay"), tmp_path)
+    assert model.output_names == tuple(f"output{i}" for i in range(11))
+    assert [model.tensors[i].shape for i in model.outputs] == [(i + 1,) for i in range(11)]
+
+
+@pytest.mark.parametrize("edit", [more_io(2, stem="result"), more_io(1, inputs=("x", "y"))])
+def test_order_that_is_stated_nowhere(tmp_path: Path, edit: Any) -> None:
+    files = edit_json(build(kind="aot-packed"), "metadata.json", edit)
+    assert faults_of(without(files, "src/tiny.relay"), tmp_path) == [NO_TYPES]
+
+
+def test_header_decides_the_order_of_sizes(tmp_path: Path) -> None:
+    files = edit_json(build(kind="aot-c"), "metadata.json", more_io(2, inputs=("x", "y"), stem="result"))
+    files = replaced(
+        without(files, "src/tiny.relay"),
+        HEADER,
+        ("  void* x;\n", "  void* y;\n  void* x;\n"),
+        ("  void* output;\n", "  void* result1;\n  void* result0;\n"),
+    )
+    model = load(files, tmp_path)
+    assert [model.tensors[i].name for i in model.inputs] == ["y", "x"]
+    assert [model.tensors[i].shape for i in model.outputs] == [(2,), (1,)]
+    assert model.io_fields == (("y", "x"), ("result1", "result0"))
 
 
 def test_header_decides_the_order_of_the_inputs(tmp_path: Path) -> None:
@@ -171,7 +222,7 @@ def test_entry_that_nothing_defines(tmp_path: Path) -> None:
     assert "'tvmgen_tiny_run', the entry" in found[0][1]
 
 
-def test_workspace_that_the_code_does_not_tell_is_the_archives_figure(tmp_path: Path) -> None:
+def test_workspace_that_the_code_does_not_state_is_the_archives_figure(tmp_path: Path) -> None:
     files = replaced(build(kind="aot-c"), LIB1, ("(uint64_t)40", "(uint64_t)(dev_id + 40)"))
     (step,) = load(files, tmp_path).steps
     assert not step.exact
@@ -222,7 +273,7 @@ def test_static_pools(tmp_path: Path) -> None:
 
 def test_pool_of_unknown_size(tmp_path: Path) -> None:
     files = replaced(usmp_files(), LIB0, ("[176]", "[N]"))
-    assert faults_of(files, tmp_path) == [(LIB0, "the size of the pool 'global_workspace' is not told")]
+    assert faults_of(files, tmp_path) == [(LIB0, "the size of the pool 'global_workspace' is not stated")]
 
 
 # ---- pools that the caller gives ----
@@ -261,8 +312,8 @@ def test_pools_of_the_caller(tmp_path: Path) -> None:
         "#define TVMGEN_TINY_SRAM_A_SIZE 176\n#define TVMGEN_TINY_SRAM_B_SIZE 176\n",
     ],
 )
-def test_pool_of_the_caller_whose_size_is_not_told(tmp_path: Path, macros: str) -> None:
-    assert faults_of(pool_files(macros), tmp_path) == [(HEADER, "the size of the pool 'sram' is not told")]
+def test_pool_of_the_caller_of_unknown_size(tmp_path: Path, macros: str) -> None:
+    assert faults_of(pool_files(macros), tmp_path) == [(HEADER, "the size of the pool 'sram' is not stated")]
 
 
 # ---- which function is the entry, and what tells its arguments ----
@@ -282,30 +333,15 @@ def test_no_function_that_could_be_the_entry(tmp_path: Path) -> None:
     assert "no source or object defines 'tvmgen_tiny_run', the entry" in fault[1]
 
 
-def without_main(relay: str, kernel: str) -> dict[str, bytes]:
-    """An archive as TVM 0.8 exports some: main is declared, and nothing defines it."""
-    files = build(kind="aot-c", version=5)
-    return {**files, LIB1: kernel.encode(), "src/relay.txt": relay.encode()}
-
-
-RELU = (
-    "#include <stdint.h>\nint32_t tvmgen_tiny_fused_nn_relu(void* p0, void* T_relu) {\n"
-    "  for (int32_t i = 0; i < 8; ++i) { float v = ((float*)p0)[i]; ((float*)T_relu)[i] = v > 0.0f ? v : 0.0f; }\n"
-    "  return 0;\n}\n"
-)
-ONE_RELU = "def @main(%x: Tensor[(1, 8), float32]) -> Tensor[(1, 8), float32] {\n  nn.relu(%x)\n}\n"
-
-
-def test_main_that_nothing_defines_is_derived(tmp_path: Path) -> None:
-    model = load(without_main(ONE_RELU, RELU), tmp_path)
-    assert [step.symbol for step in model.steps] == ["tvmgen_tiny_fused_nn_relu"]
-    assert model.io_names == (("x",), ("output",))
-
-
-def test_main_that_nothing_defines_and_nothing_tells(tmp_path: Path) -> None:
-    files = without_main(ONE_RELU.replace("nn.relu", "exp"), RELU)
-    (fault,) = faults_of(files, tmp_path)
-    assert "tvmgen_tiny_fused_nn_relu" in fault[1]
+def test_main_that_nothing_defines(tmp_path: Path) -> None:
+    """An archive that TVM 0.8 built without a C host target: main is declared, and nothing defines it."""
+    kernel = b"int32_t tvmgen_tiny_fused_nn_relu(void* p0, void* T_relu) {\n  return 0;\n}\n"
+    files = {**build(kind="aot-c", version=5), LIB1: kernel}
+    ((member, what),) = faults_of(files, tmp_path)
+    assert member == "./codegen/host"
+    assert what.startswith("the main function 'tvmgen_tiny_run_model' is declared but not defined")
+    assert "without a C host target" in what
+    assert "tvm.target.Target(TARGET, host=TARGET)" in what
 
 
 def c_metadata(name: str = "x_0", code: int = 2) -> bytes:
@@ -340,12 +376,10 @@ def test_c_metadata_that_cannot_be_read_is_left_alone(tmp_path: Path, broken: by
     assert load(files, tmp_path).io_names == (("x",), ("output",))
 
 
-def test_result_that_nothing_tells(tmp_path: Path) -> None:
+def test_result_of_a_type_that_is_stated_nowhere(tmp_path: Path) -> None:
     """The relay text has no type at its result, and the metadata no outputs."""
     files = edit_json(build(kind="aot-packed"), "metadata.json", forget_io)
-    ((member, what),) = faults_of(files, tmp_path)
-    assert member == "./metadata.json"
-    assert "the shapes of the inputs and outputs stand neither" in what
+    assert faults_of(files, tmp_path) == [NO_TYPES]
 
 
 @pytest.mark.parametrize("allocates", [False, True])

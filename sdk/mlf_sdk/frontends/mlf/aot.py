@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.c.liveness import stack_peak
 from mlf_sdk.analysis.c.source import EntryWrapper
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.derive import derive_wiring
 from mlf_sdk.frontends.mlf.graph_model import output_names
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring
-from mlf_sdk.frontends.mlf.relay.signatures import Signature, parse_c_metadata, parse_relay_main
+from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, TensorSize
+from mlf_sdk.frontends.mlf.signatures import Signature, parse_c_metadata, parse_main_signature
 from mlf_sdk.ir.model import Pool, Span, Step, StepAbi, TensorKind, Workspace
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
@@ -43,10 +43,8 @@ class _AotBuilder:
     def wire(self) -> Wiring:
         usmp = self._usmp_wrapper()
         if usmp is None and self._lacks_main():
-            derived = derive_wiring(self.source, self.prefix)
-            return derived or Wiring(
-                tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot"
-            )
+            self._report_missing_main()
+            return Wiring(tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot")
         abi, symbol = self._entry(usmp)
         io = self._io()
         table = TensorTable()
@@ -78,9 +76,21 @@ class _AotBuilder:
         return StepAbi.AOT_PACKED, self.prefix + "_run"
 
     def _lacks_main(self) -> bool:
-        """Whether the archive declares a main function and defines none, as TVM 0.8 exports some."""
+        """Whether the archive declares a main function and defines none."""
         main = f"{self.prefix}_run_model"
         return self._declared(main) and not self.source.code.defines(main)
+
+    def _report_missing_main(self) -> None:
+        """Add the fault of an archive that TVM 0.8 built without a C host target."""
+        self.source.faults.add(
+            "./codegen/host",
+            f"the main function '{self.prefix[:128]}_run_model' is declared but not defined: the model was "
+            "built without a C host target, so that TVM put main into a module that the export leaves out. "
+            "Build it again with the same C target as host, "
+            "target=tvm.target.Target(TARGET, host=TARGET) in TVM 0.8, or "
+            "target=tvm.target.Target('c', host='c'), executor=Executor('aot'), runtime=Runtime('crt') in "
+            "TVM 0.9 to 0.18, and export it again",
+        )
 
     def _usmp_wrapper(self) -> tuple[str, EntryWrapper] | None:
         """The wrapper that passes static pools to the entry, and the member it is in."""
@@ -104,7 +114,7 @@ class _AotBuilder:
         scans = tuple(self.source.code.scans.values())
         peak = stack_peak(scans, symbol, alignment=STACK_ALIGNMENT)
         peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
-        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        main = self._main_memory()
         bound = main.workspace_size_bytes if main is not None else 0
         pools, workspaces = self._pools(usmp) if usmp else self._interface_pools()
         whole = Span(first=0, last=0)
@@ -166,7 +176,7 @@ class _AotBuilder:
                 continue
             pool = known.get(argument.name)
             if pool is None or (pool.size_bytes is None and not pool.is_constant):
-                self.source.faults.add(member, f"the size of the pool '{argument.name[:128]}' is not told")
+                self.source.faults.add(member, f"the size of the pool '{argument.name[:128]}' is not stated")
                 continue
             if not pool.is_constant:
                 workspaces.append(
@@ -187,7 +197,7 @@ class _AotBuilder:
             ]
             if len(sizes) != 1:
                 self.source.faults.add(
-                    self._header_member(), f"the size of the pool '{name[:128]}' is not told"
+                    self._header_member(), f"the size of the pool '{name[:128]}' is not stated"
                 )
                 continue
             span = Span(first=0, last=0)
@@ -202,16 +212,18 @@ class _AotBuilder:
     # ---- inputs and outputs ----
 
     def _io(self) -> _Io:
-        told = self._tables() or self._relay()
-        if told is None:
+        stated = self._tables() or self._relay() or self._sizes()
+        if stated is None:
             self.source.faults.add(
                 "./metadata.json",
-                "the shapes of the inputs and outputs stand neither in C metadata tables nor in relay text",
+                "the types of the inputs and outputs are stated neither here nor in C metadata tables nor in "
+                "the relay text",
+                field="memory.functions.main",
             )
             return _Io(inputs=(), outputs=())
         if self.interface is None:
-            return told
-        return self._in_header_order(told, self.interface)
+            return stated
+        return self._in_header_order(stated, self.interface)
 
     def _tables(self) -> _Io | None:
         for member, scan in self.source.code.scans.items():
@@ -228,13 +240,14 @@ class _AotBuilder:
 
     def _real_name(self, signature: Signature) -> Signature:
         """C metadata tables hold legalised names; the metadata has the real ones."""
-        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        main = self._main_memory()
         known = [n for n in (main.inputs if main and main.inputs else ()) if _field(n) == signature.name]
         return dataclasses.replace(signature, name=known[0]) if len(known) == 1 else signature
 
     def _relay(self) -> _Io | None:
-        signature = parse_relay_main(self.module.relay or "")
-        main = self.module.metadata.main[0] if self.module.metadata.main else None
+        """Shapes as the relay text declares main; results of an undeclared type come from the metadata."""
+        signature = parse_main_signature(self.module.relay or "")
+        main = self._main_memory()
         if signature is None:
             return None
         params = {p.name for p in self.module.params}
@@ -246,37 +259,58 @@ class _AotBuilder:
         else:
             inputs = tuple(a for a in signature.arguments if a.name not in params)
         results = signature.results
-        if (
-            main is not None
-            and main.outputs is not None
-            and (results is None or len(results) != len(main.outputs))
-        ):
-            results = tuple(
-                Signature(name=name, dtype=told.dtype, shape=(told.size_bytes // told.dtype.size_bytes,))
-                for name, told in sorted(main.outputs.items())
-            )
-        if results is None:
-            return None
-        sizes = [_size(r) for r in results]
-        names = output_names(self.source, sizes)
-        outputs = tuple(
-            Signature(name=n, dtype=r.dtype, shape=r.shape) for n, r in zip(names, results, strict=True)
-        )
-        return _Io(inputs=inputs, outputs=outputs)
+        stated = self._stated_outputs(main)
+        if stated is not None and (results is None or len(results) != len(stated)):
+            results = stated
+        return None if results is None else _Io(inputs=inputs, outputs=self._named(results))
 
-    def _in_header_order(self, told: _Io, header: InterfaceHeader) -> _Io:
+    def _sizes(self) -> _Io | None:
+        """Inputs and outputs as the metadata states them: by size, as one dimension.
+
+        The metadata does not state their order: that of several inputs is known from an interface header.
+        """
+        main = self._main_memory()
+        outputs = self._stated_outputs(main)
+        if main is None or not main.inputs or outputs is None:
+            return None
+        if self.interface is None and len(main.inputs) > 1:
+            return None
+        inputs = tuple(_flat(name, size) for name, size in main.inputs.items())
+        return _Io(inputs=inputs, outputs=self._named(outputs))
+
+    def _stated_outputs(self, main: MainMemory | None) -> tuple[Signature, ...] | None:
+        """Outputs by size, in the order of the interface header or of their numbers where one is known."""
+        if main is None or not main.outputs:
+            return None
+        flat = [_flat(name, size) for name, size in main.outputs.items()]
+        fields = self.interface.outputs if self.interface is not None else ()
+        numbered = [f"output{i}" for i in range(len(flat))]
+        for order in (fields, numbered):
+            by_field = {_field(s.name): s for s in flat}
+            if len(flat) > 1 and sorted(by_field) == sorted(order):
+                return tuple(by_field[name] for name in order)
+        return tuple(flat) if len(flat) == 1 else None
+
+    def _named(self, results: tuple[Signature, ...]) -> tuple[Signature, ...]:
+        names = output_names(self.source, [r.size_bytes for r in results])
+        return tuple(dataclasses.replace(r, name=n) for n, r in zip(names, results, strict=True))
+
+    def _main_memory(self) -> MainMemory | None:
+        return self.module.metadata.main[0] if self.module.metadata.main else None
+
+    def _in_header_order(self, stated: _Io, header: InterfaceHeader) -> _Io:
         """The header's structs decide the order of the inputs; outputs are in order already."""
-        by_field = {_field(s.name): s for s in told.inputs}
-        if sorted(by_field) != sorted(header.inputs) or len(header.outputs) != len(told.outputs):
+        by_field = {_field(s.name): s for s in stated.inputs}
+        if sorted(by_field) != sorted(header.inputs) or len(header.outputs) != len(stated.outputs):
             self.source.faults.add(
                 self._header_member(),
                 f"inputs {list(header.inputs)} and {len(header.outputs)} outputs do not fit what the "
-                f"archive tells elsewhere: {sorted(by_field)} and {len(told.outputs)}",
+                f"archive states elsewhere: {sorted(by_field)} and {len(stated.outputs)}",
             )
-            return told
+            return stated
         return _Io(
             inputs=tuple(by_field[f] for f in header.inputs),
-            outputs=told.outputs,
+            outputs=stated.outputs,
             fields=(header.inputs, header.outputs),
         )
 
@@ -286,8 +320,6 @@ def _field(name: str) -> str:
     return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
-def _size(signature: Signature) -> int:
-    size = signature.dtype.size_bytes
-    for extent in signature.shape:
-        size *= extent
-    return size
+def _flat(name: str, size: TensorSize) -> Signature:
+    """A tensor of which only the size is stated."""
+    return Signature(name=name, dtype=size.dtype, shape=(size.size_bytes // size.dtype.size_bytes,))

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.relay.signatures import (
+from mlf_sdk.frontends.mlf.signatures import (
     MainSignature,
     Signature,
     parse_c_metadata,
-    parse_relay_main,
+    parse_main_signature,
 )
 from mlf_sdk.ir.dtype import DType
 
@@ -24,7 +24,9 @@ def value(name: str, dtype: str, *shape: int) -> Signature:
 
 
 def main(arguments: str, result: str = "", last: str = "nn.relu(%x)") -> MainSignature | None:
-    return parse_relay_main(f"#[version]\ndef @main({arguments}){result} {{\n  %0 = f(%x);\n  {last}\n}}\n\n")
+    return parse_main_signature(
+        f"#[version]\ndef @main({arguments}){result} {{\n  %0 = f(%x);\n  {last}\n}}\n\n"
+    )
 
 
 def test_arguments_and_result() -> None:
@@ -84,7 +86,6 @@ def test_a_main_without_arguments() -> None:
         (X, " -> (int8"),
         (X, " /* open"),
         ("%" + "n" * 1025 + ": int8", ""),
-        (", ".join(["%x: int8"] * 20_001), ""),
     ],
 )
 def test_what_is_not_understood_tells_nothing(arguments: str, result: str) -> None:
@@ -94,7 +95,7 @@ def test_what_is_not_understood_tells_nothing(arguments: str, result: str) -> No
 
 @pytest.mark.parametrize("text", ["", "def @other(%x: int8) {\n}\n", "def @main(", "def @main(%x: int8"])
 def test_no_main(text: str) -> None:
-    assert parse_relay_main(text) is None
+    assert parse_main_signature(text) is None
 
 
 MANY = 200_000
@@ -105,13 +106,18 @@ MANY = 200_000
     [
         "def @main(" + "%" * MANY * 5,
         "def @main(" + "%x: " * MANY,
+        "def @main(" + "%x: int8, " * MANY,
+        'def @main(a="' * MANY,
+        "def @main() -> (" + "int8, " * MANY,
+        "def @main(" + ") -> " * MANY,
+        "def @main(a=[" + ") -> " * MANY,
         "def @main(" + "(" * MANY,
         "def @main() {\n" + "/* ty=" * MANY,
         "def @main() {\n" + "/* ty= */" * MANY,
     ],
 )
 def test_a_long_text_takes_no_longer_than_it_is(text: str) -> None:
-    found = parse_relay_main(text)
+    found = parse_main_signature(text)
     assert found is None or found.results is None
 
 
@@ -169,5 +175,5 @@ def test_an_element_type_that_is_none() -> None:
 
 @given(st.text(alphabet='%x0:,()[] ->{}\n"/*Tensor"=?'))
 def test_any_text(text: str) -> None:
-    parse_relay_main(f"def @main({text}")
+    parse_main_signature(f"def @main({text}")
     assert parse_c_metadata(text) is None

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Relay text of an archive: signatures, and the body of the main function."""
