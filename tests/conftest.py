@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.pipeline.cache import only_one
+from mlf_sdk.tools.locks import exclusive
 
 SHARED_MLF = Path(__file__).resolve().parents[2] / "shared" / "mlf"
 
@@ -43,7 +43,7 @@ def once(session_dir: Path, _cache_of_tests: None) -> Callable[[str, Callable[[P
 
     def get(name: str, make: Callable[[Path], None]) -> Path:
         folder = session_dir / "once" / name
-        with only_one(str(folder), 300.0):
+        with exclusive(str(folder), 300.0):
             if not (folder / "made").is_file():
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir(parents=True)

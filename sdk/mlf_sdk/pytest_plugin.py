@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlf_sdk.targets.boards import DEFAULT_BOARD
+
 if TYPE_CHECKING:
     from mlf_sdk.pipeline.deploy import Deployed, Prepared
     from mlf_sdk.targets.serial.portsession import PortChoice
     from mlf_sdk.wire.session import Session
 
-_DEFAULT_BOARD = "mps2-an386"
 _POOL: pytest.StashKey[_Pool] = pytest.StashKey()
 
 
@@ -35,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help=f"Board to run tests with models on; may be repeated (default: {_DEFAULT_BOARD}).",
+        help=f"Board to run tests with models on; may be repeated (default: {DEFAULT_BOARD}).",
     )
     group.addoption(
         "--mlf-port",
@@ -77,7 +78,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     own = [m for m in metafunc.definition.iter_markers("parametrize") if "mlf_board" in _names(m.args[0])]
     if not own:
-        boards = list(dict.fromkeys(metafunc.config.getoption("--mlf-board"))) or [_DEFAULT_BOARD]
+        boards = list(dict.fromkeys(metafunc.config.getoption("--mlf-board"))) or [DEFAULT_BOARD]
         metafunc.parametrize("mlf_board", boards, indirect=True, scope="session")
 
 
@@ -105,7 +106,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def mlf_board(request: pytest.FixtureRequest) -> str:
     """Name of the board that the test runs on."""
-    return str(getattr(request, "param", _DEFAULT_BOARD))
+    return str(getattr(request, "param", DEFAULT_BOARD))
 
 
 @pytest.fixture(scope="session")

@@ -22,10 +22,11 @@ from serial_helpers import PtyDevice
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.serial.portlock import lock_folder, lock_port
+from mlf_sdk.targets.serial.portlock import lock_port
 from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
 from mlf_sdk.targets.serial.portsession import PortChoice, port_session
 from mlf_sdk.targets.serial.serialport import SerialTransport, open_port
+from mlf_sdk.tools.locks import lock_folder
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.session import Session, Timeouts
@@ -275,7 +276,7 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_lock_without_a_name_in_it(tmp_path: Path) -> None:
     first = lock_port("/dev/ttyX", folder=tmp_path, command="")
-    next(tmp_path.iterdir()).write_bytes(b"{")
+    next(tmp_path.glob("port-*.json")).write_bytes(b"{")
     with pytest.raises(PortBusyError, match="in use by another process"):
         lock_port("/dev/ttyX", folder=tmp_path)
     first.release()

@@ -13,7 +13,7 @@ from typing import Any
 from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.ir.model import KERNEL_ABIS, Model, Step, StepAbi, Tensor, TensorKind
-from mlf_sdk.ir.names import legal_identifier
+from mlf_sdk.ir.names import field_identifier, legal_identifier
 from mlf_sdk.planner.layout import ModelLayout, align_up
 
 Values = dict[str, Any]
@@ -49,7 +49,7 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
     """Values for ``entry.c.j2``: the adapter of one entry that is not called as a packed kernel."""
     view = _ModelView(layout, linkage)
     model = layout.model
-    prefix = f"tvmgen_{legal_prefix(model.name)}"
+    prefix = f"tvmgen_{field_identifier(model.name)}"
     values: Values = {
         "abi": step.abi.value,
         "header": model.interface_header.rpartition("/")[2],
@@ -74,11 +74,6 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
     values["devices"] = step.devices
     values["arguments"] = view.pool_arguments(step)
     return values
-
-
-def legal_prefix(name: str) -> str:
-    """A module name the way TVM's interface header spells it: other characters become ``_``."""
-    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
 
 
 class _ModelView:

@@ -28,6 +28,11 @@ def legal_identifier(name: str, *, fallback: str = "x", max_length: int = MAX_LE
     return text
 
 
+def field_identifier(name: str) -> str:
+    """``name`` as compilers spell it in a C header: each character that C does not allow becomes ``_``."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
 class NameTable:
     """Hands out unique identifiers; two names that legalise alike get different ones."""
 

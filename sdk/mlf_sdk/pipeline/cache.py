@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import platformdirs
 
 from mlf_sdk.codegen.writer import write_project
-from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.project import ProjectPlan
+from mlf_sdk.tools.locks import exclusive
 
 WRITE_TIMEOUT_S = 60.0
 
@@ -38,33 +34,6 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
         digest.update(content)
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
-    with only_one(str(folder), WRITE_TIMEOUT_S):
+    with exclusive(str(folder), WRITE_TIMEOUT_S):
         write_project(files, folder)
     return folder
-
-
-@contextmanager
-def only_one(name: str, timeout_s: float) -> Iterator[None]:
-    """Keep other processes of this user out while something is done to what ``name`` stands for.
-
-    Raises:
-        ToolError: another process did not finish in time.
-    """
-    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-    path = cache_folder().parent / "locks" / f"{digest}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    deadline = time.monotonic() + timeout_s
-    with path.open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise ToolError(
-                        f"another process has been working on it for {timeout_s:.0f} s",
-                        where=name,
-                        hint="Wait for it, or end it.",
-                    ) from None
-                time.sleep(0.05)
-        yield

@@ -26,13 +26,14 @@ from mlf_sdk.pipeline.deploy import Deployed, Prepared, deployed, prepare
 from mlf_sdk.pipeline.project import PathLike, load, plan_project
 from mlf_sdk.pipeline.results import Array
 from mlf_sdk.pipeline.run import pattern_batch
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.serial.portsession import PortChoice
 from mlf_sdk.targets.zephyr.west import ZephyrSetup
 from mlf_sdk.wire.deadline import Deadline
 
 Say = Callable[[str], None]
 HOST = "host"
-DEFAULT_PLACES = (HOST, "mps2-an386")
+DEFAULT_PLACES = (HOST, DEFAULT_BOARD)
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 

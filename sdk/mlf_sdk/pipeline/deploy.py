@@ -16,20 +16,21 @@ from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.data import Batch, match_inputs
 from mlf_sdk.judge.execute import find_model
-from mlf_sdk.pipeline.cache import cached_project, only_one
+from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.project import PathLike, build, load, plan_project, project_board
 from mlf_sdk.pipeline.results import Array
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.serial.portsession import PortChoice, port_session
 from mlf_sdk.targets.started import open_session
 from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 
 Say = Callable[[str], None]
 Console = Callable[[str], None]
-DEFAULT_BOARD = "mps2-an386"
 _HELLO_S = 30.0
 
 
@@ -200,7 +201,7 @@ def _session(
             yield session
         return
     say(f"building for {prepared.board.name}")
-    with only_one(str(prepared.folder.resolve()), build_timeout_s):
+    with exclusive(str(prepared.folder.resolve()), build_timeout_s):
         elf = build(prepared.folder, timeout_s=build_timeout_s).elf
     say(f"running on {prepared.board.name}")
     with open_session(prepared.board, elf, timeout_s=timeout_s, console=console) as session:

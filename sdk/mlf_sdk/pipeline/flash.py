@@ -17,10 +17,11 @@ from mlf_sdk.targets.flashers.errors import FlashNotProvenError
 from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
+from mlf_sdk.targets.platforms import image_path
 from mlf_sdk.targets.serial.ports import find_port
 from mlf_sdk.targets.serial.portsession import port_session
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, zephyr_runner
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, built_image
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
@@ -167,16 +168,14 @@ def _check_options(*, on_zephyr: bool, runner_file: PathLike | None, sign: PathL
 
 
 def _image(folder: Path, lock: Lock) -> Path:
-    if lock.zephyr is not None:
-        return built_image(folder)
     if lock.platform == "host":
         raise InputError(
             "it is a program of this machine: nothing has to be flashed",
             where=str(folder),
             hint=f"Run it: mlf-sdk run {folder}",
         )
-    elf = folder / "build" / "app.elf"
-    if not elf.is_file():
+    elf = image_path(folder, lock)
+    if lock.zephyr is None and not elf.is_file():
         raise InputError(
             "the project is not built", where=str(folder), hint=f"Build it: mlf-sdk build {folder}"
         )

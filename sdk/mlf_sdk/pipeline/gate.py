@@ -21,7 +21,8 @@ from mlf_sdk.judge.baseline import (
 from mlf_sdk.judge.budget import BUDGET_NAME, BudgetLine, Limit, check_budget, read_budget, total_limits
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.sizes import Sizes, measure_sizes
-from mlf_sdk.pipeline.project import PathLike, image_of
+from mlf_sdk.pipeline.project import PathLike
+from mlf_sdk.targets.platforms import image_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +72,7 @@ def gate(folder: PathLike, report: CheckReport, request: GateRequest) -> GateRep
     tolerance = parse_tolerance(request.tolerance)
     limits = _limits(path, request)
     before = read_baseline(request.baseline, lock.board) if request.baseline is not None else None
-    sizes = measure_sizes(lock, read_image(image_of(path, lock)), report)
+    sizes = measure_sizes(lock, read_image(image_path(path, lock)), report)
     now = make_baseline(lock, sizes)
     found = GateReport(
         sizes=sizes,

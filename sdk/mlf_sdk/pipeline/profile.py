@@ -16,7 +16,7 @@ from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.data import Batch, match_inputs, read_npz
 from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
-from mlf_sdk.pipeline.cache import cache_folder, only_one
+from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.deploy import Prepared, deployed, prepare
 from mlf_sdk.pipeline.project import PathLike, build
 from mlf_sdk.pipeline.results import Array
@@ -24,6 +24,7 @@ from mlf_sdk.pipeline.run import pattern_batch
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.serial.portsession import PortChoice
 from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.steps import can_step
 
 Say = Callable[[str], None]
@@ -119,7 +120,7 @@ class _Profiler:
         if why:
             return self.by_clock(None, f"to the clock's resolution only: {why}")
         self.say(f"building for {board.name}")
-        with only_one(str(self.prepared.folder.resolve()), self.timeout_s):
+        with exclusive(str(self.prepared.folder.resolve()), self.timeout_s):
             elf = build(self.prepared.folder, zephyr=self.zephyr).elf
         firmware = read_firmware(elf)
         try:

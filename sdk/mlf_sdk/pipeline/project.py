@@ -28,10 +28,10 @@ from mlf_sdk.targets.boards.load import Board, find_board, own_sources
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store, store_bytes_of
 from mlf_sdk.targets.cmake import BuildResult, build_project
-from mlf_sdk.targets.platforms import platform_files, regions_of
+from mlf_sdk.targets.platforms import image_path, platform_files, regions_of
 from mlf_sdk.targets.zephyr.files import ZephyrTarget, map_regions, zephyr_board, zephyr_target
 from mlf_sdk.targets.zephyr.flash import sign_zephyr
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr, built_image
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr
 from mlf_sdk.targets.zephyr.westsign import check_key
 from mlf_sdk.tools.process import ProcessRunner, run_process
 
@@ -225,7 +225,7 @@ def check(folder: PathLike) -> CheckReport:
     """Compare a built image with its promises, without running it."""
     path = Path(folder)
     lock = read_lock(path)
-    elf = image_of(path, lock)
+    elf = image_path(path, lock)
     regions = (
         map_regions(path / "build" / "zephyr" / "zephyr.map")
         if lock.platform == ZEPHYR
@@ -233,11 +233,6 @@ def check(folder: PathLike) -> CheckReport:
     )
     image = read_image(elf)
     return check_image(lock, image, regions, read_code(elf))
-
-
-def image_of(folder: Path, lock: Lock) -> Path:
-    """The linked image of a project."""
-    return built_image(folder) if lock.platform == ZEPHYR else folder / "build" / "app.elf"
 
 
 def project_board(folder: Path, lock: Lock) -> Board:

@@ -8,7 +8,6 @@ the builds under the hash of the generated project, so that a stopped proof goes
 from __future__ import annotations
 
 import hashlib
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
+from mlf_sdk.frontends.mlf.codefindings import lacks_scratch
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.pipeline.cache import cache_folder, cached_project
@@ -32,7 +32,6 @@ from mlf_sdk.version import __version__
 Say = Callable[[str], None]
 PROVEN, FAILED, NOT_HERE = "proven", "failed", "not here"
 
-_EMPTY_CONTEXT = re.compile(rb"cmsis_nn_context\s+\w+\s*=\s*\{\s*NULL\s*,\s*0\s*\}")
 _NO_SCRATCH = (
     "it was compiled without this CPU's options: its CMSIS-NN calls carry no scratch buffers, "
     "which are needed where there are DSP instructions"
@@ -224,7 +223,7 @@ class _Row:
             report = self._run(board, options)
         except MlfError as error:
             why = error.what.splitlines()[0]
-            if isinstance(error, TargetError) and plan.board.dsp and _lacks_scratch(model):
+            if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
                 return msgspec.structs.replace(cell, outcome=NOT_HERE, why=f"{_NO_SCRATCH} ({why})")
             outcome = NOT_HERE if isinstance(error, DoesNotFitError) else FAILED
             return msgspec.structs.replace(cell, outcome=outcome, why=why)
@@ -235,11 +234,6 @@ class _Row:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_bytes(msgspec.json.encode(cell))
         return cell
-
-
-def _lacks_scratch(model: Model) -> bool:
-    """Whether the code hands empty scratch buffers to CMSIS-NN: it was compiled for no CPU in particular."""
-    return any(_EMPTY_CONTEXT.search(unit.data) for unit in model.units if unit.linked)
 
 
 def _kept_result(folder: Path, reference: Mapping[str, Array] | None) -> Path:

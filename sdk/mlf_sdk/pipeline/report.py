@@ -17,19 +17,20 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.memorymap import CodeItem, Contents, MemoryMap, memory_maps
 from mlf_sdk.judge.profile import Profile
-from mlf_sdk.pipeline.cache import cached_project, only_one
+from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.doctor import ArchiveExamination, examine_archive
 from mlf_sdk.pipeline.profile import profile
 from mlf_sdk.pipeline.project import ZEPHYR, PathLike, build, check, load, plan_project, project_board
 from mlf_sdk.pipeline.results import Array, RunReport
 from mlf_sdk.pipeline.run import run
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.platforms import regions_of
+from mlf_sdk.targets.platforms import image_path, regions_of
 from mlf_sdk.targets.zephyr.files import map_regions
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, built_image
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.tools.locks import exclusive
 
 Say = Callable[[str], None]
-DEFAULT_BOARD = "mps2-an386"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,7 @@ class _Gatherer:
         done = None if not_run else self._run()
         if done is None:
             self._say(f"building for {lock.board}")
-            with only_one(str(folder.resolve()), self._request.build_timeout_s):
+            with exclusive(str(folder.resolve()), self._request.build_timeout_s):
                 build(folder, timeout_s=self._request.build_timeout_s, zephyr=self._request.zephyr)
         measured, no_profile = (None, not_run) if not_run else self._profile()
         return self._findings(folder, lock, model, done, not_run, measured, no_profile)
@@ -214,7 +215,7 @@ class _Gatherer:
         no_profile: str,
     ) -> Findings:
         board = project_board(folder, lock)
-        elf, regions = _image_of(folder, lock, board)
+        elf, regions = image_path(folder, lock), _regions(folder, lock, board)
         image, sources = read_image(elf), read_sources(elf)
         contents = Contents(lock, image, sources)
         return Findings(
@@ -242,8 +243,8 @@ class _Gatherer:
         )
 
 
-def _image_of(folder: Path, lock: Lock, board: Board) -> tuple[Path, tuple[tuple[str, int, int], ...]]:
-    """The linked image, and the memories (name, origin, size in bytes) that it lies in."""
+def _regions(folder: Path, lock: Lock, board: Board) -> tuple[tuple[str, int, int], ...]:
+    """Memories (name, origin, size in bytes) of the linked image."""
     if lock.platform == ZEPHYR:
-        return built_image(folder), map_regions(folder / "build" / "zephyr" / "zephyr.map")
-    return folder / "build" / "app.elf", regions_of(board)
+        return map_regions(folder / "build" / "zephyr" / "zephyr.map")
+    return regions_of(board)

@@ -25,15 +25,17 @@ from mlf_sdk.judge.check import CheckReport, with_painted
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch, Reference, accuracy, match_inputs, match_reference, read_npz
 from mlf_sdk.judge.execute import Execution, execute
-from mlf_sdk.pipeline.cache import cached_project, only_one
+from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.project import PathLike, build, check, load, plan_project, project_board
 from mlf_sdk.pipeline.results import Array, MemoryFigures, RunReport, as_promised, is_exact
 from mlf_sdk.pipeline.verification import check_same_image
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.serial.portsession import PortChoice, port_session
 from mlf_sdk.targets.started import open_session
 from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.tools.locks import exclusive
 
 Say = Callable[[str], None]
 Count = Callable[[int, int], None]
@@ -110,7 +112,7 @@ def run(  # noqa: PLR0913 (the front door: one keyword for each thing a person m
         return _Runner(request, say, count).run_project(path, module)
     return _Runner(request, say, count).run_archive(
         path,
-        board or "mps2-an386",
+        board or DEFAULT_BOARD,
         Path(board_file) if board_file else None,
         module,
         options or ProjectOptions(),
@@ -196,7 +198,7 @@ class _Runner:
 
     def _build(self, folder: Path) -> BuildResult:
         timeout_s = self.request.build_timeout_s
-        with only_one(str(folder.resolve()), timeout_s):
+        with exclusive(str(folder.resolve()), timeout_s):
             return build(folder, timeout_s=timeout_s, zephyr=self.request.zephyr)
 
     def _execute(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +15,8 @@ from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.firmware import load_firmware
 from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.pipeline.verification import project_image
+from mlf_sdk.targets.platforms import image_path
+from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.spdx import (
     DOCUMENT,
     EPOCH,
@@ -119,16 +119,7 @@ def write_sbom(found: Sbom, path: PathLike) -> None:
     Raises:
         InputError: it can't be written.
     """
-    target = Path(path)
-    try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".sbom-", delete=False) as file:
-            file.write(found.document)
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(target)
-    except OSError as error:
-        raise InputError(
-            f"can't write the file: {error.strerror}", where=str(path), hint="Give another one with -o."
-        ) from error
+    write_whole(path, found.document)
 
 
 def _project_files(folder: Path) -> Iterator[str]:
@@ -204,7 +195,7 @@ def _add_image(bill: _Bill, folder: Path, lock: Lock, project: Package) -> None:
     """What was built, as files, and the compilers that left their name in it."""
     if lock.options.app == "library":
         return
-    elf = project_image(folder, lock)
+    elf = image_path(folder, lock)
     if not elf.is_file():
         return
     firmware = load_firmware(elf)

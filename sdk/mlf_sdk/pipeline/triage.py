@@ -11,7 +11,7 @@ from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.targets.zephyr.west import built_image
+from mlf_sdk.targets.platforms import image_path
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
 from mlf_sdk.triage.faultline import FaultReport, parse_faults
 
@@ -64,7 +64,7 @@ def find_firmware(path: PathLike) -> Firmware:
     given = Path(path)
     if (given / LOCK_NAME).is_file():
         lock = read_lock(given)
-        elf = built_image(given) if lock.platform == "zephyr" else given / "build" / "app.elf"
+        elf = image_path(given, lock)
         if not elf.is_file():
             raise InputError("the project is not built", where=str(given), hint=f"mlf-sdk build {given}")
         return Firmware(elf=elf, lock=lock)

@@ -12,8 +12,8 @@ from mlf_sdk.errors import TargetError
 from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmware
 from mlf_sdk.pipeline.project import PathLike, load, project_board
 from mlf_sdk.targets.boards.load import Board, find_board
+from mlf_sdk.targets.platforms import image_path
 from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.zephyr.west import built_image
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo
 
@@ -152,7 +152,7 @@ def expected_of_firmware(elf: Path) -> Expected:
 
 def expected_of_project(folder: Path, lock: Lock) -> Expected:
     """What a board that runs a project's image must say; that of the last build, where there is one."""
-    elf = project_image(folder, lock)
+    elf = image_path(folder, lock)
     build_id = load_firmware(elf).build_id if elf.is_file() else ""
     missing = "the image has no build id" if elf.is_file() else "the project is not built"
     return Expected(
@@ -162,11 +162,6 @@ def expected_of_project(folder: Path, lock: Lock) -> Expected:
         build_id=build_id or None,
         no_build_id="" if build_id else missing,
     )
-
-
-def project_image(folder: Path, lock: Lock) -> Path:
-    """Where the linked image of a project lies once it is built."""
-    return built_image(folder) if lock.zephyr is not None else folder / "build" / "app.elf"
 
 
 def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:

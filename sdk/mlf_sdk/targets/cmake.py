@@ -11,6 +11,7 @@ from pathlib import Path
 from mlf_sdk.errors import DoesNotFitError, ToolError
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 
+APP_ELF = "app.elf"
 _OVERFLOW = re.compile(r"region [`'](\S+)' overflowed by (\d+) bytes")
 _FAILED = re.compile(r"(error: |undefined reference|FAILED: |No such file)")
 
@@ -41,7 +42,7 @@ def build_project(
     if jobs:
         argv += ["--parallel", str(jobs)]
     log += _step(argv, folder, max(1.0, timeout_s - (time.monotonic() - start)), runner)
-    return BuildResult(elf=folder / "build" / "app.elf", seconds=time.monotonic() - start, log=log)
+    return BuildResult(elf=folder / "build" / APP_ELF, seconds=time.monotonic() - start, log=log)
 
 
 def _step(argv: list[str], folder: Path, timeout_s: float, runner: ProcessRunner) -> str:

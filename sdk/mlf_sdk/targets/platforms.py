@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mlf_sdk.codegen.dynamic import DYNAMIC_FOLDERS
+from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles, template_text
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import Board, baremetal_context
 from mlf_sdk.targets.boards.store import store_values
+from mlf_sdk.targets.cmake import APP_ELF
 from mlf_sdk.targets.zephyr.files import ZephyrTarget, zephyr_files
+from mlf_sdk.targets.zephyr.west import built_image
 
 _BAREMETAL = "crt/baremetal"
 
@@ -104,6 +109,15 @@ def _library(board: Board, options: ProjectOptions) -> PlatformFiles:
 def _server_limits(board: Board) -> tuple[str, ...]:
     window = (f"MLF_UART_RX_BYTES={board.rpc.window_bytes}",) if board.rpc.window_bytes else ()
     return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
+
+
+def image_path(folder: Path, lock: Lock) -> Path:
+    """Path of the linked image of the project in ``folder``, built or not.
+
+    Raises:
+        InputError: the project was built with sysbuild.
+    """
+    return built_image(folder) if lock.zephyr is not None else folder / "build" / APP_ELF
 
 
 def regions_of(board: Board) -> tuple[tuple[str, int, int], ...]:

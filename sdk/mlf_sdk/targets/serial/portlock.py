@@ -1,99 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process a port: a lock that says who holds it."""
+"""Exclusive use of a serial port: one process at a time, and who it is."""
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO
 
 import msgspec
-import platformdirs
+from filelock import FileLock, Timeout
 
 from mlf_sdk.errors import ToolError
+from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.locks import lock_path
 from mlf_sdk.wire.errors import PortBusyError
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who holds a port: process id and command line."""
+    """Process id and command line of the process that holds a port."""
 
     pid: int
     command: str
 
 
-def lock_folder() -> Path:
-    """Where the locks lie (``$XDG_CACHE_HOME/mlf-sdk/locks`` on Linux)."""
-    return Path(platformdirs.user_cache_dir("mlf-sdk")) / "locks"
-
-
-@dataclass(slots=True)
 class PortLock:
-    """A lock that is held; the system gives it back when this process ends, however it ends."""
+    """The lock of a port, held until `release` or the end of the process."""
 
-    _file: IO[bytes]
+    def __init__(self, lock: FileLock) -> None:
+        self._lock = lock
 
     def release(self) -> None:
-        """Give it back; twice is harmless."""
-        if not self._file.closed:
-            self._file.truncate(0)
-            self._file.close()
+        """Release the lock; a second call does nothing."""
+        self._lock.release()
 
     def __enter__(self) -> PortLock:
-        """Use it in a with block."""
+        """Return the lock itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give it back."""
+        """Release the lock."""
         self.release()
 
 
 def lock_port(name: str, *, folder: Path | None = None, command: str | None = None) -> PortLock:
-    """Take the lock of a port.
+    """Lock a port for this session.
 
     Args:
         name: the port; links to the same device are the same port.
-        folder: where locks lie.
-        command: what to tell others; None: the command line of this process.
+        folder: folder of the lock files (default: the user's).
+        command: command line to show to others (default: that of this process).
 
     Raises:
-        PortBusyError: another process (or session of this one) has it; says which.
-        ToolError: the folder can't be written.
+        PortBusyError: another process, or another session of this one, has the port.
+        ToolError: the lock can't be made.
     """
     real = os.path.realpath(name) if name.startswith("/") else name.lower()
-    where = folder or lock_folder()
-    path = where / f"port-{hashlib.sha256(real.encode()).hexdigest()[:16]}.lock"
+    path = lock_path(real, prefix="port-", folder=folder)
+    lock = FileLock(path, timeout=0, thread_local=False)
     try:
-        where.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b", buffering=0)
+        lock.acquire()
+    except Timeout:
+        raise PortBusyError(name, _describe(_read_holder(path))) from None
     except OSError as error:
         raise ToolError(f"the port can't be locked: {error.strerror}", where=str(path)) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        holder = _read_holder(file)
-        file.close()
-        raise PortBusyError(name, _who(holder)) from error
     said = command if command is not None else shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    file.truncate(0)
-    file.write(msgspec.json.encode(Holder(pid=os.getpid(), command=said)))
-    return PortLock(file)
+    write_whole(_holder_path(path), msgspec.json.encode(Holder(pid=os.getpid(), command=said)))
+    return PortLock(lock)
 
 
-def _read_holder(file: IO[bytes]) -> Holder | None:
-    file.seek(0)
+def _holder_path(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _read_holder(path: Path) -> Holder | None:
     try:
-        return msgspec.json.decode(file.read(65536), type=Holder)
-    except msgspec.MsgspecError:  # it is about to write it
+        return msgspec.json.decode(_holder_path(path).read_bytes(), type=Holder)
+    except (OSError, msgspec.MsgspecError):  # not yet written
         return None
 
 
-def _who(holder: Holder | None) -> str:
+def _describe(holder: Holder | None) -> str:
     return "another process" if holder is None else f"process {holder.pid} ({holder.command})"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks between the processes of a user, held in files that the system unlocks when a process ends."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from mlf_sdk.errors import ToolError
+
+
+def lock_folder() -> Path:
+    """Folder of the lock files (``$XDG_CACHE_HOME/mlf-sdk/locks`` on Linux)."""
+    return Path(platformdirs.user_cache_dir("mlf-sdk")) / "locks"
+
+
+def lock_path(name: str, *, prefix: str = "", folder: Path | None = None) -> Path:
+    """The lock file of ``name``, in a folder that exists.
+
+    Raises:
+        ToolError: the folder can't be made.
+    """
+    where = folder or lock_folder()
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"can't make the folder of locks: {error.strerror}", where=str(where)) from error
+    return where / f"{prefix}{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+
+
+@contextmanager
+def exclusive(name: str, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of ``name`` (a folder, or any resource that processes of this user share).
+
+    Not reentrant: a second ``exclusive`` of the same name waits for the first, in this process as well.
+
+    Raises:
+        ToolError: another holder did not finish within ``timeout_s`` seconds, or the lock can't be made.
+    """
+    path = lock_path(name)
+    lock = FileLock(path, timeout=timeout_s)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ToolError(
+            f"another process has been working on it for {timeout_s:.0f} s",
+            where=name,
+            hint="Wait for it, or end it.",
+        ) from None
+    except OSError as error:
+        raise ToolError(f"can't lock: {error.strerror}", where=str(path)) from error
+    try:
+        yield
+    finally:
+        lock.release()
