@@ -17,7 +17,7 @@ from archives import Spec, build, reference, write
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.targets.qemu import start_qemu
-from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.zephyrbuild import has_option
 from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
@@ -195,7 +195,7 @@ def test_a_library_in_an_application_of_its_own(
     library = tiny_project("any", "library")
     app = Path(shutil.copytree(Path(__file__).parent / "app", tmp_path / "own"))
     board = zephyr_board("mps2_an385")
-    target = zephyr_target(board, real_tree)
+    target = zephyr_naming(board, real_tree)
     environment = build_environment(real_tree, real_setup, is_native=False)
     modules = ";".join(real_setup.module_paths())
     argv = ["cmake", "-GNinja", "-S", app, "-B", app / "build", f"-DMODEL_DIR={library}"]

@@ -9,7 +9,7 @@ import pytest
 from zephyr_trees import MakeTree, put, version_text
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.profile import profile_of
 from mlf_sdk.targets.zephyr.zephyrtree import ZephyrVersion, board_in, find_tree, parse_version
 
@@ -95,7 +95,7 @@ def test_a_row_is_found_by_each_of_its_names(
     board = zephyr_board(name)
     assert (board.platform, board.name) == ("zephyr", "mps2-an521")
     assert board.qemu is not None
-    assert zephyr_target(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
+    assert zephyr_naming(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
 
 
 @pytest.mark.parametrize("name", ["mps3-an547", "mps3/an547", "mps3/corstone300/an547"])
@@ -108,14 +108,14 @@ def test_a_board_that_was_renamed_twice(
 ):
     board = zephyr_board(name)
     assert board.name == "mps3-an547"
-    assert zephyr_target(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
+    assert zephyr_naming(board, find_tree(make_tree(version), {}, tmp_path)).board == expected
 
 
 def test_a_board_needs_no_row(make_tree: MakeTree, tmp_path: Path):
     board = zephyr_board("nrf52840dk_nrf52840")
     assert (board.platform, board.qemu, board.memories) == ("zephyr", None, ())
     tree = find_tree(make_tree("4.1.0"), {}, tmp_path)
-    assert zephyr_target(board, tree).board == "nrf52840dk/nrf52840"
+    assert zephyr_naming(board, tree).board == "nrf52840dk/nrf52840"
 
 
 def test_a_row_that_zephyr_does_not_have():

@@ -14,7 +14,7 @@ from archives import Spec, build, write
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import App, ProjectOptions
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment, west_topdir
 from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
 
@@ -64,7 +64,7 @@ def test_a_run_in_a_workspace_is_built_by_west(workspace: Path, real_setup: Zeph
 def test_west_build_by_hand(workspace: Path, real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path):
     """As the README of the project says; the SDK then checks what west built."""
     app = make_app(tmp_path, real_setup, "rpc")
-    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    board = zephyr_naming(zephyr_board(BOARD), real_tree).board
     environment = build_environment(real_tree, real_setup, is_native=False)
     run(["west", "build", "-b", board, "-d", app / "build", app], workspace, environment)
     assert api.check(app).ok
@@ -76,7 +76,7 @@ def test_west_build_with_sysbuild(
     if not (real_tree.base / "share/sysbuild").is_dir():
         pytest.skip(f"Zephyr {real_tree.version} has no sysbuild")
     app = make_app(tmp_path, real_setup, "rpc")
-    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    board = zephyr_naming(zephyr_board(BOARD), real_tree).board
     environment = build_environment(real_tree, real_setup, is_native=False)
     run(["west", "build", "--sysbuild", "-b", board, "-d", app / "build", app], workspace, environment)
     assert (app / "build/app/zephyr/zephyr.elf").is_file()
@@ -93,7 +93,7 @@ def test_twister_runs_the_sample(real_setup: ZephyrSetup, real_tree: ZephyrTree,
     if "ModuleNotFoundError" in tried.stderr:
         pytest.skip(f"twister can't start: {tried.stderr.strip().splitlines()[-1]}")
     app = make_app(tmp_path, real_setup, "standalone")
-    board = zephyr_target(zephyr_board(BOARD), real_tree).board
+    board = zephyr_naming(zephyr_board(BOARD), real_tree).board
     out = tmp_path / "out"
     argv = ["python3", twister, "-T", app, "-p", board, "-O", out]
     done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)

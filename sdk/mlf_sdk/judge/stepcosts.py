@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from mlf_sdk.analysis.thumb.firmware import Firmware
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, function_window, kernel_window
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.started import open_session
 from mlf_sdk.wire.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
@@ -66,7 +64,7 @@ def count_steps(
     """
     with counter(firmware, windows_of(model, firmware), plugin=plugin) as counting:
         with open_session(
-            _with_arguments(board, counting.arguments), firmware.elf, timeout_s=timeout_s
+            with_arguments(board, counting.arguments), firmware.elf, timeout_s=timeout_s
         ) as session:
             deadline = Deadline.after(timeout_s)
             session.hello(deadline)
@@ -76,13 +74,6 @@ def count_steps(
                 session.run(info, deadline=deadline)
         counts = counting.read()
     return _costs(model, firmware, counts, runs)
-
-
-def _with_arguments(board: Board, arguments: Iterable[str]) -> Board:
-    if board.qemu is None:
-        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
-    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
-    return msgspec.structs.replace(board, qemu=qemu)
 
 
 def _costs(model: LockModel, firmware: Firmware, counts: Counts, runs: int) -> Costs:

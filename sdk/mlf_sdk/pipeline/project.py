@@ -29,7 +29,7 @@ from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store, store_bytes_of
 from mlf_sdk.targets.cmake import BuildResult, build_project
 from mlf_sdk.targets.platforms import image_path, platform_files, regions_of
-from mlf_sdk.targets.zephyr.files import ZephyrTarget, map_regions, zephyr_board, zephyr_target
+from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import sign_zephyr
 from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr
 from mlf_sdk.targets.zephyr.westsign import check_key
@@ -63,7 +63,7 @@ class ProjectPlan:
     lock: Lock
     options: ProjectOptions
     board_file: Path | None = None
-    zephyr: ZephyrTarget | None = None
+    zephyr: ZephyrNaming | None = None
 
     def files(self) -> dict[str, bytes]:
         """All files of the project, by relative path."""
@@ -110,7 +110,7 @@ def plan_project(
         raise InputError("no model was given")
     extra = Path(board_file) if board_file else None
     row = _choose_board(board, extra, platform)
-    target = zephyr_target(row, (zephyr or ZephyrSetup()).tree()) if row.platform == ZEPHYR else None
+    target = zephyr_naming(row, (zephyr or ZephyrSetup()).tree()) if row.platform == ZEPHYR else None
     unique = _unique_names(models)
     check_requirements(unique, row, chosen)
     if chosen.executor == "graph":
@@ -206,7 +206,7 @@ def build(
         return build_project(path, timeout_s=timeout_s, runner=runner)
     setup = zephyr or ZephyrSetup()
     board = project_board(path, lock)
-    target = zephyr_target(board, setup.tree())
+    target = zephyr_naming(board, setup.tree())
     built = build_zephyr(
         path,
         target.board,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +27,21 @@ class BuildResult:
 
 
 def build_project(
-    folder: Path, *, timeout_s: float = 600.0, jobs: int | None = None, runner: ProcessRunner = run_process
+    folder: Path,
+    *,
+    timeout_s: float = 600.0,
+    jobs: int | None = None,
+    runner: ProcessRunner = run_process,
+    watch: Callable[[str], None] | None = None,
 ) -> BuildResult:
     """Configure (when needed) and build the project in ``folder``.
+
+    Args:
+        folder: of the project.
+        timeout_s: for all of it, in seconds.
+        jobs: commands at once; None: as many as there are processors.
+        runner: starts programs.
+        watch: called with each line of their output.
 
     Raises:
         DoesNotFitError: the image needs more memory than the board has.
@@ -36,24 +49,25 @@ def build_project(
     """
     start = time.monotonic()
     log = ""
+
+    def step(argv: list[str]) -> str:
+        left_s = max(1.0, timeout_s - (time.monotonic() - start))
+        result = runner(argv, cwd=folder, timeout_s=left_s, check=False, watch=watch)
+        if result.returncode != 0:
+            raise build_error(argv, folder, result)
+        return result.stdout
+
     if not (folder / "build" / "build.ninja").is_file():
-        log += _step(["cmake", "--preset", "default"], folder, timeout_s, runner)
+        log += step(["cmake", "--preset", "default"])
     argv = ["cmake", "--build", "--preset", "default"]
     if jobs:
         argv += ["--parallel", str(jobs)]
-    log += _step(argv, folder, max(1.0, timeout_s - (time.monotonic() - start)), runner)
+    log += step(argv)
     return BuildResult(elf=folder / "build" / APP_ELF, seconds=time.monotonic() - start, log=log)
 
 
-def _step(argv: list[str], folder: Path, timeout_s: float, runner: ProcessRunner) -> str:
-    result = runner(argv, cwd=folder, timeout_s=timeout_s, check=False)
-    if result.returncode == 0:
-        return result.stdout
-    raise build_error(argv, folder, result)
-
-
 def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNotFitError | ToolError:
-    """Error of a failed build command: memory that does not suffice, or the relevant lines of its output."""
+    """Return the error of a failed build command, with the relevant lines of its output."""
     output = result.stdout + result.stderr
     overflow = _OVERFLOW.search(output)
     if overflow:

@@ -8,13 +8,19 @@ coordinator is the one of ``LG_COORDINATOR``, as for labgrid's own tools.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.target import AttachedTarget
+from mlf_sdk.targets.target import Ability, Log, Target, TargetChoice, resolve_target
+from mlf_sdk.wire.session import Session
 
 PREFIX = "labgrid:"
 BOARD_TAG = "mlf-board"
@@ -40,6 +46,47 @@ class Place:
     port: str
     baud: int
     cycle_power: Callable[[], None] | None
+
+
+class LabgridTarget(AttachedTarget):
+    """A place of a labgrid coordinator: held, and power-cycled where possible, when it is opened."""
+
+    scheme = "labgrid"
+
+    def __init__(self, spec: str, inner: Target, choice: TargetChoice, *, has_power: bool) -> None:
+        super().__init__(inner, name=spec)
+        self._choice = choice
+        self.abilities = Ability.BUILD | (Ability.RESET if has_power else Ability(0))
+
+    @classmethod
+    def resolve(cls, rest: str, choice: TargetChoice) -> Target:
+        """See Target; the place's tag names the board."""
+        if choice.port is not None:
+            raise InputError("a place of labgrid has its port", where="--port", hint="Leave out --port.")
+        spec = f"{PREFIX}{rest}"
+        with open_place(spec) as place:
+            inner = resolve_target(dataclasses.replace(choice, board=place.board))
+            return cls(spec, inner, choice, has_power=place.cycle_power is not None)
+
+    @contextmanager
+    def open(self, image: Path | None, *, timeout_s: float, console: Log | None = None) -> Iterator[Session]:
+        """See Target."""
+        with open_place(self.name) as place:
+            if place.cycle_power is not None:
+                place.cycle_power()
+            baud = self._choice.baud or place.baud
+            port = PortChoice(spec=place.port, baud=baud, max_baud=self._choice.max_baud)
+            with port_session(
+                port, board=self.board, elf=image, timeout_s=timeout_s, console=console
+            ) as session:
+                yield session
+
+    def reset(self) -> None:
+        """See Target."""
+        with open_place(self.name) as place:
+            if place.cycle_power is None:
+                raise InputError("the place has no power switch", where=self.name)
+            place.cycle_power()
 
 
 def is_place(board: str | None) -> bool:

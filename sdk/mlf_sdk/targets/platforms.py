@@ -13,14 +13,14 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import Board, baremetal_context
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.cmake import APP_ELF
-from mlf_sdk.targets.zephyr.files import ZephyrTarget, zephyr_files
+from mlf_sdk.targets.zephyr.files import ZephyrNaming, zephyr_files
 from mlf_sdk.targets.zephyr.west import built_image
 
 _BAREMETAL = "crt/baremetal"
 
 
 def platform_files(
-    board: Board, options: ProjectOptions, zephyr: ZephyrTarget | None = None, *, store_bytes: int = 0
+    board: Board, options: ProjectOptions, zephyr: ZephyrNaming | None = None, *, store_bytes: int = 0
 ) -> PlatformFiles:
     """The platform's part of a project for ``board``.
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import Board, load_machines
-from mlf_sdk.targets.boards.row import MachineMemory
+from mlf_sdk.targets.boards.row import MachineMemory, with_arguments
 
 _END = "_PARAMS_STORE"
 _QEMU_FILE = f"QEMU{_END}.bin"
@@ -31,9 +29,7 @@ def stored(board: Board, elf: Path) -> tuple[Board, dict[str, str]]:
         return board, {}
     path = str(files[0].resolve()).replace(",", ",,")
     backend = f"memory-backend-file,id=mlf-store,size={memory.size_bytes},mem-path={path},share=on"
-    more = ("-object", backend, "-machine", "memory-backend=mlf-store")
-    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *more))
-    return msgspec.structs.replace(board, qemu=qemu), {}
+    return with_arguments(board, ("-object", backend, "-machine", "memory-backend=mlf-store")), {}
 
 
 def keep_slots(lock: Lock, board: Board, elf: Path) -> None:

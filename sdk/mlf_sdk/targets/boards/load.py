@@ -21,6 +21,7 @@ from mlf_sdk.targets.boards.row import Board, Machine, Memory
 from mlf_sdk.targets.boards.rowfile import read_row
 
 __all__ = [
+    "OWN_BOARD",
     "Board",
     "Machine",
     "Memory",
@@ -32,6 +33,7 @@ __all__ = [
     "own_sources",
 ]
 
+OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20
 _GUARD_BYTES = 32 << 10  # below the stack; crt/baremetal/startup.c makes it a forbidden region
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.qemu import QemuRow
 
 Word = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
@@ -164,6 +165,18 @@ class Board(_Row, frozen=True, kw_only=True):
             if memory.kind == kind:
                 return memory
         raise InputError(f"the board has no {kind}", where=f"board {self.name}")
+
+
+def with_arguments(board: Board, arguments: Iterable[str]) -> Board:
+    """Return an emulated board with more arguments for its emulator.
+
+    Raises:
+        ToolError: it is not emulated.
+    """
+    if board.qemu is None:
+        raise ToolError("only an emulated board counts instructions", where=f"board {board.name}")
+    qemu = msgspec.structs.replace(board.qemu, args=(*board.qemu.args, *arguments))
+    return msgspec.structs.replace(board, qemu=qemu)
 
 
 class MachineMemory(_Row, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ _NO_MEMORY = frozenset({"IDT_LIST", "*default*"})  # regions of the link that th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZephyrTarget:
+class ZephyrNaming:
     """What a project is generated for: a version of Zephyr, and its name of the board."""
 
     version: ZephyrVersion
@@ -78,15 +78,15 @@ def _own_rows() -> dict[str, Board]:
     return {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
 
 
-def zephyr_target(board: Board, tree: ZephyrTree) -> ZephyrTarget:
+def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
     """The tree's version and name of ``board``."""
     names = board.zephyr
     new, old = names.new or names.old, names.old or names.new
-    return ZephyrTarget(version=tree.version, board=board_in(tree, new if tree.has_qualifiers else old))
+    return ZephyrNaming(version=tree.version, board=board_in(tree, new if tree.has_qualifiers else old))
 
 
 def zephyr_files(
-    board: Board, options: ProjectOptions, target: ZephyrTarget, *, cmsis_nn_includes: tuple[str, ...] = ()
+    board: Board, options: ProjectOptions, target: ZephyrNaming, *, cmsis_nn_includes: tuple[str, ...] = ()
 ) -> PlatformFiles:
     """What makes a project a Zephyr application, or with the option ``library`` a module only."""
     profile = target.profile

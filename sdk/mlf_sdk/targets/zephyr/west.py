@@ -105,12 +105,14 @@ def build_zephyr(
     timeout_s: float = 600.0,
     runner: ProcessRunner = run_process,
     which: Which = shutil.which,
+    watch: Callable[[str], None] | None = None,
 ) -> BuildResult:
     """Configure (when needed) and build the application in ``folder`` for ``board``, the tree's name of it.
 
     Args:
         extra_modules: the CMake variable that takes more modules in this version.
         is_native: the image is a program of this machine.
+        watch: called with each line of the build's output.
 
     Raises:
         DoesNotFitError: the image needs more memory than the board has.
@@ -147,7 +149,9 @@ def build_zephyr(
 
     def step(argv: list[str]) -> str:
         left_s = max(1.0, timeout_s - (time.monotonic() - start))
-        result = runner(argv, cwd=topdir or folder, env=environment, timeout_s=left_s, check=False)
+        result = runner(
+            argv, cwd=topdir or folder, env=environment, timeout_s=left_s, check=False, watch=watch
+        )
         if result.returncode != 0:
             raise _explain(argv, folder, result)
         return result.stdout

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A serial port around a target: the board that answers there holds the image already."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from mlf_sdk.codegen.lock import Lock, LockZephyr
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.render import PlatformFiles
+from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.targets.flashers.execute import FlashRun
+from mlf_sdk.targets.flashers.row import RunnerRow
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.target import Ability, FlashOptions, Log, Regions, Target, TargetChoice
+from mlf_sdk.wire.session import Session
+
+
+class AttachedTarget(Target):
+    """A connection to a board that holds an image; the project is built by the target inside.
+
+    Attributes:
+        inner: the board on its platform.
+    """
+
+    attached = True
+
+    def __init__(self, inner: Target, *, name: str) -> None:
+        super().__init__(inner.board, name=name, board_file=inner.board_file)
+        self.inner = inner
+        self.abilities = inner.abilities & (Ability.BUILD | Ability.FLASH)
+
+    def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
+        """See Target."""
+        return self.inner.files(options, store_bytes=store_bytes)
+
+    def lock_zephyr(self) -> LockZephyr | None:
+        """See Target."""
+        return self.inner.lock_zephyr()
+
+    def build(
+        self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None
+    ) -> BuildResult:
+        """See Target."""
+        return self.inner.build(folder, timeout_s=timeout_s, sign=sign, log=log)
+
+    def image(self, folder: Path) -> Path:
+        """See Target."""
+        return self.inner.image(folder)
+
+    def regions(self, folder: Path) -> Regions:
+        """See Target."""
+        return self.inner.regions(folder)
+
+    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+        """See Target."""
+        return self.inner.runner(folder, job)
+
+    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+        """See Target."""
+        return self.inner.flash(folder, job)
+
+    def keep_slots(self, lock: Lock, image: Path) -> None:
+        """See Target; the board keeps its own."""
+
+
+class SerialTarget(AttachedTarget):
+    """A board on a serial port."""
+
+    def __init__(self, inner: Target, choice: TargetChoice) -> None:
+        super().__init__(inner, name=choice.port or "")
+        self.port = PortChoice(spec=choice.port or "", baud=choice.baud, max_baud=choice.max_baud)
+
+    def open(
+        self, image: Path | None, *, timeout_s: float, console: Log | None = None
+    ) -> AbstractContextManager[Session]:
+        """See Target."""
+        return port_session(self.port, board=self.board, elf=image, timeout_s=timeout_s, console=console)

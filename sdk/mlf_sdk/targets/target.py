@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets: one protocol for everything that runs an image, and the registry that finds one by name.
+
+A target is a board on a platform (host, bare metal, Zephyr), or a connection around one: a serial port, a
+labgrid place. A new kind of connection is one class with a ``scheme``: :func:`register_target`, or an entry
+point of the group ``mlf_sdk.targets``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.targets.boards import DEFAULT_BOARD
+from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, own_sources
+from mlf_sdk.targets.choice import FlashOptions, TargetChoice
+
+if TYPE_CHECKING:
+    from mlf_sdk.codegen.lock import Lock, LockZephyr
+    from mlf_sdk.codegen.options import ProjectOptions
+    from mlf_sdk.codegen.render import PlatformFiles
+    from mlf_sdk.targets.boards.row import Board
+    from mlf_sdk.targets.cmake import BuildResult
+    from mlf_sdk.targets.flashers.execute import FlashRun
+    from mlf_sdk.targets.flashers.row import RunnerRow
+    from mlf_sdk.wire.session import Session
+
+__all__ = [
+    "DEFAULT_BOARD",
+    "ZEPHYR",
+    "Ability",
+    "BoardTarget",
+    "FlashOptions",
+    "Log",
+    "Regions",
+    "Target",
+    "TargetChoice",
+    "project_target",
+    "register_target",
+    "resolve_target",
+    "target_schemes",
+]
+
+ENTRY_POINTS = "mlf_sdk.targets"
+ZEPHYR = "zephyr"
+Log = Callable[[str], None]
+Regions = tuple[tuple[str, int, int], ...]
+
+_PLATFORMS = {
+    "baremetal": "mlf_sdk.targets.baremetal:BaremetalTarget",
+    "host": "mlf_sdk.targets.host:HostTarget",
+    ZEPHYR: "mlf_sdk.targets.zephyr.target:ZephyrTarget",
+}
+_SCHEMES: dict[str, type[Target] | str] = {"labgrid": "mlf_sdk.targets.labgrid:LabgridTarget"}
+_SERIAL = "mlf_sdk.targets.serial.target:SerialTarget"
+
+
+class Ability(enum.Flag):
+    """Operations that a target supports."""
+
+    BUILD = enum.auto()
+    START = enum.auto()
+    RESET = enum.auto()
+    FLASH = enum.auto()
+
+
+class Target(ABC):
+    """Something that runs an image.
+
+    Attributes:
+        scheme: of a registered class: the part before the colon in ``--board SCHEME:REST``.
+        name: for messages: the board's name, or the port.
+        board: the board's row.
+        board_file: file of the user's own row; None: the row is one of the SDK's.
+        abilities: supported operations.
+        attached: the board holds an image already; nothing is started here.
+        is_host: the image is a program of this machine that computes reference outputs.
+        counts_instructions: its tick counter counts instructions.
+    """
+
+    scheme: ClassVar[str] = ""
+    abilities: Ability = Ability.BUILD
+    attached: bool = False
+    is_host: bool = False
+
+    def __init__(self, board: Board, *, name: str | None = None, board_file: Path | None = None) -> None:
+        self.board = board
+        self.name = name or board.name
+        self.board_file = board_file
+
+    @classmethod
+    def resolve(cls, rest: str, choice: TargetChoice) -> Target:
+        """Return the target that ``SCHEME:rest`` names; only called on registered classes.
+
+        Args:
+            rest: the part behind the colon.
+            choice: all that the person chose.
+        """
+        raise NotImplementedError
+
+    @property
+    def counts_instructions(self) -> bool:
+        """Return True when the board is emulated with one tick of its time for each instruction."""
+        return False
+
+    # ---- project ----
+
+    @abstractmethod
+    def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
+        """Return the platform's part of a project.
+
+        Args:
+            options: of the project.
+            store_bytes: bytes of all slots for parameters (dynamic executor).
+        """
+
+    def lock_zephyr(self) -> LockZephyr | None:
+        """Return the lock's entry about Zephyr; None on other platforms."""
+        return None
+
+    @abstractmethod
+    def build(
+        self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None
+    ) -> BuildResult:
+        """Build a generated project.
+
+        Args:
+            folder: of the project.
+            timeout_s: for all of it, in seconds.
+            sign: key to sign the image with for MCUboot (Zephyr only).
+            log: called with each line of the build's output.
+
+        Raises:
+            InputError: the image does not fit, or it can't be signed.
+            ToolError: a tool is missing or failed.
+        """
+
+    @abstractmethod
+    def image(self, folder: Path) -> Path:
+        """Return the path of the linked image of a built project."""
+
+    @abstractmethod
+    def regions(self, folder: Path) -> Regions:
+        """Return the memories of a built project as (name, origin, size in bytes)."""
+
+    # ---- device ----
+
+    @abstractmethod
+    def open(
+        self, image: Path | None, *, timeout_s: float, console: Log | None = None
+    ) -> AbstractContextManager[Session]:
+        """Start the image (or connect to the board that holds it) and yield a session before its hello.
+
+        Args:
+            image: the linked image: it is started, and faults are explained by it.
+            timeout_s: for a run, in seconds.
+            console: called with each piece of text that the target prints.
+
+        Raises:
+            InputError: the target can't start an image.
+            ToolError: the emulator is missing or failed.
+            TargetError: the board can't be reached.
+        """
+
+    def reset(self) -> None:
+        """Reset the board.
+
+        Raises:
+            InputError: the target has no reset.
+        """
+        raise InputError("the target can't be reset from here", where=self.name)
+
+    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+        """Return the runner that :meth:`flash` would use.
+
+        Raises:
+            InputError: nothing has to be flashed, the project is not built, or no runner fits.
+        """
+        raise InputError(
+            "it is a program of this machine: nothing has to be flashed",
+            where=str(folder),
+            hint=f"Run it: mlf-sdk run {folder}",
+        )
+
+    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+        """Flash the image of a built project.
+
+        Raises:
+            InputError: as :meth:`runner`.
+            ToolError: the runner is missing, failed, or was late.
+            TargetError: the runner found no probe.
+        """
+        self.runner(folder, job)
+        raise InputError("the target can't be flashed from here", where=self.name)
+
+    def keep_slots(self, lock: Lock, image: Path) -> None:
+        """Make the slots for parameters of ``image`` outlive a session (dynamic executor).
+
+        Raises:
+            InputError: the project has no slots, or they can't be kept on this target.
+        """
+        raise InputError("parameters can't be kept on this target", where=self.name)
+
+    def with_emulator(self, arguments: Iterable[str]) -> Target:
+        """Return the target with more arguments for its emulator.
+
+        Raises:
+            ToolError: the board is not emulated.
+        """
+        raise ToolError("only an emulated board counts instructions", where=f"board {self.name}")
+
+
+TargetClass = TypeVar("TargetClass", bound=type[Target])
+
+
+def register_target(cls: TargetClass) -> TargetClass:
+    """Register a class of targets under its ``scheme``; usable as a decorator."""
+    if not cls.scheme:
+        raise InputError("the class states no scheme", where=cls.__name__)
+    _SCHEMES[cls.scheme] = cls
+    return cls
+
+
+def target_schemes() -> tuple[str, ...]:
+    """Return the schemes of all registered targets."""
+    return tuple(sorted({*_SCHEMES, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
+
+
+def resolve_target(choice: TargetChoice) -> Target:
+    """Return the target that a person chose.
+
+    Raises:
+        InputError: unknown board, scheme, or platform, or a damaged board row.
+    """
+    file = Path(choice.board_file) if choice.board_file else None
+    name = choice.board or (load_board(file).name if file else DEFAULT_BOARD)
+    scheme, colon, rest = name.partition(":")
+    if colon:
+        return _registered(scheme).resolve(rest, choice)
+    if choice.platform == ZEPHYR:
+        target = _platform(ZEPHYR).of_board(name, file, choice)
+    else:
+        row = find_board(name, file)
+        if choice.platform not in (None, row.platform):
+            raise InputError(
+                f"the board {name} is for the platform {row.platform}",
+                where="--platform",
+                hint=f"Leave it out, or choose {row.platform} or {ZEPHYR}.",
+            )
+        target = _platform(row.platform).of_board(name, file, choice)
+    if choice.port is None:
+        return target
+    return cast("Target", _class(_SERIAL)(target, choice))
+
+
+def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
+    """Return the target of an existing project: its own board, on the port or place that was chosen.
+
+    Args:
+        folder: of the project; its own copy of a user's board row is used.
+        lock: the project's.
+        choice: the person's; its board file and platform do not count.
+
+    Raises:
+        InputError: the project is for another board.
+    """
+    own = folder / OWN_BOARD
+    choice = dataclasses.replace(
+        choice, board_file=str(own) if own.is_file() else None, platform=lock.platform
+    )
+    named = choice.board
+    if named is None or ":" not in named:
+        choice = dataclasses.replace(choice, board=lock.board)
+    target = resolve_target(choice)
+    wanted = named if named is not None and ":" not in named else target.board.name
+    if wanted != lock.board:
+        raise InputError(
+            f"the project is for the board {lock.board}",
+            where=str(folder),
+            hint=f"Generate it for {wanted} in another folder, or give the archive itself.",
+        )
+    return target
+
+
+class BoardTarget(Target):
+    """A board on a platform: the image is built and, where possible, started here."""
+
+    @classmethod
+    @abstractmethod
+    def of_board(cls, name: str, board_file: Path | None, choice: TargetChoice) -> Target:
+        """Return the target of the board ``name``, whose row may be in ``board_file``."""
+
+    def own_files(self) -> dict[str, bytes]:
+        """Return the copies of the user's own board row and its sources, by path in a project."""
+        if self.board_file is None:
+            return {}
+        return {OWN_BOARD: self.board_file.read_bytes(), **own_sources(self.board, self.board_file)}
+
+
+def _registered(scheme: str) -> type[Target]:
+    found = _SCHEMES.get(scheme)
+    if found is None:
+        point = next((p for p in entry_points(group=ENTRY_POINTS) if p.name == scheme), None)
+        if point is None:
+            raise InputError(
+                f"no kind of target is named '{scheme}'",
+                where="--board",
+                hint=f"Known: {', '.join(target_schemes())}; for boards see: mlf-sdk boards.",
+            )
+        found = _SCHEMES[scheme] = cast("type[Target]", point.load())
+    if isinstance(found, str):
+        found = _SCHEMES[scheme] = cast("type[Target]", _class(found))
+    return found
+
+
+def _platform(name: str) -> type[BoardTarget]:
+    return cast("type[BoardTarget]", _class(_PLATFORMS[name]))
+
+
+def _class(reference: str) -> Callable[..., object]:
+    """Import ``module:Class``."""
+    module, _, name = reference.partition(":")
+    return cast("Callable[..., object]", getattr(import_module(module), name))

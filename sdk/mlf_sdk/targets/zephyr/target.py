@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zephyr as a platform: any board that Zephyr knows; started here where it is emulated or native."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+
+from mlf_sdk.codegen.lock import LockZephyr, read_lock
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.render import PlatformFiles
+from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.row import Board, with_arguments
+from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.targets.flashers.execute import FlashRun
+from mlf_sdk.targets.flashers.row import RunnerRow
+from mlf_sdk.targets.platforms import platform_files
+from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.target import Ability, BoardTarget, FlashOptions, Log, Regions, Target, TargetChoice
+from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_naming
+from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
+from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr, built_image
+from mlf_sdk.targets.zephyr.westsign import check_key
+from mlf_sdk.wire.session import Session
+
+
+class ZephyrTarget(BoardTarget):
+    """A board on Zephyr.
+
+    Attributes:
+        setup: the Zephyr tree, modules, and west.
+    """
+
+    def __init__(
+        self, board: Board, setup: ZephyrSetup, *, name: str | None = None, board_file: Path | None = None
+    ) -> None:
+        super().__init__(board, name=name, board_file=board_file)
+        self.setup = setup
+        starts = Ability.START if board.zephyr.native or board.qemu else Ability(0)
+        self.abilities = Ability.BUILD | starts | (Ability(0) if board.zephyr.native else Ability.FLASH)
+
+    @classmethod
+    def of_board(cls, name: str, board_file: Path | None, choice: TargetChoice) -> Target:
+        """See BoardTarget."""
+        return cls(zephyr_board(name, board_file), setup_of(choice), board_file=board_file)
+
+    @property
+    def counts_instructions(self) -> bool:
+        """See Target."""
+        return self.board.qemu is not None
+
+    @cached_property
+    def naming(self) -> ZephyrNaming:
+        """The tree's version and its name of the board.
+
+        Raises:
+            ToolError: there is no Zephyr tree.
+        """
+        return zephyr_naming(self.board, self.setup.tree())
+
+    def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
+        """See Target."""
+        found = platform_files(self.board, options, self.naming, store_bytes=store_bytes)
+        return dataclasses.replace(found, files={**found.files, **self.own_files()})
+
+    def lock_zephyr(self) -> LockZephyr | None:
+        """See Target."""
+        return LockZephyr(series=self.naming.profile.series, board=self.naming.board)
+
+    def build(
+        self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None
+    ) -> BuildResult:
+        """See Target."""
+        if sign is not None:
+            check_key(sign)
+        built = build_zephyr(
+            folder,
+            self.naming.board,
+            self.setup,
+            extra_modules=self.naming.profile.extra_modules,
+            is_native=self.board.zephyr.native,
+            timeout_s=timeout_s,
+            watch=log,
+        )
+        if sign is not None:
+            sign_zephyr(folder, sign, self.setup, timeout_s=timeout_s)
+        return built
+
+    def image(self, folder: Path) -> Path:
+        """See Target."""
+        return built_image(folder)
+
+    def regions(self, folder: Path) -> Regions:
+        """See Target."""
+        return map_regions(folder / "build" / "zephyr" / "zephyr.map")
+
+    def open(
+        self, image: Path | None, *, timeout_s: float, console: Log | None = None
+    ) -> AbstractContextManager[Session]:
+        """See Target."""
+        if image is None:
+            raise InputError("no image to start was given", where=self.name)
+        return open_session(self.board, image, timeout_s=timeout_s, console=console)
+
+    def with_emulator(self, arguments: Iterable[str]) -> Target:
+        """See Target."""
+        return ZephyrTarget(
+            with_arguments(self.board, arguments), self.setup, name=self.name, board_file=self.board_file
+        )
+
+    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+        """See Target."""
+        if job.runner_file is not None:
+            raise InputError(
+                "Zephyr has runners of its own", where="--runner-file", hint="Choose one: --runner NAME."
+            )
+        return zephyr_runner(folder, self.board, _board_of(folder), job.runner)
+
+    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+        """See Target."""
+        west = ZephyrFlash(
+            folder=folder,
+            name=_board_of(folder),
+            runner=self.runner(folder, job).name,
+            explicit=job.runner is not None,
+            extra=job.extra,
+            sign=job.sign,
+            timeout_s=job.timeout_s,
+        )
+        return flash_zephyr(west, self.setup, watch=job.watch)
+
+
+def _board_of(folder: Path) -> str:
+    """Return Zephyr's name of a project's board."""
+    zephyr = read_lock(folder).zephyr
+    return zephyr.board if zephyr else ""
+
+
+def setup_of(choice: TargetChoice) -> ZephyrSetup:
+    """Return the Zephyr set-up that a choice states."""
+    return ZephyrSetup(
+        base=Path(choice.zephyr_base) if choice.zephyr_base else None,
+        modules=tuple(map(Path, choice.zephyr_modules)),
+        use_west=choice.west,
+    )
