@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure memory planning: lifetimes, order, offsets, lower bound."""
+"""Memory planning: lifetimes, execution order, offsets, lower bound. Pure functions."""
 
-from mlf_sdk.planner.plan import MemoryPlan, Placed, PlanError, check_plan, plan_memory
+from mlf_sdk.planner.plan import MemoryPlan, PlacedBuffer, PlanError, check_plan, plan_memory
 from mlf_sdk.planner.problem import Access, PlanProblem, PlanStep, PlanTensor, PlanWorkspace
 
 __all__ = [
     "Access",
     "MemoryPlan",
-    "Placed",
+    "PlacedBuffer",
     "PlanError",
     "PlanProblem",
     "PlanStep",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy placements: one buffer after the other, each into a gap among those already placed."""
+"""Greedy placements: each buffer in turn goes into a gap between those already placed."""
 
 from __future__ import annotations
 
@@ -7,58 +7,64 @@ import bisect
 import heapq
 from collections.abc import Iterator, Sequence
 
-from mlf_sdk.planner.shapes import Shapes, sections
+from mlf_sdk.planner.shapes import Shapes, maximal_live_sets
 
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
-_RANK = 1 << 16  # distance of two shapes in the order
+_RANK = 1 << 16  # distance of two shapes in the order of placement
 
 
 def fit(
-    shapes: Shapes, order: Sequence[int], *, tightest: bool = False, floors: Sequence[int] | None = None
+    shapes: Shapes, order: Sequence[int], *, best_fit: bool = False, floors: Sequence[int] | None = None
 ) -> list[int]:
-    """Offsets in units: each shape in the lowest gap that holds it, or in the smallest such gap.
+    """Place shapes one by one, each at the lowest gap that holds it.
 
-    With `floors`, no shape lies below its floor.
+    Args:
+        order: in which the shapes are placed.
+        best_fit: use the smallest gap that holds a shape instead of the lowest.
+        floors: lowest offset of each shape, in units.
+
+    Returns:
+        The offset of each shape, in units.
     """
-    near = shapes.near or ()
+    conflicts = shapes.conflicts or ()
     offsets = [-1] * len(shapes.units)
     for shape in order:
         taken = sorted(
             [
                 (offsets[other], offsets[other] + shapes.units[other])
-                for other in near[shape]
+                for other in conflicts[shape]
                 if offsets[other] >= 0
             ]
         )
-        offsets[shape] = _gap(taken, shapes.units[shape], floors[shape] if floors else 0, tightest)
+        offsets[shape] = _gap(taken, shapes.units[shape], floors[shape] if floors else 0, best_fit)
     return offsets
 
 
-def _gap(taken: list[tuple[int, int]], needed: int, floor: int, tightest: bool) -> int:
+def _gap(taken: list[tuple[int, int]], needed: int, floor: int, best_fit: bool) -> int:
     position, chosen, chosen_room = floor, -1, 0
     for low, high in taken:
         room = low - position
         if room >= needed and (chosen < 0 or room < chosen_room):
             chosen, chosen_room = position, room
-            if not tightest:
+            if not best_fit:
                 return chosen
         position = max(position, high)
     return position if chosen < 0 else chosen
 
 
 def greedy_orders(shapes: Shapes) -> Iterator[list[int]]:
-    """Orders worth a greedy placement: by size, by lifetime in the most crowded section, and others."""
+    """Orders for greedy placement: by size, length of life, load at one time, conflicts, area and birth."""
     count = len(shapes.units)
-    near = shapes.near or ()
+    conflicts = shapes.conflicts or ()
     length = [0] * count
     load = [0] * count
-    for members in sections(shapes):
+    for members in maximal_live_sets(shapes):
         together = sum(shapes.units[shape] for shape in members)
         for shape in members:
             length[shape] += 1
             load[shape] = max(load[shape], together)
     crowd = [
-        sum(shapes.units[other] for other in near[shape]) + shapes.units[shape] for shape in range(count)
+        sum(shapes.units[other] for other in conflicts[shape]) + shapes.units[shape] for shape in range(count)
     ]
     keys: list[list[tuple[int, ...]]] = [
         [(-shapes.units[shape], -length[shape]) for shape in range(count)],
@@ -73,18 +79,23 @@ def greedy_orders(shapes: Shapes) -> Iterator[list[int]]:
         yield sorted(range(count), key=key.__getitem__)
 
 
-class Crown:
-    """What may be on top when the target ends within a unit: shapes whose padding bridges the rest.
+class TopPlacement:
+    """Shapes that may end at the top when the target is not a whole number of units.
 
-    Placements are built upside down for this: what is placed at offset 0 ends up on top.
+    Only a shape whose padding covers the rest of the last unit may be there. Placements are built upside
+    down for this: a shape placed at offset 0 ends up at the top.
 
     Attributes:
-        floors: the lowest offset in units, upside down: 0 for shapes that may be on top, else 1.
-        limit: the target in units.
+        floors: lowest offset of each shape in units, upside down: 0 where it may be at the top, else 1.
+        limit: the target in units, rounded up.
     """
 
     def __init__(self, shapes: Shapes, target: int) -> None:
-        """Looks for shapes that top as many of the fullest sections as possible."""
+        """Choose shapes that are at the top at as many of the fullest times as possible.
+
+        Args:
+            target: wanted end of the placement in bytes.
+        """
         saved = -target % shapes.alignment
         self.limit = (target + saved) // shapes.alignment
         self.floors = [
@@ -94,44 +105,49 @@ class Crown:
         self._first: list[int] = self._choose(shapes) if saved else []
 
     def order(self, order: Sequence[int]) -> list[int]:
-        """The order with those first that should be on top."""
+        """Order of placement with the shapes for the top moved to its front."""
         chosen = set(self._first)
         return [*self._first, *(shape for shape in order if shape not in chosen)]
 
     def _choose(self, shapes: Shapes) -> list[int]:
         counts: dict[int, int] = {}
-        for members in sections(shapes):
+        for members in maximal_live_sets(shapes):
             if sum(shapes.units[shape] for shape in members) >= self.limit:
                 for shape in members:
                     if not self.floors[shape]:
                         counts[shape] = counts.get(shape, 0) + 1
-        near = shapes.near or ()
+        conflicts = shapes.conflicts or ()
         chosen: set[int] = set()
         for shape in sorted(counts, key=lambda shape: (-counts[shape], shape)):
-            if chosen.isdisjoint(near[shape]):
+            if chosen.isdisjoint(conflicts[shape]):
                 chosen.add(shape)
         return sorted(chosen)
 
 
-def improve(shapes: Shapes, crown: Crown, order: Sequence[int], budget: int) -> list[int]:
-    """Place again and again; what ends above the target is moved up in the order by a random step.
+def local_search(shapes: Shapes, top: TopPlacement, order: Sequence[int], budget: int) -> list[int]:
+    """Place repeatedly; shapes that end above the target move forward in the order by a random step.
 
-    Returns the offsets (units) of the lowest placement; stops at the target, or when the budget
-    (shapes looked at) is used up. The random numbers are the same each time.
+    Args:
+        top: which shapes may be at the top; its limit ends the search.
+        order: to begin with.
+        budget: shapes visited at most.
+
+    Returns:
+        The offsets in units of the lowest placement. Pseudorandom with a fixed seed: the same each time.
     """
     count = len(order)
     rank = [0] * count
-    for place, shape in enumerate(crown.order(order)):
+    for place, shape in enumerate(top.order(order)):
         rank[shape] = place * _RANK
     state = 1
     best: list[int] = []
     best_height = -1
-    for _ in range(max(budget // shapes.overlaps, 1)):
-        offsets = fit(shapes, sorted(range(count), key=rank.__getitem__), floors=crown.floors)
+    for _ in range(max(budget // shapes.pass_work, 1)):
+        offsets = fit(shapes, sorted(range(count), key=rank.__getitem__), floors=top.floors)
         height = shapes.height(upright := shapes.mirrored(offsets))
         if best_height < 0 or height < best_height:
             best, best_height = upright, height
-        over = [shape for shape, offset in enumerate(offsets) if offset + shapes.units[shape] > crown.limit]
+        over = [shape for shape, offset in enumerate(offsets) if offset + shapes.units[shape] > top.limit]
         if not over:
             break
         for shape in over:
@@ -141,29 +157,32 @@ def improve(shapes: Shapes, crown: Crown, order: Sequence[int], budget: int) -> 
 
 
 def sweep(shapes: Shapes, *, backwards: bool = False) -> list[int]:
-    """Offsets in units in one pass through time, each shape into the smallest free hole that holds it.
+    """Place shapes in one pass through time, each into the smallest free range that holds it.
 
-    For problems with so many overlaps that nothing else is affordable.
+    Used where the number of conflicts rules out all other methods.
+
+    Returns:
+        The offset of each shape, in units.
     """
     count = len(shapes.units)
     births = [-time for time in shapes.last] if backwards else shapes.first
     deaths = [-time for time in shapes.first] if backwards else shapes.last
     offsets = [0] * count
-    holes = _Holes()
+    free = _FreeRanges()
     dying: list[tuple[int, int]] = []
     for shape in sorted(
         range(count), key=lambda shape: (births[shape], -deaths[shape], -shapes.units[shape])
     ):
         while dying and dying[0][0] < births[shape]:
             gone = heapq.heappop(dying)[1]
-            holes.free(offsets[gone], shapes.units[gone])
-        offsets[shape] = holes.take(shapes.units[shape])
+            free.release(offsets[gone], shapes.units[gone])
+        offsets[shape] = free.take(shapes.units[shape])
         heapq.heappush(dying, (deaths[shape], shape))
     return offsets
 
 
-class _Holes:
-    """The free ranges below a moving top, by start, by end and by length."""
+class _FreeRanges:
+    """Free ranges below a moving top, indexed by start, by end and by length."""
 
     def __init__(self) -> None:
         self._top = 0
@@ -182,7 +201,7 @@ class _Holes:
             self._add(start + units, length - units)
         return start
 
-    def free(self, start: int, units: int) -> None:
+    def release(self, start: int, units: int) -> None:
         end = start + units
         if end in self._length:
             units += self._length[end]

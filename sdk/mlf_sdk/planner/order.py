@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An execution order with a lower memory bound than the original's, where there is one.
+"""Search for an execution order with a lower memory bound than the original order.
 
-A state of the search is the set of steps that have run: it alone decides what is live, so that the
-best way into a state is all that counts. `find_order` first proves, where it can, that no order beats
+A state of the search is the set of steps that have run: it alone decides what is live, so only the best
+path to a state matters. `find_order` first proves, where it can, that no order beats
 the original (chains, and most convolutional networks, end there). Then it searches all states, lowest
 peak first, which is exact; when its budget runs out, a beam search goes through the steps level by
 level. Budgets count work, not time: the result does not depend on the machine.
@@ -12,25 +12,30 @@ from __future__ import annotations
 
 import heapq
 
-from mlf_sdk.planner.space import Move, Space, State, bits_of
+from mlf_sdk.planner.space import ExecutionState, Move, OrderSpace, bits_of
 from mlf_sdk.planner.storage import StorageGraph
 
 _MAX_STEPS = 2000  # beyond this the original order is kept
-_EXACT_BUDGET = 12_000  # storages looked at
+_EXACT_BUDGET = 12_000  # storages visited
 _BEAM_BUDGET = 24_000
 
 _Path = tuple[int, "_Path"] | None  # last step first
 
 
 def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
-    """A legal order whose lower bound is below `bound` (that of the original order), or None.
+    """Find a legal order of the steps with a smaller lower bound; deterministic.
 
-    The lowest one, as far as the budget goes; deterministic.
+    Args:
+        bound: lower bound of the original order, in bytes.
+
+    Returns:
+        Step indices in the order with the lowest bound that the budget allowed to find; None when the
+        original order stays.
     """
     if not 1 < len(graph.uses) <= _MAX_STEPS or _is_chain(graph):
         return None
-    space = Space(graph)
-    floor = space.floor()
+    space = OrderSpace(graph)
+    floor = space.peak_lower_bound()
     if floor >= bound:
         return None
     found, path = _search_exact(space, floor, bound)
@@ -43,11 +48,15 @@ def _is_chain(graph: StorageGraph) -> bool:
     return all(step in graph.before[step + 1] for step in range(len(graph.uses) - 1))
 
 
-def _search_exact(space: Space, floor: int, bound: int) -> tuple[bool, _Path]:
-    """(True, path to the lowest peak below `bound`, if any), or (False, None) when the budget ran out."""
+def _search_exact(space: OrderSpace, floor: int, bound: int) -> tuple[bool, _Path]:
+    """Search all states, lowest peak first.
+
+    Returns:
+        (True, path to the lowest peak below ``bound`` or None); (False, None) when the budget is used up.
+    """
     start = space.start()
     queue: list[tuple[int, int, int, int]] = [(floor, 0, start.live_bytes, 0)]
-    entries: list[tuple[State, _Path]] = [(start, None)]
+    entries: list[tuple[ExecutionState, _Path]] = [(start, None)]
     best = {start.done: floor}
     limit = space.work + _EXACT_BUDGET
     while queue:
@@ -69,12 +78,14 @@ def _search_exact(space: Space, floor: int, bound: int) -> tuple[bool, _Path]:
     return True, None
 
 
-def _moves(space: Space, state: State, peak: int, bound: int, limit: int | None = None) -> list[Move]:
-    """The moves worth trying: one that cannot lose, or all that stay below `bound`."""
+def _moves(
+    space: OrderSpace, state: ExecutionState, peak: int, bound: int, limit: int | None = None
+) -> list[Move]:
+    """Moves to try: a single safe one, or all that stay below ``bound``."""
     moves: list[Move] = []
     for step in bits_of(state.ready):
         move = space.move(state, step)
-        if move.harmless and move.peak <= peak:
+        if move.is_safe and move.peak <= peak:
             return [move]
         if move.peak < bound:
             moves.append(move)
@@ -83,14 +94,14 @@ def _moves(space: Space, state: State, peak: int, bound: int, limit: int | None 
     return moves
 
 
-def _search_beam(space: Space, floor: int, bound: int) -> _Path:
-    """A path with a peak below `bound`, or None: level by level, the best few states of each kept."""
+def _search_beam(space: OrderSpace, floor: int, bound: int) -> _Path:
+    """Beam search for a path with a peak below ``bound``; None when none is found."""
     count = len(space.needed)
-    level: list[tuple[int, State, _Path]] = [(floor, space.start(), None)]
+    level: list[tuple[int, ExecutionState, _Path]] = [(floor, space.start(), None)]
     share = max(_BEAM_BUDGET // count, 12)
     for _ in range(count):
         limit = space.work + share
-        best: dict[int, tuple[int, State, _Path]] = {}
+        best: dict[int, tuple[int, ExecutionState, _Path]] = {}
         for peak, state, path in level:
             for move in _moves(space, state, peak, bound, limit):
                 reached = max(peak, move.peak)

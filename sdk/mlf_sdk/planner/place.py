@@ -1,29 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets for buffers with known lifetimes: greedy first, then a local search, then an exact one."""
+"""Offsets of buffers with known lifetimes: greedy placement, then local search, then exact search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.planner.fit import Crown, fit, greedy_orders, improve, sweep
-from mlf_sdk.planner.search import MAX_SHAPES, Exhausted, PlacementSearch
+from mlf_sdk.planner.fit import TopPlacement, fit, greedy_orders, local_search, sweep
+from mlf_sdk.planner.search import MAX_SHAPES, BudgetExceeded, PlacementSearch
 from mlf_sdk.planner.shapes import Shapes, build_shapes
 from mlf_sdk.planner.storage import Buffer
 
-# Work that may be spent, in shapes looked at.
+# Budgets in shapes visited: the result does not depend on the speed of the machine.
 _GREEDY_BUDGET = 2_000_000
-_IMPROVE_BUDGET = 200_000
+_LOCAL_BUDGET = 200_000
 _SEARCH_BUDGET = 150_000
 _QUICK_BUDGET = 20_000
 
 
 def place(buffers: Sequence[Buffer], alignment: int, target: int) -> tuple[list[int], int]:
-    """The byte offset of every buffer, and the exact end of the highest one.
+    """Place buffers so that no two that are live at one time overlap.
 
     Args:
         buffers: with their lifetimes; empty ones get offset 0.
-        alignment: all offsets are multiples of it.
-        target: the lower bound in bytes; the search ends when it is reached.
+        alignment: of all offsets, in bytes.
+        target: lower bound in bytes; the search ends when it is reached.
+
+    Returns:
+        The offset of every buffer and the exact end of the highest one, in bytes.
     """
     solid = [index for index, buffer in enumerate(buffers) if buffer.size_bytes]
     shapes = build_shapes([buffers[index] for index in solid], alignment)
@@ -35,7 +38,7 @@ def place(buffers: Sequence[Buffer], alignment: int, target: int) -> tuple[list[
 
 
 class _Best:
-    """The lowest placement so far."""
+    """Lowest placement found so far, and the height in bytes that would be optimal."""
 
     def __init__(self, shapes: Shapes, target: int) -> None:
         self._shapes = shapes
@@ -48,12 +51,12 @@ class _Best:
         return 0 <= self.height <= self.target
 
     @property
-    def haste(self) -> int:
-        """What to divide budgets by: with less than a unit left to gain, little is spent on it."""
+    def budget_divisor(self) -> int:
+        """Divisor of the budgets: little is spent where less than a unit is left to gain."""
         return 1 if self.height - self.target >= self._shapes.alignment else 6
 
     def offer(self, offsets: list[int]) -> bool:
-        """Take a placement, or its mirror image, if it is lower; True when the target is reached."""
+        """Keep a placement, or its mirror image, if it is lower; return whether the target is reached."""
         for candidate in (offsets, self._shapes.mirrored(offsets)):
             height = self._shapes.height(candidate)
             if self.height < 0 or height < self.height:
@@ -63,39 +66,39 @@ class _Best:
 
 def _best_placement(shapes: Shapes, target: int) -> list[int]:
     best = _Best(shapes, target)
-    if shapes.near is None:
+    if shapes.conflicts is None:
         if not best.offer(sweep(shapes)):
             best.offer(sweep(shapes, backwards=True))
         return best.offsets
     spent = 0
-    crown = Crown(shapes, target)
+    top = TopPlacement(shapes, target)
     orders: list[tuple[int, list[int]]] = []
     for order in greedy_orders(shapes):
-        for tightest in (False, True):
-            if best.offer(offsets := fit(shapes, order, tightest=tightest)):
+        for best_fit in (False, True):
+            if best.offer(offsets := fit(shapes, order, best_fit=best_fit)):
                 return best.offsets
-            spent += shapes.overlaps
-            if not tightest:
+            spent += shapes.pass_work
+            if not best_fit:
                 orders.append((shapes.height(offsets), order))
-        if best.offer(fit(shapes, crown.order(order), floors=crown.floors)):
+        if best.offer(fit(shapes, top.order(order), floors=top.floors)):
             return best.offsets
         if spent > _GREEDY_BUDGET:
             return best.offsets
     orders.sort(key=lambda entry: entry[0])
-    _refine(shapes, best, crown, [order for _, order in orders[:3]])
+    _refine(shapes, best, top, [order for _, order in orders[:3]])
     return best.offsets
 
 
-def _refine(shapes: Shapes, best: _Best, crown: Crown, orders: list[list[int]]) -> None:
-    """A short exact search, which settles small problems; a local search; a longer exact search."""
+def _refine(shapes: Shapes, best: _Best, top: TopPlacement, orders: list[list[int]]) -> None:
+    """Search exactly for a short time, which settles small problems, then locally, then exactly again."""
     search = PlacementSearch(shapes, _SEARCH_BUDGET) if len(shapes.units) <= MAX_SHAPES else None
     known = search is not None and _settle(search, best, orders[:1], _QUICK_BUDGET)
     if known and (best.reached or (search and _lower(search, best, orders[0], _QUICK_BUDGET))):
         return
     for order in orders[:2]:
-        if best.offer(improve(shapes, crown, order, _IMPROVE_BUDGET // best.haste)):
+        if best.offer(local_search(shapes, top, order, _LOCAL_BUDGET // best.budget_divisor)):
             return
-    share = _SEARCH_BUDGET // (6 * best.haste)
+    share = _SEARCH_BUDGET // (6 * best.budget_divisor)
     if search is None:
         return
     if not known:
@@ -105,11 +108,11 @@ def _refine(shapes: Shapes, best: _Best, crown: Crown, orders: list[list[int]]) 
 
 
 def _settle(search: PlacementSearch, best: _Best, orders: list[list[int]], share: int) -> bool:
-    """Whether it is now known if the target can be reached; it is then."""
+    """Reach the target or prove that it cannot be reached; return whether either was achieved."""
     for order in orders:
         try:
-            found = search.below(best.target, order, share)
-        except Exhausted:
+            found = search.find_within(best.target, order, share)
+        except BudgetExceeded:
             continue
         if found is not None:
             best.offer(found)
@@ -118,10 +121,10 @@ def _settle(search: PlacementSearch, best: _Best, orders: list[list[int]], share
 
 
 def _lower(search: PlacementSearch, best: _Best, order: list[int], share: int) -> bool:
-    """Lower the best placement step by step; whether it is now known to be the lowest there is."""
+    """Lower the best placement step by step; return whether it is proven to be the lowest."""
     try:
-        while (found := search.below(best.height - 1, order, share)) is not None:
+        while (found := search.find_within(best.height - 1, order, share)) is not None:
             best.offer(found)
-    except Exhausted:
+    except BudgetExceeded:
         return False
     return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory plan of a model: where tensors and workspaces sit in the arena, and the order of the steps."""
+"""Memory plan of a model: offsets of tensors and workspaces in the arena, and the order of the steps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mlf_sdk.planner.storage import (
 
 
 class PlanError(CheckError):
-    """A memory plan breaks its own rules."""
+    """A memory plan violates an invariant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """One stretch of the arena and when it is in use.
+class PlacedBuffer:
+    """A buffer with its place in the arena.
 
     Attributes:
         kind: ``tensor`` or ``workspace``.
@@ -56,14 +56,14 @@ class MemoryPlan:
 
     Attributes:
         order: step indices as they are to be executed.
-        tensor_offsets: bytes, for every tensor id; aliases have the offset of their root. A tensor
-            that is empty, or that nobody ever touches, has offset 0 and no room of its own.
+        tensor_offsets: bytes, for every tensor id; aliases have the offset of their root. A tensor that is
+            empty or never used has offset 0 and no buffer.
         workspace_offsets: bytes, by (step index, slot).
         arena_bytes: exact end of the highest buffer, not rounded up.
-        lower_bound_bytes: the most that is live at one time in this order: no plan can be smaller.
-        peak: (step index, phase) at which the bound is reached first; (-1, 0) when only the
-            inputs reach it, before the first step.
-        buffers: what has room in the arena, by birth, then death, then offset.
+        lower_bound_bytes: most bytes that are live at one time in this order: no plan can be smaller.
+        peak: (step index, phase) at which the bound is reached first; (-1, 0) when only the inputs reach
+            it, before the first step.
+        buffers: sorted by first time, then last time, then offset.
     """
 
     order: tuple[int, ...]
@@ -72,21 +72,24 @@ class MemoryPlan:
     arena_bytes: int
     lower_bound_bytes: int
     peak: tuple[int, int]
-    buffers: tuple[Placed, ...]
+    buffers: tuple[PlacedBuffer, ...]
 
     @property
     def ratio(self) -> float:
-        """Arena by lower bound; 1.0 is the best."""
+        """Arena divided by its lower bound; 1.0 is optimal."""
         return self.arena_bytes / self.lower_bound_bytes if self.lower_bound_bytes else 1.0
 
 
 def plan_memory(problem: PlanProblem) -> MemoryPlan:
-    """The smallest arena found, at the lower bound wherever a bounded search can reach it.
+    """Plan the memory of a model; the same problem gives the same plan.
 
-    The same problem gives the same plan. The original order is kept unless another one has a lower bound.
+    The original order is kept unless another one has a smaller lower bound.
+
+    Returns:
+        The smallest arena that a bounded search finds; at its lower bound for almost all models.
 
     Raises:
-        InputError: the problem breaks a rule of `PlanProblem`; names the place.
+        InputError: the problem is invalid; with the field.
     """
     graph = build_graph(problem)
     original = tuple(range(len(problem.steps)))
@@ -101,27 +104,17 @@ def plan_memory(problem: PlanProblem) -> MemoryPlan:
 
 
 def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
-    """Check a plan against its problem: order, alignment, aliases, no overlap, exact end, bound.
+    """Check a plan against its problem: order, alignment, aliases, overlaps, exact end, bound.
 
     Raises:
-        InputError: the problem itself is broken.
-        PlanError: the plan is; says what overlaps or where it lies.
+        InputError: the problem itself is invalid.
+        PlanError: the plan violates an invariant; names the buffers.
     """
     graph = build_graph(problem)
     if not is_legal_order(graph, plan.order):
         raise _broken("the order of the steps breaks a data dependency")
     _check_offsets(graph, plan)
-    expected = [
-        Placed(
-            kind=buffer.kind,
-            key=buffer.key,
-            offset=_offset_of(plan, buffer),
-            size_bytes=buffer.size_bytes,
-            first=buffer.first,
-            last=buffer.last,
-        )
-        for buffer in lifetimes(graph, plan.order)
-    ]
+    expected = [_placed(buffer, _offset_of(plan, buffer)) for buffer in lifetimes(graph, plan.order)]
     if sorted(expected, key=_by_time) != list(plan.buffers):
         raise _broken("the list of buffers disagrees with the offsets or the lifetimes")
     _check_overlaps(plan.buffers)
@@ -137,17 +130,7 @@ def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
     bound, peak_time = lower_bound(buffers, problem.alignment)
     offsets, arena = place(buffers, problem.alignment, bound)
     by_key = {buffer.key: offset for buffer, offset in zip(buffers, offsets, strict=True)}
-    placed = (
-        Placed(
-            kind=buffer.kind,
-            key=buffer.key,
-            offset=offset,
-            size_bytes=buffer.size_bytes,
-            first=buffer.first,
-            last=buffer.last,
-        )
-        for buffer, offset in zip(buffers, offsets, strict=True)
-    )
+    placed = [_placed(buffer, offset) for buffer, offset in zip(buffers, offsets, strict=True)]
     return MemoryPlan(
         order=order,
         tensor_offsets={tensor.id: by_key.get(graph.roots[tensor.id], 0) for tensor in problem.tensors},
@@ -159,6 +142,17 @@ def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
     )
 
 
+def _placed(buffer: Buffer, offset: int) -> PlacedBuffer:
+    return PlacedBuffer(
+        kind=buffer.kind,
+        key=buffer.key,
+        offset=offset,
+        size_bytes=buffer.size_bytes,
+        first=buffer.first,
+        last=buffer.last,
+    )
+
+
 def _peak(graph: StorageGraph, order: tuple[int, ...], time: int) -> tuple[int, int]:
     if time == 0 or not order:
         return -1, 0
@@ -167,7 +161,7 @@ def _peak(graph: StorageGraph, order: tuple[int, ...], time: int) -> tuple[int, 
     return order[place], time - starts[order[place]]
 
 
-def _by_time(buffer: Placed) -> tuple[int, int, int, str, str]:
+def _by_time(buffer: PlacedBuffer) -> tuple[int, int, int, str, str]:
     return buffer.first, buffer.last, buffer.offset, buffer.kind, str(buffer.key)
 
 
@@ -183,7 +177,7 @@ def _offset_of(plan: MemoryPlan, buffer: Buffer) -> int:
 
 
 def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
-    """All tensors have an offset, all offsets are aligned, aliases have that of their root."""
+    """Check that all tensors have an offset, offsets are aligned, and aliases have that of their root."""
     alignment = graph.problem.alignment
     for key, offset in (*plan.tensor_offsets.items(), *plan.workspace_offsets.items()):
         if offset < 0 or offset % alignment:
@@ -194,9 +188,9 @@ def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
             raise _broken(f"tensor {tensor} does not share the offset of tensor {root}")
 
 
-def _check_overlaps(buffers: tuple[Placed, ...]) -> None:
-    """Sweep through time with the live buffers in order of offset: only neighbours can collide."""
-    live: list[tuple[int, int, Placed]] = []  # (offset, end, buffer)
+def _check_overlaps(buffers: tuple[PlacedBuffer, ...]) -> None:
+    """Sweep through time with the live buffers sorted by offset: only neighbours can overlap."""
+    live: list[tuple[int, int, PlacedBuffer]] = []  # (offset, end, buffer)
     dying: list[tuple[int, int, int]] = []  # (last, offset, end)
     for buffer in buffers:
         if not buffer.size_bytes:
@@ -216,7 +210,7 @@ def _check_overlaps(buffers: tuple[Placed, ...]) -> None:
         heapq.heappush(dying, (buffer.last, low, high))
 
 
-def _range(entry: tuple[int, int, Placed]) -> tuple[int, int]:
+def _range(entry: tuple[int, int, PlacedBuffer]) -> tuple[int, int]:
     return entry[0], entry[1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers as the packing algorithms see them: whole units of the alignment, and who overlaps whom in time."""
+"""Buffers for the placement algorithms: sizes in units of the alignment, conflicts in time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Shapes:
         sizes: exact bytes.
         units: bytes rounded up, in units.
         first, last: global times, both included.
-        near: per shape, the shapes live at a common time; None when there are too many pairs.
-        overlaps: work of one pass over `near`.
+        conflicts: per shape, the shapes that are live at a common time; None beyond a million pairs.
+        pass_work: shapes visited by one greedy placement.
     """
 
     alignment: int
@@ -29,38 +29,43 @@ class Shapes:
     units: tuple[int, ...]
     first: tuple[int, ...]
     last: tuple[int, ...]
-    near: tuple[tuple[int, ...], ...] | None
-    overlaps: int
+    conflicts: tuple[tuple[int, ...], ...] | None
+    pass_work: int
 
     def height(self, offsets: Sequence[int]) -> int:
-        """The exact end in bytes of a placement; offsets in units."""
+        """Exact end of a placement in bytes; ``offsets`` are in units."""
         tops = (offset * self.alignment + size for offset, size in zip(offsets, self.sizes, strict=True))
         return max(tops, default=0)
 
     def mirrored(self, offsets: Sequence[int]) -> list[int]:
-        """The same placement upside down: another buffer, with another padding, is on top."""
+        """Offsets in units of the placement turned upside down, which puts another padding on top."""
         top = max((offset + unit for offset, unit in zip(offsets, self.units, strict=True)), default=0)
         return [top - offset - unit for offset, unit in zip(offsets, self.units, strict=True)]
 
 
 def build_shapes(buffers: Sequence[Buffer], alignment: int) -> Shapes:
-    """Shapes of non-empty buffers, in the order given."""
+    """Build the shapes of non-empty buffers, in the order given.
+
+    Args:
+        buffers: with sizes in bytes and lifetimes.
+        alignment: bytes of a unit, a power of two.
+    """
     first = tuple(buffer.first for buffer in buffers)
     last = tuple(buffer.last for buffer in buffers)
-    near = _neighbours(first, last)
+    conflicts = _conflicts(first, last)
     return Shapes(
         alignment=alignment,
         sizes=tuple(buffer.size_bytes for buffer in buffers),
         units=tuple(-(-buffer.size_bytes // alignment) for buffer in buffers),
         first=first,
         last=last,
-        near=near,
-        overlaps=len(buffers) + (sum(len(others) for others in near) if near is not None else 0),
+        conflicts=conflicts,
+        pass_work=len(buffers) + sum(len(others) for others in conflicts or ()),
     )
 
 
-def sections(shapes: Shapes) -> list[list[int]]:
-    """The sets of shapes live at once that are not contained in another such set, in order of time."""
+def maximal_live_sets(shapes: Shapes) -> list[list[int]]:
+    """Sets of shapes live at one time that no other such set contains, in order of time."""
     live: list[int] = []
     found: list[list[int]] = []
     grown = False
@@ -74,8 +79,8 @@ def sections(shapes: Shapes) -> list[list[int]]:
     return [*found, live] if live else found
 
 
-def _neighbours(first: Sequence[int], last: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
-    near: list[list[int]] = [[] for _ in first]
+def _conflicts(first: Sequence[int], last: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
+    found: list[list[int]] = [[] for _ in first]
     live: list[int] = []
     pairs = 0
     for shape in sorted(range(len(first)), key=lambda shape: first[shape]):
@@ -84,7 +89,7 @@ def _neighbours(first: Sequence[int], last: Sequence[int]) -> tuple[tuple[int, .
         if pairs > _MAX_PAIRS:
             return None
         for other in live:
-            near[other].append(shape)
-        near[shape] += live
+            found[other].append(shape)
+        found[shape] += live
         live.append(shape)
-    return tuple(tuple(others) for others in near)
+    return tuple(tuple(others) for others in found)

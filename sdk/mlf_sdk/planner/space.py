@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state space of execution orders: what a step costs after a given set of steps has run.
-
-That set alone decides what is live, so that the best way into a state is all that counts.
-"""
+"""State space of execution orders: the memory that a step needs after a given set of steps has run."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ _MAX_PROOF = 400_000  # steps times storages: the proof is quadratic
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The steps that have run (a bit set), what is live after them, and the ready steps (bit sets)."""
+class ExecutionState:
+    """Steps that have run, storages live after them and steps that can run next, all as bit sets."""
 
     done: int
     live: int
@@ -26,19 +23,29 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step run from a state: its peak in bytes, and whether no order can lose by running it now."""
+    """Execution of one step from a state.
+
+    Attributes:
+        peak: in bytes.
+        is_safe: running the step now is never worse than running it later.
+        state: after the step.
+    """
 
     step: int
     peak: int
-    harmless: bool
-    state: State
+    is_safe: bool
+    state: ExecutionState
 
 
-class Space:
-    """The states and moves of one problem."""
+class OrderSpace:
+    """States and moves of one problem.
+
+    Attributes:
+        work: storages visited so far; budgets are compared with it.
+    """
 
     def __init__(self, graph: StorageGraph) -> None:
-        """Nothing is searched yet; `work` counts what is."""
+        """Compute bit sets of users, dependencies and storages of each step."""
         problem = graph.problem
         self.graph = graph
         self.alignment = problem.alignment
@@ -57,8 +64,8 @@ class Space:
         self.work = 0
         self._peaks: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
 
-    def start(self) -> State:
-        """Before the first step: the inputs that some step reads, or the caller reads afterwards."""
+    def start(self) -> ExecutionState:
+        """State before the first step: live are the inputs that a step, or the caller afterwards, reads."""
         live = 0
         for storage in range(len(self.aligned)):
             kept = self.users[storage] or self.graph.to_end[storage]
@@ -66,10 +73,10 @@ class Space:
                 live |= 1 << storage
         live_bytes = sum(self.aligned[storage] for storage in bits_of(live))
         ready = sum(1 << step for step, needed in enumerate(self.needed) if not needed)
-        return State(0, live, live_bytes, ready)
+        return ExecutionState(0, live, live_bytes, ready)
 
-    def move(self, state: State, step: int) -> Move:
-        """Run a ready step."""
+    def move(self, state: ExecutionState, step: int) -> Move:
+        """Execute a ready step."""
         uses = self.graph.uses[step]
         self.work += 1 + len(uses)
         done = state.done | 1 << step
@@ -95,22 +102,24 @@ class Space:
         peak = passing_bytes + max(
             most - max(padding, passing_padding) for most, padding in self._step_peaks(step, begins, stays)
         )
-        harmless = delta < 0 or (delta == 0 and self.most_padding(born) >= self.most_padding(freed))
+        is_safe = delta < 0 or (delta == 0 and self.most_padding(born) >= self.most_padding(freed))
         ready = state.ready & ~(1 << step)
         for later in self.graph.after[step]:
             if not self.needed[later] & ~done:
                 ready |= 1 << later
-        after = State(done, (state.live | born) & ~freed, state.live_bytes + delta, ready)
-        return Move(step, peak, harmless, after)
+        after = ExecutionState(done, (state.live | born) & ~freed, state.live_bytes + delta, ready)
+        return Move(step, peak, is_safe, after)
 
     def most_padding(self, live: int) -> int:
-        """The largest padding in a set of storages."""
+        """Largest padding in bytes of a set of storages."""
         return next((padding for padding, storages in self.by_padding if storages & live), 0)
 
     def _step_peaks(self, step: int, begins: int, stays: int) -> list[tuple[int, int]]:
-        """(aligned bytes, largest padding) that a step itself needs, in those phases that can be its peak.
+        """Aligned bytes and largest padding of a step's own storages, in the phases that can be its peak.
 
-        `begins` and `stays` are bit sets over the step's uses: born in it, needed after it.
+        Args:
+            begins: bit set over the step's uses: storages that are first used by it.
+            stays: bit set over the step's uses: storages that are needed after it.
         """
         key = (step, begins, stays)
         if key not in self._peaks:
@@ -128,7 +137,7 @@ class Space:
         return self._peaks[key]
 
     def _worst(self, spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
-        """Of all phases, those that no other beats in both aligned bytes and (smaller) padding."""
+        """Phases that no other phase exceeds in aligned bytes with a padding that is not larger."""
         most: dict[int, int] = {0: 0}
         for aligned, padding in _aligned_profile(spans, self.alignment):
             most[padding] = max(most.get(padding, 0), aligned)
@@ -138,8 +147,8 @@ class Space:
                 kept.append((aligned, padding))
         return kept
 
-    def floor(self) -> int:
-        """A peak that every legal order has: what must be live during each step, and at both ends."""
+    def peak_lower_bound(self) -> int:
+        """Peak in bytes that no legal order falls below: storages live at each step and at both ends."""
         graph = self.graph
         ends = [
             [(size, 0, 0) for size, there in zip(graph.sizes, flags, strict=True) if there and size]
@@ -164,7 +173,7 @@ class Space:
         return floor
 
     def _closures(self) -> tuple[list[int], list[int]]:
-        """Per step, all steps that must run before it and all that must run after it (bit sets)."""
+        """Bit sets, for each step, of all steps that must run before it and of all that must run after it."""
         count = len(self.needed)
         earlier, later = list(self.needed), [0] * count
         for step in range(count):
@@ -176,7 +185,7 @@ class Space:
         return earlier, later
 
     def _always_passing(self, earlier: list[int], later: list[int]) -> list[int]:
-        """Per step, the storages that it doesn't touch and that are live across it in every order."""
+        """Bit sets, for each step, of storages that it does not use but that are always live across it."""
         passing = [0] * len(self.needed)
         for storage, users in enumerate(self.graph.users):
             reached = self.all_done if self.graph.from_start[storage] else 0
@@ -190,7 +199,7 @@ class Space:
 
 
 def _aligned_profile(spans: list[tuple[int, int, int]], alignment: int) -> Iterator[tuple[int, int]]:
-    """(aligned bytes, largest padding) of what is live at each birth of a non-empty buffer."""
+    """Aligned bytes and largest padding of the live buffers whenever a non-empty buffer comes into use."""
     spans = [span for span in spans if span[0]]
     exact = peak_live(spans, alignment)
     rounded = peak_live(((align_up(size, alignment), first, last) for size, first, last in spans), alignment)
@@ -199,7 +208,7 @@ def _aligned_profile(spans: list[tuple[int, int, int]], alignment: int) -> Itera
 
 
 def bits_of(bits: int) -> Iterator[int]:
-    """The numbers of the bits that are set, lowest first."""
+    """Yield the positions of the set bits, lowest first."""
     while bits:
         lowest = bits & -bits
         yield lowest.bit_length() - 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The problem as storages (alias groups) and dependencies, and lifetimes for one order of the steps."""
+"""Storages (groups of aliases), dependencies of the steps, and lifetimes for one order of execution."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BufferKind = Literal["tensor", "workspace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """The phases in which one step touches one storage."""
+class StorageUse:
+    """Phases, both included, in which one step uses one storage."""
 
     storage: int
     first: int
@@ -24,7 +24,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageGraph:
-    """Storages, what each step does with them, and which steps must wait for which.
+    """Storages of a problem, their use by each step, and the dependencies of the steps.
 
     Attributes:
         roots: the root tensor id of every tensor id.
@@ -32,8 +32,8 @@ class StorageGraph:
         sizes: bytes of each storage.
         from_start: the caller writes it before the run.
         to_end: the caller reads it after the run, or it is an input to be kept.
-        uses: per step, at most one a storage, sorted by storage.
-        users: per storage, the steps that touch it, in the original order.
+        uses: per step, at most one for each storage, sorted by storage.
+        users: per storage, the steps that use it, in the original order.
         before, after: per step, the steps that it directly depends on, and those that depend on it.
     """
 
@@ -43,7 +43,7 @@ class StorageGraph:
     sizes: tuple[int, ...]
     from_start: tuple[bool, ...]
     to_end: tuple[bool, ...]
-    uses: tuple[tuple[Use, ...], ...]
+    uses: tuple[tuple[StorageUse, ...], ...]
     users: tuple[tuple[int, ...], ...]
     before: tuple[frozenset[int], ...]
     after: tuple[tuple[int, ...], ...]
@@ -51,9 +51,10 @@ class StorageGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """One stretch of bytes and the global times, both included, between which it is needed.
+    """Bytes that are needed from global time ``first`` to ``last``, both included.
 
-    `key` is the root tensor id, or (step index, slot) of a workspace.
+    Attributes:
+        key: root tensor id, or (step index, slot) of a workspace.
     """
 
     kind: BufferKind
@@ -64,10 +65,10 @@ class Buffer:
 
 
 def build_graph(problem: PlanProblem) -> StorageGraph:
-    """Check the problem and reduce it to storages and dependencies.
+    """Validate the problem and reduce it to storages and dependencies.
 
     Raises:
-        InputError: the problem breaks a rule.
+        InputError: the problem is invalid; with the field.
     """
     roots = check_problem(problem)
     # An alias is never larger than its root (checked), so the root's size is the group's.
@@ -97,19 +98,19 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
     )
 
 
-def _uses(problem: PlanProblem, step: int, storage_of: dict[int, int]) -> tuple[Use, ...]:
+def _uses(problem: PlanProblem, step: int, storage_of: dict[int, int]) -> tuple[StorageUse, ...]:
     spans: dict[int, tuple[int, int]] = {}
     for access in (*problem.steps[step].reads, *problem.steps[step].writes):
         storage = storage_of[access.tensor]
         first, last = spans.get(storage, (access.first_phase, access.last_phase))
         spans[storage] = min(first, access.first_phase), max(last, access.last_phase)
-    return tuple(Use(storage=key, first=span[0], last=span[1]) for key, span in sorted(spans.items()))
+    return tuple(StorageUse(storage=key, first=span[0], last=span[1]) for key, span in sorted(spans.items()))
 
 
 def _dependencies(
     problem: PlanProblem, storage_of: dict[int, int]
 ) -> tuple[tuple[frozenset[int], ...], tuple[tuple[int, ...], ...]]:
-    """Read after write, write after read and write after write, by storage, in the original order."""
+    """Direct dependencies by storage: read after write, write after read, write after write."""
     count = len(problem.steps)
     before: list[set[int]] = [set() for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -133,7 +134,7 @@ def _dependencies(
 
 
 def is_legal_order(graph: StorageGraph, order: Sequence[int]) -> bool:
-    """Whether `order` names every step once and keeps all dependencies."""
+    """Check that ``order`` has every step once and keeps all dependencies."""
     position = {step: place for place, step in enumerate(order)}
     if len(order) != len(graph.uses) or set(position) != set(range(len(graph.uses))):
         return False
@@ -143,7 +144,7 @@ def is_legal_order(graph: StorageGraph, order: Sequence[int]) -> bool:
 
 
 def step_starts(graph: StorageGraph, order: Sequence[int]) -> tuple[list[int], int]:
-    """The global time of every step's phase 0, by step index, and the time of "outputs read".
+    """Global time of phase 0 of every step, by step index, and of "outputs read".
 
     Time 0 is "inputs written"; the first phase of the first step is time 1.
     """
@@ -156,10 +157,10 @@ def step_starts(graph: StorageGraph, order: Sequence[int]) -> tuple[list[int], i
 
 
 def lifetimes(graph: StorageGraph, order: Sequence[int]) -> tuple[Buffer, ...]:
-    """Every buffer that is ever live, tensors first, then workspaces in order of execution.
+    """Compute the buffers of one order of execution: tensors first, then workspaces in that order.
 
-    A storage lives from its first write (time 0 for an input) to its last access. Tensors that
-    nothing touches, and neither the caller, have no buffer.
+    A storage lives from its first write (time 0 for an input) to its last access. Tensors that neither a
+    step nor the caller uses have no buffer.
     """
     starts, end = step_starts(graph, order)
     spans: list[list[int]] = [[] for _ in graph.keys]
@@ -197,10 +198,16 @@ def lifetimes(graph: StorageGraph, order: Sequence[int]) -> tuple[Buffer, ...]:
 
 
 def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tuple[int, int]]:
-    """(time, bytes) of the least room needed at every time at which a buffer is born, in order of time.
+    """Least memory needed at every time at which a buffer comes into use.
 
-    `spans` are (size in bytes, first, last). The room is the sum of the aligned sizes less the largest
-    padding: whichever buffer is on top needs none.
+    It is the sum of the aligned sizes less the largest padding, because the highest buffer needs none.
+
+    Args:
+        spans: size in bytes, first and last time of each buffer.
+        alignment: in bytes, a power of two.
+
+    Returns:
+        (time, bytes), in order of time.
     """
     profile: list[tuple[int, int]] = []
     dying: list[tuple[int, int]] = []  # (last, aligned)
@@ -224,9 +231,10 @@ def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tup
 
 
 def lower_bound(buffers: Iterable[Buffer], alignment: int) -> tuple[int, int]:
-    """(bytes, time) of the peak: no placement of these buffers can be smaller.
+    """Lower bound of all placements of these buffers.
 
-    The earliest time at which a step reaches it; time 0 only when no step does.
+    Returns:
+        The bound in bytes, and the earliest time at which a step reaches it; 0 when no step does.
     """
     solid = [buffer for buffer in buffers if buffer.size_bytes]
     profile = peak_live([(buffer.size_bytes, buffer.first, buffer.last) for buffer in solid], alignment)
@@ -238,5 +246,5 @@ def lower_bound(buffers: Iterable[Buffer], alignment: int) -> tuple[int, int]:
 
 
 def align_up(size: int, alignment: int) -> int:
-    """The next multiple of `alignment`, a power of two."""
+    """Round up to a multiple of ``alignment``, a power of two."""
     return (size + alignment - 1) & -alignment
