@@ -22,7 +22,7 @@ from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 if TYPE_CHECKING:
     from mlf_sdk.pipeline.deploy import Deployed, Prepared
-    from mlf_sdk.targets.serial.portsession import PortChoice
+    from mlf_sdk.targets.serial.session import PortChoice
     from mlf_sdk.wire.session import Session
 
 _POOL: pytest.StashKey[_Pool] = pytest.StashKey()
@@ -236,7 +236,7 @@ class _Pool:
     def _located(self) -> tuple[str | None, PortChoice | None]:
         """The board's name and port; a place of labgrid is held until the last test."""
         from mlf_sdk.pipeline.places import located  # noqa: PLC0415
-        from mlf_sdk.targets.serial.portsession import PortChoice  # noqa: PLC0415
+        from mlf_sdk.targets.serial.session import PortChoice  # noqa: PLC0415
 
         if self._where is None:
             port = None if self.port is None else PortChoice(spec=self.port)

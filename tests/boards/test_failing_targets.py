@@ -11,7 +11,7 @@ import pytest
 
 from mlf_sdk.errors import TargetError, ToolError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts

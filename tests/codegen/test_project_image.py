@@ -22,7 +22,7 @@ from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, ToolError
 from mlf_sdk.pipeline.project import project_board
-from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
 

@@ -32,9 +32,9 @@ from mlf_sdk.pipeline.params import (
 )
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.slots import keep_slots, stored
-from mlf_sdk.targets.started import open_session
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
 from mlf_sdk.wire.errors import NoAnswerError

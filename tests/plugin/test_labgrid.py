@@ -25,7 +25,7 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.pipeline.places import located
 from mlf_sdk.targets.labgrid import open_place
-from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.session import PortChoice
 
 WAIT_S = 20.0
 SCRIPTS = Path(sys.executable).parent

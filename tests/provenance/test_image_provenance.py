@@ -20,7 +20,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.pipeline.project import project_board
-from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain

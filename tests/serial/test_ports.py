@@ -22,10 +22,10 @@ from serial_helpers import PtyDevice
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.serial.portlock import lock_port
+from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.serial.serialport import SerialTransport, open_port
+from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.stream import SerialTransport, open_port
 from mlf_sdk.tools.locks import lock_folder
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
@@ -253,7 +253,7 @@ def test_the_second_is_told_who_has_the_port(pty_device: PtyDevice, tmp_path: Pa
 def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     script = (
         "import sys, pathlib\n"
-        "from mlf_sdk.targets.serial.portlock import lock_port\n"
+        "from mlf_sdk.targets.serial.lock import lock_port\n"
         "held = lock_port('/dev/ttyX', folder=pathlib.Path(sys.argv[1]))\n"
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"

@@ -16,8 +16,8 @@ from qemu_pty import QemuPty, RateLine, qemu_pty
 from mlf_sdk import pipeline as api
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.wire.codes import Capability, Opcode, Status
 from mlf_sdk.wire.errors import DeviceResetError
 from mlf_sdk.wire.protocol import REPLY, WriteRequest

@@ -19,7 +19,7 @@ from rpc_models import X
 
 from mlf_sdk import pipeline as api
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError

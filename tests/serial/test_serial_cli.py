@@ -28,10 +28,10 @@ from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
 from mlf_sdk.targets.serial import ports as ports_module
-from mlf_sdk.targets.serial.portlock import lock_port
+from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.wire.session import Session, Timeouts
 

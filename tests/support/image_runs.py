@@ -14,7 +14,7 @@ from mlf_sdk.judge.data import match_inputs
 from mlf_sdk.judge.execute import Execution, find_model
 from mlf_sdk.pipeline import build, check
 from mlf_sdk.pipeline.project import project_board
-from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.wire.measure import measure
 
 Values = np.ndarray[Any, Any]

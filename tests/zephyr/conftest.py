@@ -11,8 +11,8 @@ import pytest
 from zephyr_trees import MakeTree, put, version_text
 
 from archives import Spec, build, write
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, west_topdir
-from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree, find_tree
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, west_topdir
+from mlf_sdk.targets.zephyr.tree import ZephyrTree, find_tree
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from zephyr_trees import MakeTree, put
 
 from mlf_sdk.cli.main import main
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
-from mlf_sdk.targets.zephyr.zephyrdoctor import ZephyrExamination, examine_zephyr, module_name
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr, module_name
 
 
 def which_of(*names: str):

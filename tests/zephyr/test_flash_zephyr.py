@@ -22,9 +22,9 @@ from mlf_sdk.targets.flashers.errors import (
     RunnerFailedError,
     RunnerMissingError,
 )
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
-from mlf_sdk.targets.zephyr.westsign import SigningError
-from mlf_sdk.targets.zephyr.zephyrbuild import read_runners
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.output import read_runners
+from mlf_sdk.targets.zephyr.sign import SigningError
 
 MCUBOOT = "CONFIG_BOOTLOADER_MCUBOOT=y\n"
 

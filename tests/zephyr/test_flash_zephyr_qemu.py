@@ -22,8 +22,8 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.flash import flash
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, NoRunnerError
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
-from mlf_sdk.targets.zephyr.westsign import SigningError
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.sign import SigningError
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = """/ { chosen { zephyr,code-partition = &slot0_partition; }; };

@@ -159,7 +159,7 @@ def test_west_leaves_other_words_to_mlf_sdk(west: Path):
 
 def test_a_generated_project_brings_it_along(tiny: Path, make_tree: MakeTree, tmp_path: Path):
     from mlf_sdk import pipeline as api
-    from mlf_sdk.targets.zephyr.west import ZephyrSetup
+    from mlf_sdk.targets.zephyr.build import ZephyrSetup
 
     setup = ZephyrSetup(base=make_tree("4.1.0"), environ={}, home=tmp_path)
     api.generate(tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", zephyr=setup)

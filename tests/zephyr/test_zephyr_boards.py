@@ -17,10 +17,10 @@ from archives import Spec, build, reference, write
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.targets.qemu import start_qemu
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment
-from mlf_sdk.targets.zephyr.zephyrbuild import has_option
-from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
+from mlf_sdk.targets.zephyr.output import has_option
+from mlf_sdk.targets.zephyr.tree import ZephyrTree
 from mlf_sdk.triage.faultline import parse_fault
 from mlf_sdk.wire.link import DeviceFaultError
 

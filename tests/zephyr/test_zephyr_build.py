@@ -15,7 +15,7 @@ from zephyr_trees import MakeTree, put
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError, MlfError, ToolError
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 
 STUB = """#!{python}
 import json, os, pathlib, sys

@@ -16,7 +16,7 @@ from zephyr_trees import MakeTree
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.version import __version__
 
 GOLDEN = Path(__file__).parent / "golden"

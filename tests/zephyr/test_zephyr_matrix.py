@@ -11,8 +11,8 @@ import pytest
 
 from archives import Spec, build, write
 from mlf_sdk import pipeline as api
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
-from mlf_sdk.targets.zephyr.zephyrbuild import has_option
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.output import has_option
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 

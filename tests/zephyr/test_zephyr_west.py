@@ -14,9 +14,9 @@ from archives import Spec, build, write
 from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.options import App, ProjectOptions
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment, west_topdir
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_environment, west_topdir
-from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree
+from mlf_sdk.targets.zephyr.tree import ZephyrTree
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 BOARD = "mps2_an385"

@@ -33,7 +33,7 @@ from mlf_sdk.report.doctor import doctor_parts, doctor_values
 from mlf_sdk.report.layout import lines
 from mlf_sdk.report.proof import run_parts
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.zephyr.zephyrbuild import signed_images
+from mlf_sdk.targets.zephyr.output import signed_images
 
 
 def doctor(

@@ -16,7 +16,7 @@ from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 
 
 class App(str, Enum):

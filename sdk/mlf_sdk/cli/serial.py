@@ -14,7 +14,7 @@ from mlf_sdk.cli import options as opt
 from mlf_sdk.cli.output import printable, show
 from mlf_sdk.pipeline import serial as api
 from mlf_sdk.report.layout import Parts, table
-from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.session import PortChoice
 
 PortName = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from mlf_sdk.cli.output import show, status
 from mlf_sdk.cli.serial import Baud, BoardOfPort, NeededPort
 from mlf_sdk.pipeline.verification import Verification, verify_device
 from mlf_sdk.report.layout import Parts, line, verdict
-from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.session import PortChoice
 
 
 def verify(

@@ -13,7 +13,7 @@ from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, functio
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
 from mlf_sdk.targets.boards.row import Board, with_arguments
-from mlf_sdk.targets.started import open_session
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.wire.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo

@@ -21,7 +21,7 @@ from mlf_sdk.pipeline.deploy import Deployed, Prepared, Say, deployed, prepare
 from mlf_sdk.pipeline.project import PathLike
 from mlf_sdk.pipeline.results import Array
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.session import PortChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError
 

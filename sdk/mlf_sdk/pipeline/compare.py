@@ -27,8 +27,8 @@ from mlf_sdk.pipeline.project import PathLike, load, plan_project
 from mlf_sdk.pipeline.results import Array
 from mlf_sdk.pipeline.run import pattern_batch
 from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.serial.portsession import PortChoice
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.serial.session import PortChoice
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.wire.deadline import Deadline
 
 Say = Callable[[str], None]

@@ -21,9 +21,9 @@ from mlf_sdk.pipeline.project import PathLike, build, load, plan_project, projec
 from mlf_sdk.pipeline.results import Array
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.started import open_session
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo

@@ -15,8 +15,8 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.project import plan_project
 from mlf_sdk.targets.boards.findings import board_oddities
 from mlf_sdk.targets.boards.load import Board, find_board
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
-from mlf_sdk.targets.zephyr.zephyrdoctor import ZephyrExamination, examine_zephyr
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
 from mlf_sdk.tools.discovery import ToolStatus, find_tools
 
 

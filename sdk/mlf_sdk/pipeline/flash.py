@@ -19,9 +19,9 @@ from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.platforms import image_path
 from mlf_sdk.targets.serial.ports import find_port
-from mlf_sdk.targets.serial.portsession import port_session
+from mlf_sdk.targets.serial.session import port_session
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, zephyr_runner
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo

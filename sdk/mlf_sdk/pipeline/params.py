@@ -16,9 +16,9 @@ from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
 from mlf_sdk.pipeline.deploy import prepare
 from mlf_sdk.pipeline.project import PathLike, build, load
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.targets.slots import keep_slots
-from mlf_sdk.targets.started import open_session
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo
 from mlf_sdk.wire.session import Session

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.labgrid import is_place, open_place
-from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.session import PortChoice
 
 __all__ = ["is_place", "located"]
 

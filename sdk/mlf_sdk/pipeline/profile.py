@@ -22,8 +22,8 @@ from mlf_sdk.pipeline.project import PathLike, build
 from mlf_sdk.pipeline.results import Array
 from mlf_sdk.pipeline.run import pattern_batch
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.serial.portsession import PortChoice
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.serial.session import PortChoice
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.steps import can_step
 

@@ -29,10 +29,10 @@ from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store, store_bytes_of
 from mlf_sdk.targets.cmake import BuildResult, build_project
 from mlf_sdk.targets.platforms import image_path, platform_files, regions_of
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import sign_zephyr
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr
-from mlf_sdk.targets.zephyr.westsign import check_key
+from mlf_sdk.targets.zephyr.sign import check_key
 from mlf_sdk.tools.process import ProcessRunner, run_process
 
 PathLike = str | Path

@@ -26,8 +26,8 @@ from mlf_sdk.pipeline.run import run
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.platforms import image_path, regions_of
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.files import map_regions
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
 from mlf_sdk.tools.locks import exclusive
 
 Say = Callable[[str], None]

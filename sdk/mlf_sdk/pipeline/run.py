@@ -32,9 +32,9 @@ from mlf_sdk.pipeline.verification import check_same_image
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.cmake import BuildResult
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
-from mlf_sdk.targets.started import open_session
-from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.tools.locks import exclusive
 
 Say = Callable[[str], None]

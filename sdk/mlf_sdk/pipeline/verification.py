@@ -13,7 +13,7 @@ from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmwa
 from mlf_sdk.pipeline.project import PathLike, load, project_board
 from mlf_sdk.targets.boards.load import Board, find_board
 from mlf_sdk.targets.platforms import image_path
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo
 

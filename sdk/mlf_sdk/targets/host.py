@@ -13,9 +13,9 @@ from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.targets.platforms import platform_files, regions_of
 from mlf_sdk.targets.slots import keep_slots
-from mlf_sdk.targets.started import open_session
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
 from mlf_sdk.targets.target import Ability, Log, Target, TargetChoice, resolve_target
 from mlf_sdk.wire.session import Session

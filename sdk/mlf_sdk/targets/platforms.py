@@ -13,8 +13,8 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import Board, baremetal_context
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.cmake import APP_ELF
+from mlf_sdk.targets.zephyr.build import built_image
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, zephyr_files
-from mlf_sdk.targets.zephyr.west import built_image
 
 _BAREMETAL = "crt/baremetal"
 

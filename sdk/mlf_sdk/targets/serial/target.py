@@ -12,7 +12,7 @@ from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.targets.target import Ability, FlashOptions, Log, Regions, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 

@@ -17,7 +17,7 @@ from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import load_board, load_boards
 from mlf_sdk.targets.boards.row import Board, Rpc, ZephyrNames
 from mlf_sdk.targets.zephyr.profile import ZephyrProfile, profile_of
-from mlf_sdk.targets.zephyr.zephyrtree import ZephyrTree, ZephyrVersion, board_in, check_board_name
+from mlf_sdk.targets.zephyr.tree import ZephyrTree, ZephyrVersion, board_in, check_board_name
 
 _MODULE = {
     "zephyr/module.yml": "zephyr/module.yml.j2",

@@ -15,11 +15,11 @@ from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.image import load_segments
 from mlf_sdk.targets.flashers.load import load_runners
 from mlf_sdk.targets.flashers.row import Failure, RunnerRow
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, built_image
-from mlf_sdk.targets.zephyr.westflash import WestFlash, flash_with_west
-from mlf_sdk.targets.zephyr.westrun import west_for
-from mlf_sdk.targets.zephyr.westsign import check_key, sign_build
-from mlf_sdk.targets.zephyr.zephyrbuild import has_option, read_runners, signed_images
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, built_image
+from mlf_sdk.targets.zephyr.output import has_option, read_runners, signed_images
+from mlf_sdk.targets.zephyr.runners import WestFlash, flash_with_west
+from mlf_sdk.targets.zephyr.sign import check_key, sign_build
+from mlf_sdk.targets.zephyr.west import west_for
 from mlf_sdk.tools.process import ProcessRunner, run_process
 
 Which = Callable[[str], str | None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlf_sdk.targets.zephyr.zephyrtree import HARDWARE_MODEL_V2, ZephyrVersion
+from mlf_sdk.targets.zephyr.tree import HARDWARE_MODEL_V2, ZephyrVersion
 
 _EXTRA_MODULES = ZephyrVersion(3, 3, 0)
 _CPP = ZephyrVersion(3, 3, 0)

@@ -17,13 +17,13 @@ from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
+from mlf_sdk.targets.launch import open_session
 from mlf_sdk.targets.platforms import platform_files
-from mlf_sdk.targets.started import open_session
 from mlf_sdk.targets.target import Ability, BoardTarget, FlashOptions, Log, Regions, Target, TargetChoice
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, built_image
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
-from mlf_sdk.targets.zephyr.west import ZephyrSetup, build_zephyr, built_image
-from mlf_sdk.targets.zephyr.westsign import check_key
+from mlf_sdk.targets.zephyr.sign import check_key
 from mlf_sdk.wire.session import Session
 
 

@@ -17,7 +17,7 @@ from mlf_sdk.targets.flashers.errors import (
     RunnerMissingError,
 )
 from mlf_sdk.targets.flashers.row import Failure
-from mlf_sdk.targets.zephyr.westrun import West
+from mlf_sdk.targets.zephyr.west import West
 from mlf_sdk.tools.process import ProcessError, ProcessResult
 
 _SHOWN_LINES = 30

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import serial
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.targets.serial.portlock import PortLock, lock_port
+from mlf_sdk.targets.serial.lock import PortLock, lock_port
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.transport import PipeTransport, Transport

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import MlfError
-from mlf_sdk.targets.zephyr.west import Which, ZephyrSetup, build_environment, west_topdir
-from mlf_sdk.targets.zephyr.zephyrtree import HOME_TREE, ZephyrTree, find_tree
+from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.tree import HOME_TREE, ZephyrTree, find_tree
 
 _SDK_PARENTS = ("", ".local", ".local/opt", "bin")
 _DEPTH = 4  # of a module below the top of its workspace

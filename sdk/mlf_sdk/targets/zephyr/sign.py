@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.zephyr.westrun import West
-from mlf_sdk.targets.zephyr.zephyrbuild import SIGNED, has_option, signed_images
+from mlf_sdk.targets.zephyr.output import SIGNED, has_option, signed_images
+from mlf_sdk.targets.zephyr.west import West
 from mlf_sdk.tools.process import ProcessError
 
 _NO_SLOTS = re.compile(r"has no (chosen|partitions|slot0_partition)|no slot0_partition|write-block-size")
