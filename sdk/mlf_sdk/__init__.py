@@ -5,6 +5,9 @@ import mlf_sdk
 
 report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")
 print(report.memory.arena_bytes, report.ok)
+
+Every function takes options as keyword arguments, or prepared in a `Request`; ``help(mlf_sdk.Request)`` lists
+them. Errors are subclasses of `MlfError`.
 """
 
 from __future__ import annotations
@@ -12,43 +15,100 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mlf_sdk.errors import MlfError
+from mlf_sdk.errors import (
+    ArchiveError,
+    CheckError,
+    DoesNotFitError,
+    InputError,
+    MlfError,
+    ModuleChoiceError,
+    TargetError,
+    ToolError,
+)
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.codegen.options import ProjectOptions
-    from mlf_sdk.pipeline import (
-        build,
-        check,
-        compare,
-        generate,
-        inspect_firmware,
-        load,
-        make_sbom,
-        profile,
-        run,
-    )
+    from mlf_sdk.pipeline.api import build, check, generate, load, open_session
+    from mlf_sdk.pipeline.cases import test
+    from mlf_sdk.pipeline.compare import compare
+    from mlf_sdk.pipeline.firmware import inspect
+    from mlf_sdk.pipeline.flash import flash
+    from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
+    from mlf_sdk.pipeline.profile import profile
+    from mlf_sdk.pipeline.progress import Progress
+    from mlf_sdk.pipeline.proof import proof
+    from mlf_sdk.pipeline.request import Request
+    from mlf_sdk.pipeline.run import run
+    from mlf_sdk.pipeline.sbom import make_sbom
+    from mlf_sdk.pipeline.verification import verify
+    from mlf_sdk.report.api import report
+    from mlf_sdk.targets.target import register_target
+
+_HOMES = {
+    "CompareOptions": "pipeline.options",
+    "FlashOptions": "pipeline.options",
+    "Progress": "pipeline.progress",
+    "ProofOptions": "pipeline.options",
+    "Request": "pipeline.request",
+    "build": "pipeline.api",
+    "check": "pipeline.api",
+    "compare": "pipeline.compare",
+    "flash": "pipeline.flash",
+    "generate": "pipeline.api",
+    "inspect": "pipeline.firmware",
+    "load": "pipeline.api",
+    "make_sbom": "pipeline.sbom",
+    "open_session": "pipeline.api",
+    "profile": "pipeline.profile",
+    "proof": "pipeline.proof",
+    "register_target": "targets.target",
+    "report": "report.api",
+    "run": "pipeline.run",
+    "test": "pipeline.cases",
+    "verify": "pipeline.verification",
+}
 
 __all__ = [
+    "ArchiveError",
+    "CheckError",
+    "CompareOptions",
+    "DoesNotFitError",
+    "FlashOptions",
+    "InputError",
     "MlfError",
-    "ProjectOptions",
+    "ModuleChoiceError",
+    "Progress",
+    "ProofOptions",
+    "Request",
+    "TargetError",
+    "ToolError",
     "__version__",
     "build",
     "check",
     "compare",
+    "flash",
     "generate",
-    "inspect_firmware",
+    "inspect",
     "load",
     "make_sbom",
+    "open_session",
     "profile",
+    "proof",
+    "register_target",
+    "report",
     "run",
+    "test",
+    "verify",
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    """Import what is asked for: the pytest plugin is loaded in runs that never touch a board."""
-    if name not in __all__:
+    """Import a name when it is asked for: the pytest plugin is loaded in runs that never touch a board."""
+    if name not in _HOMES:
         raise AttributeError(f"module 'mlf_sdk' has no attribute {name!r}")
-    home = "mlf_sdk.codegen.options" if name == "ProjectOptions" else "mlf_sdk.pipeline"
-    found = globals()[name] = getattr(import_module(home), name)
+    found = globals()[name] = getattr(import_module(f"mlf_sdk.{_HOMES[name]}"), name)
     return found

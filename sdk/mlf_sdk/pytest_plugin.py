@@ -11,6 +11,7 @@ test asks for a board. A board that died is not tried again: its other tests are
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from mlf_sdk.pipeline.request import Option, Request, Stage, flag_of, option_of
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 if TYPE_CHECKING:
-    from mlf_sdk.pipeline.deploy import Deployed, Prepared
-    from mlf_sdk.targets.serial.session import PortChoice
+    from mlf_sdk.pipeline.opentarget import OpenTarget
     from mlf_sdk.wire.session import Session
 
 _POOL: pytest.StashKey[_Pool] = pytest.StashKey()
@@ -50,12 +51,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="FILE",
         help="Archive of mlf_session and mlf_model() where no marker names one.",
     )
+    for field in _request_fields():
+        _add_option(group, field)
+
+
+def _request_fields() -> list[dataclasses.Field[Any]]:
+    """Fields of a request that decide how a model is built and opened."""
+    own = ("board", "port", "module")  # these may differ from test to test
+    return [
+        field
+        for field in dataclasses.fields(Request)
+        if field.name not in own and not option_of(field).hidden
+        if (option_of(field).stage or Stage.JUDGE) <= Stage.OPEN
+    ]
+
+
+def _add_option(group: pytest.OptionGroup, field: dataclasses.Field[Any]) -> None:
+    declared: Option = option_of(field)
+    kind = next((t for t in (float, int) if t.__name__ in str(field.type)), str)
+    flag = f"--mlf-{flag_of(field).removeprefix('--')}"
+    if "bool" in str(field.type):
+        group.addoption(flag, dest=f"mlf_{field.name}", action="store_true", default=None, help=declared.help)
+        return
     group.addoption(
-        "--mlf-timeout",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="For a board to start, and for each inference (default: 120).",
+        flag,
+        dest=f"mlf_{field.name}",
+        type=kind,
+        action="append" if "tuple" in str(field.type) else "store",
+        choices=declared.choices or None,
+        metavar=None if declared.choices else declared.metavar or None,
+        help=declared.help.replace("%", "%%"),
+    )
+
+
+def _request(config: pytest.Config) -> Request:
+    """Request with the options of this session of pytest; defaults come from mlf.toml."""
+    from mlf_sdk.cli.config import read_config
+
+    given = {field.name: config.getoption(f"mlf_{field.name}") for field in _request_fields()}
+    unset = [name for name, value in given.items() if value in (None, [])]
+    known = {name: value for name, value in given.items() if name not in unset}
+    return Request().replace(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()},
+        **read_config(config.rootpath).defaults_for(unset),
     )
 
 
@@ -111,9 +149,11 @@ def mlf_board(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def _mlf_pool(mlf_board: str, request: pytest.FixtureRequest) -> Iterator[_Pool]:
-    port = _port_of(mlf_board, request.config.getoption("--mlf-port"))
+    made = _request(request.config).replace(
+        board=mlf_board, port=_port_of(mlf_board, request.config.getoption("--mlf-port"))
+    )
     with ExitStack() as stack:
-        yield _Pool(mlf_board, port, float(request.config.getoption("--mlf-timeout")), stack)
+        yield _Pool(made, stack)
 
 
 @pytest.fixture
@@ -148,12 +188,12 @@ class BoardModel:
         board: name of the board.
     """
 
-    def __init__(self, pool: _Pool, key: _Key, deployed: Deployed) -> None:
+    def __init__(self, pool: _Pool, key: _Key, opened: OpenTarget) -> None:
         self._pool = pool
         self._key = key
-        self._deployed = deployed
-        self.session = deployed.session
-        self.model = deployed.model
+        self._opened = opened
+        self.session = opened.session
+        self.model = opened.model
         self.board = pool.board
 
     def infer(self, inputs: Any) -> list[Any]:  # noqa: ANN401 (arrays, without importing numpy here)
@@ -165,7 +205,7 @@ class BoardModel:
         __tracebackhide__ = True
         self._pool.check(self._key)
         try:
-            return self._deployed.infer(inputs, timeout_s=self._pool.timeout_s)
+            return self._opened.infer(inputs, timeout_s=self._pool.request.timeout_s)
         except Exception as error:
             self._pool.note_death(self._key, error)
             raise
@@ -177,15 +217,13 @@ _Key = tuple[Path | str, str | None]
 class _Pool:
     """What runs on one board: started when first asked for, never again after it died."""
 
-    def __init__(self, board: str, port: str | None, timeout_s: float, stack: ExitStack) -> None:
-        self.board = board
-        self.port = port
-        self.timeout_s = timeout_s
+    def __init__(self, request: Request, stack: ExitStack) -> None:
+        self.request = request
+        self.board = str(request.board)
         self._stack = stack
         self._models: dict[_Key, BoardModel] = {}
         self._dead: dict[_Key, str] = {}
         self._last: _Key | None = None
-        self._where: tuple[str | None, PortChoice | None] | None = None
         self.test = ""
         self._console: list[str] = []
 
@@ -209,18 +247,18 @@ class _Pool:
 
     def check(self, key: _Key) -> None:
         """Skip the test when what it needs has died."""
-        reason = self._dead.get(self._place(key))
+        reason = self._dead.get(self._domain(key))
         if reason is not None:
             pytest.skip(f"the board {self.board} died: {reason}")
 
     def note_death(self, key: _Key, error: BaseException) -> None:
         """Remember why the board is not to be tried again; an answer that says no is no death."""
-        from mlf_sdk.errors import TargetError, ToolError  # noqa: PLC0415
-        from mlf_sdk.wire.errors import DeviceError  # noqa: PLC0415
+        from mlf_sdk.errors import TargetError, ToolError
+        from mlf_sdk.wire.errors import DeviceError
 
         if isinstance(error, TargetError | ToolError) and not isinstance(error, DeviceError):
             reason = f"{error.what.splitlines()[0]} (in {self.test})"
-            self._dead.setdefault(self._place(key), reason)
+            self._dead.setdefault(self._domain(key), reason)
 
     def note_failure(self, error: BaseException) -> None:
         """Remember the death of a board that the test met in its session."""
@@ -233,30 +271,17 @@ class _Pool:
         self._console.clear()
         return text
 
-    def _located(self) -> tuple[str | None, PortChoice | None]:
-        """The board's name and port; a place of labgrid is held until the last test."""
-        from mlf_sdk.pipeline.places import located  # noqa: PLC0415
-        from mlf_sdk.targets.serial.session import PortChoice  # noqa: PLC0415
-
-        if self._where is None:
-            port = None if self.port is None else PortChoice(spec=self.port)
-            self._where = self._stack.enter_context(located(self.board, port))
-        return self._where
-
-    def _place(self, key: _Key) -> _Key:
-        """What dies together: a board on a port; an emulated one is started for each archive."""
-        shared = self.port is not None or self.board.startswith("labgrid:")
-        return (self.port or self.board, None) if shared else key
+    def _domain(self, key: _Key) -> _Key:
+        """Failure domain of a model: its board on a port; an emulated board is started for each archive."""
+        shared = self.request.port is not None or ":" in self.board
+        return (self.request.port or self.board, None) if shared else key
 
     def _deploy(self, key: _Key, archive: Path, module: str | None) -> BoardModel:
-        from mlf_sdk.pipeline.deploy import deployed, prepare  # noqa: PLC0415
+        from mlf_sdk.pipeline.pipeline import Pipeline
 
-        board, port = self._located()
-        prepared: Prepared = prepare(archive, board=board, module=module)
-        found = self._stack.enter_context(
-            deployed(prepared, port=port, timeout_s=self.timeout_s, console=self._console.append)
-        )
-        return BoardModel(self, key, found)
+        request = self.request.replace(source=(str(archive),), module=module)
+        opened = self._stack.enter_context(Pipeline().open(request, self._console.append))
+        return BoardModel(self, key, opened)
 
 
 def _port_of(board: str, given: list[str]) -> str | None:

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mlf_sdk.pipeline.places import located
 
 from archives import Spec, build, reference, write
 from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
-from mlf_sdk.pipeline.places import located
 from mlf_sdk.targets.labgrid import open_place
 from mlf_sdk.targets.serial.session import PortChoice
 

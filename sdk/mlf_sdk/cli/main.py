@@ -10,77 +10,157 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Any
 
-import typer
+import click
+from click.shell_completion import get_completion_class
 
-from mlf_sdk.cli import commands, state
-from mlf_sdk.cli import options as opt
-from mlf_sdk.cli.output import message_console, show_error
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.version import __version__
 
 _STOPPED = 130  # by Ctrl-C, as shells count it
+_NAME = "mlf-sdk"
+_COMPLETE = "_MLF_SDK_COMPLETE"
 
-# What is raised for bad arguments; its place differs between versions of typer.
-_ArgumentsError: type[Exception] = next(
-    c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException"
+# Name, module and summary of each command, in the order of work; modules are imported when asked for.
+_COMMANDS = (
+    ("inspect", "archives", "Show what an archive holds, or what a firmware was made from."),
+    ("doctor", "archives", "Show which tools are missing, or what is unusual in an archive."),
+    ("boards", "archives", "List the boards that are known."),
+    ("generate", "projects", "Generate a C project, or renew one; your edits are never lost."),
+    ("build", "projects", "Build a generated project with CMake and Ninja, or with west."),
+    ("check", "projects", "Compare a built image with plan, budget, baseline."),
+    ("run", "runs", "Do it all: build, boot, run, compare, check."),
+    ("report", "runs", "Show memory, time and verdicts as one HTML page."),
+    ("test", "runs", "Run many cases: outputs within tolerance, or an accuracy."),
+    ("proof", "runs", "Prove many models on many boards."),
+    ("flash", "devices", "Flash a built project and prove it by the device."),
+    ("profile", "runs", "Show what each step costs."),
+    ("compare", "runs", "Find the first step in which targets differ."),
+    ("ports", "devices", "List serial ports and the boards they may be."),
+    ("verify", "devices", "Ask a board whether it runs this very image."),
+    ("monitor", "devices", "Show what a board prints, until Ctrl-C."),
+    ("triage", "devices", "Explain a fault line: where, how it got there, why."),
+    ("sbom", "projects", "Write what a project is made of, as SPDX."),
+    ("cache", "archives", "Show or remove what is kept between runs."),
+    ("completion", "", "Print the script that completes commands in a shell."),
+)
+_PARAMS = (
+    ("push", "Replace the parameters: the old ones stay in force until the new ones are whole."),
+    ("show", "Show which parameters are in force."),
 )
 
-app = typer.Typer(
-    name="mlf-sdk",
-    help="From a compiled model archive (TVM Model Library Format) to firmware that is proven on its target.",
+
+class _Commands(click.Group):
+    """All commands; each is made when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of work."""
+        return [*(name for name, _, _ in _COMMANDS), "params"]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Make one command; None: there is none of that name."""
+        if cmd_name == "params":
+            return params
+        if cmd_name == "completion":
+            return completion
+        module = next((module for name, module, _ in _COMMANDS if name == cmd_name), None)
+        return None if module is None else _command(module, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write names with their summaries, without making the commands."""
+        rows = [(name, summary) for name, _, summary in _COMMANDS]
+        with formatter.section("Commands"):
+            formatter.write_dl([*rows, ("params", "Replace a model's parameters on a target.")])
+
+
+class _Params(click.Group):
+    """Commands about parameters."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of work."""
+        return [name for name, _ in _PARAMS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Make one command; None: there is none of that name."""
+        return _command("devices", f"params {cmd_name}") if cmd_name in dict(_PARAMS) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write names with their summaries."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_PARAMS))
+
+
+def _command(module: str, name: str) -> click.Command:
+    from mlf_sdk.cli.command import make_click_command
+
+    commands = import_module(f"mlf_sdk.cli.{module}").COMMANDS
+    return make_click_command(name.rpartition(" ")[2], commands[name])
+
+
+@click.group(
+    cls=_Commands,
+    name=_NAME,
+    help="From a compiled model archive to firmware that is proven on its target.",
     epilog="Start with: mlf-sdk run ARCHIVE --board mps2-an386",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    no_args_is_help=False,
+    invoke_without_command=True,
 )
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--version", is_flag=True, help="Show the version.")
+@click.pass_context
+def app(context: click.Context, debug: bool, version: bool) -> None:
+    """Handle options that come before the command."""
+    if version:
+        sys.stdout.write(f"{_NAME} {__version__}\n")
+        context.exit(0)
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+        context.exit(InputError.exit_code)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        sys.stdout.write(f"mlf-sdk {__version__}\n")
-        raise typer.Exit
+@click.group(cls=_Params, invoke_without_command=True, help="Replace a model's parameters on a target.")
+@click.pass_context
+def params(context: click.Context) -> None:
+    """Show the help where no command is given."""
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
 
 
-@app.callback()
-def _global(
-    debug: opt.Debug = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Options that come before the command."""
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands in a shell.
 
-
-commands.register(app)
+    Example: mlf-sdk completion bash >> ~/.bashrc
+    """
+    found = get_completion_class(shell)
+    if found is None:
+        raise ToolError(f"no completion for {shell}")
+    sys.stdout.write(found(app, {}, _NAME, _COMPLETE).source() + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: every error becomes one block and a code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    state.reset()
+    own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     try:
-        code = _run(arguments or ["--help"])
+        code: Any = app(args=arguments, prog_name=_NAME, standalone_mode=False, complete_var=_COMPLETE)
     except SystemExit as stop:  # shell completion
         return stop.code if isinstance(stop.code, int) else 0
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, click.Abort):
         return _stopped()
     except Exception as error:
-        return _failed(_as_ours(error, arguments))
-    return code if arguments else InputError.exit_code
+        return _failed(_as_ours(error), as_json="--json" in own, debug="--debug" in own)
+    return code if isinstance(code, int) else 0
 
 
-def _run(arguments: list[str]) -> int:
-    code: Any = app(args=arguments, prog_name="mlf-sdk", standalone_mode=False)
-    return _stopped() if code == _STOPPED else code if isinstance(code, int) else 0
-
-
-def _as_ours(error: Exception, arguments: list[str]) -> MlfError:
+def _as_ours(error: Exception) -> MlfError:
     """Whatever went wrong as one of our errors."""
     if isinstance(error, MlfError):
         return error
-    if isinstance(error, _ArgumentsError):
-        state.as_json = state.as_json or "--json" in arguments
+    if isinstance(error, click.ClickException):
         return _arguments_error(error)
     if isinstance(error, OSError):
         return InputError(f"a file can't be used: {error.strerror or error}", where=str(error.filename or ""))
@@ -90,23 +170,25 @@ def _as_ours(error: Exception, arguments: list[str]) -> MlfError:
     )
 
 
-def _failed(error: MlfError) -> int:
-    if state.debug:
+def _failed(error: MlfError, *, as_json: bool, debug: bool) -> int:
+    from mlf_sdk.cli.output import show_error
+
+    if debug:
         traceback.print_exc()
-    show_error(error, as_json=state.as_json)
+    show_error(error, as_json=as_json)
     return error.exit_code
 
 
 def _stopped() -> int:
-    message_console().print("stopped")
+    sys.stderr.write("stopped\n")
     return _STOPPED
 
 
-def _arguments_error(error: Any) -> InputError:  # noqa: ANN401 (see _ArgumentsError)
+def _arguments_error(error: click.ClickException) -> InputError:
     """Bad arguments as one of our errors."""
-    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    said = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "mlf-sdk"
+    command = context.command_path if context is not None else _NAME
     return InputError(said[:1].lower() + said[1:], where=command, hint=f"See: {command} --help")
 
 

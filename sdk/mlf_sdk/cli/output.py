@@ -20,6 +20,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from mlf_sdk.errors import ArchiveError, MlfError
+from mlf_sdk.pipeline.progress import Progress as Receiver
 
 SCHEMA = 1
 """Version of the JSON of every command; a key that changes its meaning raises it."""
@@ -116,13 +117,13 @@ def _error_values(error: MlfError) -> dict[str, Any]:
     return values
 
 
-class Status:
-    """What is being done now, on standard error; silent when that is no terminal or JSON was asked for."""
+class Status(Receiver):
+    """Progress on standard error; silent when that is no terminal or JSON was asked for."""
 
-    def __init__(self, progress: Progress, *, as_json: bool = False) -> None:
-        self._progress = progress
-        self._as_json = as_json
-        self._task = progress.add_task("", total=None)
+    def __init__(self, bar: Progress, *, shows_log: bool = False) -> None:
+        self._progress = bar
+        self._shows_log = shows_log
+        self._task = bar.add_task("", total=None)
         self._what = ""
 
     def say(self, what: str) -> None:
@@ -130,9 +131,9 @@ class Status:
         self._what = printable(what)
         self._progress.update(self._task, description=self._what)
 
-    def tell(self, line: str) -> None:
-        """Print a line that another program wrote, terminal or not; nothing where JSON was asked for."""
-        if not self._as_json:
+    def log(self, line: str) -> None:
+        """Print a line that another program wrote, terminal or not."""
+        if self._shows_log:
             self._progress.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def count(self, done: int, total: int) -> None:
@@ -141,10 +142,10 @@ class Status:
 
 
 @contextmanager
-def status(*, as_json: bool) -> Iterator[Status]:
+def status(*, as_json: bool, verbose: bool = False) -> Iterator[Status]:
     """A progress line for anything that takes longer than a second."""
     console = message_console()
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     silent = as_json or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=silent) as progress:
-        yield Status(progress, as_json=as_json)
+        yield Status(progress, shows_log=verbose and not as_json)

@@ -3,23 +3,24 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
-from mlf_sdk.ir.dtype import FLOAT, INT
-from mlf_sdk.ir.model import Tensor
+from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.planner.layout import ModelLayout
 
 
-def pattern_bytes(tensor: Tensor, *, salt: int = 0) -> bytes:
-    """Bytes of a repeatable, varied value for ``tensor``: the same on every machine.
+def pattern_bytes(dtype: DType, elements: int, *, salt: int = 0) -> bytes:
+    """Bytes of repeatable, varied values: the same on every machine.
 
     Floats lie in [-1, 1), integers cover their range, booleans alternate.
     """
-    count = tensor.elements * tensor.dtype.lanes
+    count = elements * dtype.lanes
     index = np.arange(count, dtype=np.uint64) + np.uint64(salt)
     mixed = (index * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(1 << 32)
-    bits, code = tensor.dtype.bits, tensor.dtype.code
+    bits, code = dtype.bits, dtype.code
     if code == FLOAT and bits in (16, 32, 64):
         unit = mixed.astype(np.float64) / float(1 << 31) - 1.0
         return unit.astype(f"<f{bits // 8}").tobytes()
@@ -28,17 +29,18 @@ def pattern_bytes(tensor: Tensor, *, salt: int = 0) -> bytes:
     if bits in (8, 16, 32, 64):
         values = (mixed >> np.uint64(max(0, 32 - bits))).astype(f"<u{bits // 8}")
         return values.view(f"<{'i' if code == INT else 'u'}{bits // 8}").tobytes()
-    return bytes(mixed.astype(np.uint8))[: tensor.size_bytes].ljust(tensor.size_bytes, b"\0")
+    size_bytes = elements * dtype.size_bytes
+    return bytes(mixed.astype(np.uint8))[:size_bytes].ljust(size_bytes, b"\0")
 
 
-def pattern_array(tensor: Tensor, *, salt: int = 0) -> npt.NDArray[np.generic]:
-    """The same as an array of the tensor's shape.
+def pattern_array(dtype: DType, shape: tuple[int, ...], *, salt: int = 0) -> npt.NDArray[np.generic]:
+    """Repeatable, varied array of a shape.
 
     Raises:
         InputError: numpy has no type for the tensor's elements.
     """
-    data = np.frombuffer(pattern_bytes(tensor, salt=salt), dtype=tensor.dtype.numpy)
-    return data.reshape(tensor.shape)
+    data = np.frombuffer(pattern_bytes(dtype, math.prod(shape), salt=salt), dtype=dtype.numpy)
+    return data.reshape(shape)
 
 
 def sample_values(layout: ModelLayout) -> list[dict[str, object]]:
@@ -46,7 +48,7 @@ def sample_values(layout: ModelLayout) -> list[dict[str, object]]:
     model = layout.model
     samples = []
     for index, tensor in enumerate(model.inputs):
-        data = pattern_bytes(model.tensors[tensor], salt=index)
+        data = pattern_bytes(model.tensors[tensor].dtype, model.tensors[tensor].elements, salt=index)
         rows = [data[i : i + 16] for i in range(0, len(data), 16)]
         samples.append(
             {

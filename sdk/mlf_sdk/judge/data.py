@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlf_sdk.codegen.lock import LockModel, LockTensor
+from mlf_sdk.codegen.samples import pattern_array
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.tools.files import write_whole
@@ -70,6 +71,15 @@ def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **dict(arrays))
     write_whole(path, content.getvalue())
+
+
+def pattern_batch(model: LockModel) -> Batch:
+    """One inference on the repeatable pattern."""
+    arrays = [
+        pattern_array(DType.parse(t.dtype), t.shape, salt=index)[np.newaxis]
+        for index, t in enumerate(model.inputs)
+    ]
+    return Batch(arrays=tuple(arrays), count=1)
 
 
 def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> Batch:

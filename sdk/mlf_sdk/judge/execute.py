@@ -50,7 +50,7 @@ class Execution:
         return max(known) if known else None
 
 
-def execute(
+def execute_batch(
     session: Session,
     model: LockModel,
     batch: Batch,

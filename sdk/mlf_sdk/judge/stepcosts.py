@@ -12,8 +12,7 @@ from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, function_window, kernel_window
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
-from mlf_sdk.targets.boards.row import Board, with_arguments
-from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.target import Target
 from mlf_sdk.wire.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
@@ -46,7 +45,7 @@ def windows_of(model: LockModel, firmware: Firmware) -> tuple[Window, ...]:
 
 
 def count_steps(
-    board: Board,
+    target: Target,
     firmware: Firmware,
     model: LockModel,
     inputs: Sequence[Array],
@@ -63,9 +62,7 @@ def count_steps(
         TargetError: the board did not answer, or a run failed.
     """
     with counter(firmware, windows_of(model, firmware), plugin=plugin) as counting:
-        with open_session(
-            with_arguments(board, counting.arguments), firmware.elf, timeout_s=timeout_s
-        ) as session:
+        with target.with_emulator(counting.arguments).open(firmware.elf, timeout_s=timeout_s) as session:
             deadline = Deadline.after(timeout_s)
             session.hello(deadline)
             info = find_model(session, model)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -17,12 +18,12 @@ WRITE_TIMEOUT_S = 60.0
 
 
 def cache_folder() -> Path:
-    """Where cached projects lie (``$XDG_CACHE_HOME/mlf-sdk/projects`` on Linux)."""
+    """Folder of cached projects (``$XDG_CACHE_HOME/mlf-sdk/projects`` on Linux)."""
     return Path(platformdirs.user_cache_dir("mlf-sdk")) / "projects"
 
 
 def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
-    """The folder of the plan's project, written when it is not there yet.
+    """Folder of the plan's project, written when it is not there yet.
 
     Its name is a hash of every file of the project: of the archive, the options, the board and the
     runtime. Two different projects never share a folder.
@@ -37,3 +38,23 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     with exclusive(str(folder), WRITE_TIMEOUT_S):
         write_project(files, folder)
     return folder
+
+
+def clean_cache() -> int:
+    """Remove everything that the SDK keeps between runs: projects, builds, plugins, proofs.
+
+    Returns:
+        Bytes that were freed.
+    """
+    root = cache_folder().parent
+    freed = cache_bytes()
+    for entry in root.glob("*"):
+        if entry.name != "locks":
+            shutil.rmtree(entry, ignore_errors=True)
+    return freed
+
+
+def cache_bytes() -> int:
+    """Size in bytes of everything that the SDK keeps between runs."""
+    root = cache_folder().parent
+    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())

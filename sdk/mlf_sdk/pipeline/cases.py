@@ -7,21 +7,22 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
-from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference, read_npz
-from mlf_sdk.pipeline.deploy import Deployed, Prepared, Say, deployed, prepare
-from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.pipeline.results import Array
+from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.opentarget import OpenTarget
+from mlf_sdk.pipeline.options import CasesOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.project import TargetProject
+from mlf_sdk.pipeline.request import Request, Source, Sources, make_request
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.serial.session import PortChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError
 
@@ -81,20 +82,14 @@ class CasesReport:
         return self.error is None and all(case.outcome == "passed" for case in self.cases)
 
 
-def run_cases(  # noqa: PLR0913 (one keyword for each thing a person may choose)
-    target: PathLike,
-    cases: PathLike | Mapping[str, Array],
+def test(
+    source: Sources,
+    cases: Source | Mapping[str, Array],
+    request: Request | None = None,
     *,
-    board: str | None = None,
-    board_file: PathLike | None = None,
-    port: PortChoice | str | None = None,
-    module: str | None = None,
-    tolerance: Tolerance | None = None,
     min_accuracy: float | None = None,
-    timeout_s: float = 120.0,
-    options: ProjectOptions | None = None,
-    say: Say = lambda _: None,
-    count: Count = lambda _done, _total: None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
 ) -> CasesReport:
     """Run every case of ``cases`` on one target.
 
@@ -102,47 +97,56 @@ def run_cases(  # noqa: PLR0913 (one keyword for each thing a person may choose)
     alone the class of each inference must be its label.
 
     Args:
-        target: an archive, or the folder of a project.
+        source: an archive, or the folder of a project.
         cases: npz file or arrays: inputs by name, expected outputs by name or number, ``label`` for classes.
-        port: where a board answers that holds the model; None: the board is started here.
-        timeout_s: for starting and all inferences together.
+        request: prepared options.
+        min_accuracy: least share of right classes, 0 to 1.
+        progress: told what is done.
+        options: fields of `Request`.
 
     Raises:
         InputError: bad arguments, archive, or arrays.
         ToolError: a tool is missing or failed.
         TargetError: the target never answered. One that dies later ends up in the report.
     """
-    prepared = prepare(target, board=board, board_file=board_file, module=module, options=options)
-    arrays = cases if isinstance(cases, Mapping) else read_npz(Path(cases))
-    where = "cases" if isinstance(cases, Mapping) else str(cases)
-    names = {tensor.name for tensor in prepared.model.inputs}
-    inputs = {k: a for k, a in arrays.items() if k in names or not k.isdigit()}
-    batch = match_inputs(prepared.model, inputs, where)
-    reference = match_reference(prepared.model, arrays, batch.count, where)
-    if min_accuracy is not None and reference.labels is None:
+    own = CasesOptions(cases=cases if isinstance(cases, Mapping) else str(cases), min_accuracy=min_accuracy)
+    return test_request(make_request(source, request, options), own, Pipeline(progress))
+
+
+def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> CasesReport:
+    """Run cases on a pipeline; errors as in `test`."""
+    project = pipeline.project(request)
+    stages.check_app(project)
+    arrays, where = stages.arrays_of(own.cases, "cases")
+    names = {tensor.name for tensor in project.model.inputs}
+    batch = match_inputs(
+        project.model, {k: a for k, a in arrays.items() if k in names or not k.isdigit()}, where
+    )
+    reference = match_reference(project.model, arrays, batch.count, where)
+    if own.min_accuracy is not None and reference.labels is None:
         raise InputError(
             "an accuracy needs the right classes",
             where=where,
             hint="Add an array 'label' with one class for each inference, or leave out --min-accuracy.",
         )
-    runner = _Cases(prepared, batch, reference, tolerance or Tolerance(), min_accuracy)
+    runner = _Cases(project, batch, reference, stages.tolerance_of(request), own.min_accuracy)
     start = time.monotonic()
-    with deployed(prepared, port=port, timeout_s=timeout_s, say=say) as model:
-        runner.run(model, Deadline.after(timeout_s), count)
-    spec = port.spec if isinstance(port, PortChoice) else port
-    return runner.report(spec, time.monotonic() - start)
+    with pipeline.open(request) as target:
+        runner.run(target, Deadline.after(request.timeout_s), pipeline.progress.count)
+    port = project.target.name if project.target.attached else None
+    return runner.report(port, time.monotonic() - start)
 
 
 class _Cases:
     def __init__(
         self,
-        prepared: Prepared,
+        project: TargetProject,
         batch: Batch,
         reference: Reference,
         tolerance: Tolerance,
         min_accuracy: float | None,
     ) -> None:
-        self.prepared = prepared
+        self.project = project
         self.batch = batch
         self.reference = reference
         self.tolerance = tolerance
@@ -152,7 +156,7 @@ class _Cases:
         self.error: TargetError | None = None
         self.console = ""
 
-    def run(self, model: Deployed, deadline: Deadline, count: Count) -> None:
+    def run(self, model: OpenTarget, deadline: Deadline, count: Count) -> None:
         for index in range(self.batch.count):
             if self.error is not None:
                 self._add(index, "skipped", f"the target died in an earlier case: {self.error.what}")
@@ -170,7 +174,7 @@ class _Cases:
 
     def _judge(self, index: int, outputs: list[Array], seconds: float) -> None:
         expected = {name: array[index : index + 1] for name, array in self.reference.outputs.items()}
-        got = {t.name: a[np.newaxis] for t, a in zip(self.prepared.model.outputs, outputs, strict=True)}
+        got = {t.name: a[np.newaxis] for t, a in zip(self.project.model.outputs, outputs, strict=True)}
         comparison = compare_outputs(got, expected, self.tolerance) if expected else None
         label = None if self.reference.labels is None else int(self.reference.labels[index])
         found = None if label is None else int(np.argmax(outputs[0]))
@@ -219,8 +223,8 @@ class _Cases:
         if self.min_accuracy is not None:
             cases.append(self._accuracy_case(accuracy, len(answered)))
         return CasesReport(
-            model=self.prepared.model,
-            board=self.prepared.board,
+            model=self.project.model,
+            board=self.project.target.board,
             port=port,
             cases=tuple(cases),
             accuracy=accuracy,

@@ -12,11 +12,13 @@ from mlf_sdk.frontends.mlf.findings import find_oddities
 from mlf_sdk.frontends.mlf.reader import load_mlf
 from mlf_sdk.ir.finding import Oddity
 from mlf_sdk.ir.model import Model
-from mlf_sdk.pipeline.project import plan_project
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.findings import board_oddities
-from mlf_sdk.targets.boards.load import Board, find_board
-from mlf_sdk.targets.zephyr.build import ZephyrSetup
-from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
+from mlf_sdk.targets.target import ZEPHYR, resolve_target
+from mlf_sdk.targets.zephyr.west import ZephyrSetup
+from mlf_sdk.targets.zephyr.zephyrdoctor import ZephyrExamination, examine_zephyr
 from mlf_sdk.tools.discovery import ToolStatus, find_tools
 
 
@@ -47,38 +49,44 @@ class ArchiveExamination:
         return not any(oddity.blocks for oddity in self.oddities)
 
 
-def examine_machine(zephyr: ZephyrSetup | None = None) -> MachineExamination:
-    """Look for every tool that the SDK runs, and for Zephyr."""
-    found = examine_zephyr(zephyr or ZephyrSetup(), here=Path.cwd())
-    return MachineExamination(tools=find_tools(), zephyr=found)
+def examine_machine(request: Request | None = None) -> MachineExamination:
+    """Look for every tool that the SDK runs, and for Zephyr.
+
+    Args:
+        request: its Zephyr options.
+    """
+    asked = request or Request()
+    setup = ZephyrSetup(base=Path(asked.zephyr_base) if asked.zephyr_base else None)
+    return MachineExamination(tools=find_tools(), zephyr=examine_zephyr(setup, here=Path.cwd()))
 
 
-def examine_archive(
-    path: Path, module: str | None = None, *, board: str | None = None, board_file: Path | None = None
-) -> ArchiveExamination:
-    """Read an archive and say what is odd in it, and on a board.
+def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
+    """Read an archive and find what is unusual in it, and on the request's board where it names one.
 
     Raises:
         ArchiveError: it is broken; all of its faults at once.
         InputError: there is no such board.
     """
-    row = find_board(board, board_file) if board else None
+    board = None
+    if request.board is not None and request.platform != ZEPHYR:
+        board = resolve_target(stages.target_choice(request.replace(port=None))).board
+    path = Path(request.source[0])
     archive = load_mlf(path)
-    model = build_model(archive, module=module)
-    raw = choose_module(archive, module)
+    model = build_model(archive, module=request.module)
+    raw = choose_module(archive, request.module)
     oddities = find_oddities(archive, raw, model)
-    if row is not None:
-        oddities += board_oddities(model, row)
-        oddities += _misfit(model, row, board_file) if not any(o.blocks for o in oddities) else ()
-    return ArchiveExamination(model=model, oddities=oddities, board=board)
+    if board is not None:
+        oddities += board_oddities(model, board)
+        if not any(o.blocks for o in oddities) and not model.external_headers:
+            oddities += _misfit(request, pipeline)
+    return ArchiveExamination(model=model, oddities=oddities, board=board.name if board else None)
 
 
-def _misfit(model: Model, board: Board, board_file: Path | None) -> tuple[Oddity, ...]:
-    """Whether the board's memories are too small; a header that is yet to be given does not matter here."""
-    if board.platform == "zephyr" or model.external_headers:
-        return ()
+def _misfit(request: Request, pipeline: Pipeline) -> tuple[Oddity, ...]:
+    """Finding that the board's memories are too small."""
     try:
-        plan_project([model], board=board.name, board_file=board_file)
+        pipeline.plan(request.replace(port=None))
     except InputError as error:
-        return (Oddity(where=f"board {board.name}", what=error.what, handled=error.hint, blocks=True),)
+        where = f"board {request.board}"
+        return (Oddity(where=where, what=error.what, handled=error.hint, blocks=True),)
     return ()

@@ -10,7 +10,9 @@ from mlf_sdk.analysis.elf.firmware import ELF_MAGIC, Firmware, read_firmware
 from mlf_sdk.analysis.elf.image import Image, Region, Section, region_use
 from mlf_sdk.analysis.elf.provenance import SECTION, Provenance
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.project import PathLike
+from mlf_sdk.ir.model import Model
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.platforms import regions_of
 
@@ -40,7 +42,7 @@ class InspectedFirmware:
         return self.firmware.provenances[0]
 
 
-def is_firmware(path: PathLike) -> bool:
+def is_firmware(path: Source) -> bool:
     """Whether the file is an ELF file, whatever its name."""
     file = Path(path)
     try:
@@ -52,7 +54,7 @@ def is_firmware(path: PathLike) -> bool:
         return False
 
 
-def load_firmware(path: PathLike) -> Firmware:
+def load_firmware(path: Source) -> Firmware:
     """Read an ELF file, with or without a provenance note.
 
     Raises:
@@ -68,7 +70,22 @@ def load_firmware(path: PathLike) -> Firmware:
     return read_firmware(data, str(path))
 
 
-def inspect_firmware(path: PathLike) -> InspectedFirmware:
+def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFirmware:
+    """Read an archive as a model, or a linked firmware as what it was made from.
+
+    Args:
+        source: an archive, or an ELF file.
+        module: module of an archive with several.
+
+    Raises:
+        InputError: it can't be read, or is neither.
+    """
+    if is_firmware(source):
+        return inspect_firmware(source)
+    return Pipeline().models(Request(source=(str(source),), module=module))[0]
+
+
+def inspect_firmware(path: Source) -> InspectedFirmware:
     """Show what a linked firmware was made from.
 
     Raises:

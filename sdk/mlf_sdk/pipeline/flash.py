@@ -4,25 +4,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mlf_sdk.codegen.lock import Lock, read_lock
+from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.pipeline.project import PathLike, project_board
+from mlf_sdk.pipeline.options import FlashOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request, Source, make_request, own_options
 from mlf_sdk.pipeline.verification import Expected, Verification, compare_device, expected_of_project
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError
-from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
-from mlf_sdk.targets.flashers.load import find_runner
+from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.platforms import image_path
 from mlf_sdk.targets.serial.ports import find_port
-from mlf_sdk.targets.serial.session import port_session
-from mlf_sdk.targets.zephyr.build import ZephyrSetup
-from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, zephyr_runner
-from mlf_sdk.tools.process import ProcessRunner, run_process
+from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.target import FlashOptions as FlashJob
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
 from mlf_sdk.wire.errors import PortMissingError, PortVanishedError
@@ -34,7 +33,7 @@ _HELLO_S = 30.0  # for a board to restart, whose port may vanish and come back
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashReport:
-    """What was flashed, and what the board says.
+    """Result of a flash, and the answer of the board.
 
     Attributes:
         console: where the board was asked; None: nowhere.
@@ -55,131 +54,79 @@ class FlashReport:
 
     @property
     def proven(self) -> bool:
-        """Whether the board itself showed that it runs the very image."""
+        """The board itself showed that it runs the very image."""
         return not self.unproven
 
 
-def flash(  # noqa: PLR0913 (one keyword for each thing a person may choose)
-    folder: PathLike,
+def flash(
+    source: Source,
+    request: Request | None = None,
     *,
-    runner: str | None = None,
-    runner_file: PathLike | None = None,
-    port: str | None = None,
-    console: str | None = None,
-    extra: tuple[str, ...] = (),
-    sign: PathLike | None = None,
-    unproven_ok: bool = False,
-    zephyr: ZephyrSetup | None = None,
-    timeout_s: float = 120.0,
-    watch: Callable[[str], None] | None = None,
-    say: Callable[[str], None] = lambda _: None,
-    process_runner: ProcessRunner = run_process,
+    own: FlashOptions | None = None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
 ) -> FlashReport:
     """Flash the image of a built project, and ask the board for the build id of what it runs.
 
     Args:
-        folder: of the project.
-        runner: name of the runner (of a Zephyr project: west's); default: the one of the user's row,
-            else the board's own.
-        runner_file: TOML file with a runner's row.
-        port: what the runner works on: a serial port, a debug server, or the folder of a volume.
-        console: serial port on which the board answers; default: ``port``, unless that is something else.
-        extra: more arguments for the runner.
-        sign: key to sign a Zephyr project with, before it is flashed.
-        unproven_ok: flash although nothing can prove it; else nothing is touched then.
-        zephyr: how to get at Zephyr, for a project on it.
-        timeout_s: for flashing and the board's answer together.
-        watch: called with each line of the runner's output as it comes.
+        source: folder of the project.
+        request: prepared options; its port is what the runner works on: a serial port, a debug server, or
+            the folder of a volume.
+        own: prepared options of this function alone.
+        progress: told what is done, and each line of the runner's output.
+        options: fields of `FlashOptions` and `Request`.
 
     Raises:
         InputError: no project, not built, no runner for the board, or nothing that could prove it.
         ToolError: the runner is missing, failed, or was late.
         TargetError: no probe; or the board does not answer with the image's models and build id.
     """
-    path = Path(folder)
-    deadline = Deadline.after(timeout_s)
-    lock = read_lock(path)
-    board = project_board(path, lock)
-    on_zephyr = lock.zephyr is not None
-    _check_options(on_zephyr=on_zephyr, runner_file=runner_file, sign=sign)
-    zephyr_name = lock.zephyr.board if lock.zephyr else ""
-    row = (
-        zephyr_runner(path, board, zephyr_name, runner)
-        if on_zephyr
-        else find_runner(runner, board, Path(runner_file) if runner_file else None)
+    chosen, rest = own_options(FlashOptions, own, options)
+    return flash_request(make_request(source, request, rest), chosen, Pipeline(progress))
+
+
+def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> FlashReport:
+    """Flash through a pipeline; errors as in `flash`."""
+    deadline = Deadline.after(request.timeout_s)
+    project = pipeline.project(request.replace(port=None))
+    target, lock, progress = project.target, project.lock, pipeline.progress
+    job = FlashJob(
+        runner=own.runner,
+        runner_file=Path(own.runner_file) if own.runner_file else None,
+        port=request.port or "",
+        extra=own.extra,
+        sign=Path(request.sign) if request.sign else None,
+        timeout_s=request.timeout_s,
+        watch=progress.log,
     )
-    elf = _image(path, lock)
-    asked_at = console or (port if row.kind == "program" and row.port != "gdb" else None)
-    expected = expected_of_project(path, lock)
-    unproven = _why_not(lock, expected, board, row, asked_at)
-    if unproven and not unproven_ok:
+    row = target.runner(project.folder, job)
+    console = own.console or (request.port if row.kind == "program" and row.port != "gdb" else None)
+    expected = expected_of_project(project.folder, lock)
+    unproven = _why_not(lock, expected, target.board, row, console)
+    if unproven and not own.unproven_ok:
         raise InputError(
             f"nothing can prove that the board will run the image: {unproven}",
-            where=str(path),
+            where=str(project.folder),
             hint="Nothing was flashed. To flash all the same: --unproven-ok",
         )
-    say(f"flashing with {row.name}")
-    job = FlashJob(
-        elf=elf,
-        board=board.name,
-        options=board.flasher.options,
-        port=port or "",
-        extra=extra,
-        timeout_s=max(1.0, deadline.remaining()),
-    )
-    if on_zephyr:
-        west = ZephyrFlash(
-            folder=path,
-            name=zephyr_name,
-            runner=row.name,
-            explicit=runner is not None,
-            extra=extra,
-            sign=Path(sign) if sign else None,
-            timeout_s=job.timeout_s,
-        )
-        run = flash_zephyr(west, zephyr or ZephyrSetup(), watch=watch, process_runner=process_runner)
-    else:
-        run = run_runner(row, job, watch=watch, runner=process_runner)
+    progress.say(f"flashing with {row.name}")
+    done = target.flash(project.folder, job)
     device = None
     if not unproven:
-        say("asking the board" + (f" on {asked_at}" if asked_at else ""))
-        asked_at, device = _ask(asked_at, board, row, deadline)
-        unproven = _not_the_image(compare_device(asked_at, device, expected), row, unproven_ok)
+        progress.say("asking the board" + (f" on {console}" if console else ""))
+        console, device = _ask(console, request, target.board, row, deadline)
+        unproven = _not_the_image(compare_device(console, device, expected), row, own.unproven_ok)
     return FlashReport(
-        folder=path,
-        board=board,
+        folder=project.folder,
+        board=target.board,
         runner=row,
-        run=run,
+        run=done,
         lock=lock,
-        console=asked_at,
+        console=console,
         device=device,
         unproven=unproven,
         build_id=expected.build_id or "",
     )
-
-
-def _check_options(*, on_zephyr: bool, runner_file: PathLike | None, sign: PathLike | None) -> None:
-    if on_zephyr and runner_file is not None:
-        raise InputError(
-            "Zephyr has runners of its own", where="--runner-file", hint="Choose one: --runner NAME."
-        )
-    if sign is not None and not on_zephyr:
-        raise InputError("only the images of Zephyr projects are signed", where="--sign")
-
-
-def _image(folder: Path, lock: Lock) -> Path:
-    if lock.platform == "host":
-        raise InputError(
-            "it is a program of this machine: nothing has to be flashed",
-            where=str(folder),
-            hint=f"Run it: mlf-sdk run {folder}",
-        )
-    elf = image_path(folder, lock)
-    if lock.zephyr is None and not elf.is_file():
-        raise InputError(
-            "the project is not built", where=str(folder), hint=f"Build it: mlf-sdk build {folder}"
-        )
-    return elf
 
 
 def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked_at: str | None) -> str:
@@ -194,11 +141,13 @@ def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked
     return ""
 
 
-def _ask(console: str | None, board: Board, row: RunnerRow, deadline: Deadline) -> tuple[str, DeviceInfo]:
-    """Where the board answered, and what."""
+def _ask(
+    console: str | None, request: Request, board: Board, row: RunnerRow, deadline: Deadline
+) -> tuple[str, DeviceInfo]:
+    """Port on which the board answered, and its answer."""
     left_s = min(max(deadline.remaining(), _LEAST_HELLO_S), _HELLO_S)
     try:
-        return _hello(console, board, Deadline.after(left_s))
+        return _hello(console, request, board, Deadline.after(left_s))
     except TargetError as error:
         raise FlashNotProvenError(
             f"{row.name} claims success, but the board does not answer: {error.what}",
@@ -207,12 +156,17 @@ def _ask(console: str | None, board: Board, row: RunnerRow, deadline: Deadline) 
         ) from error
 
 
-def _hello(console: str | None, board: Board, deadline: Deadline) -> tuple[str, DeviceInfo]:
-    """What the board answers; its port may go and come back while it restarts. None: found by its USB ids."""
+def _hello(console: str | None, request: Request, board: Board, deadline: Deadline) -> tuple[str, DeviceInfo]:
+    """Port and answer of the board; its port may go and come back while it restarts.
+
+    Args:
+        console: the port; None: it is found by the board's USB ids.
+    """
     while True:
         try:
             port = console or find_port(board).device
-            with port_session(port, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
+            choice = PortChoice(spec=port, baud=request.baud, max_baud=request.max_baud)
+            with port_session(choice, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
                 return port, session.hello(deadline)
         except (PortMissingError, PortVanishedError):
             if deadline.within(_REOPEN_S).at == deadline.at:

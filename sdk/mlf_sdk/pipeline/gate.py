@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.baseline import (
     Change,
@@ -21,32 +19,13 @@ from mlf_sdk.judge.baseline import (
 from mlf_sdk.judge.budget import BUDGET_NAME, BudgetLine, Limit, check_budget, read_budget, total_limits
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.sizes import Sizes, measure_sizes
-from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.targets.platforms import image_path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRequest:
-    """What an image is held against.
-
-    Attributes:
-        most: limits of ``flash``, ``ram``, ``stack`` as text (64K, 65536); these come before the file's.
-        budget: a budget file; None: the project's own ``mlf-budget.toml``, if there is one.
-        baseline: a file that `save` wrote; None: not compared.
-        tolerance: how much may grow: ``1%``, bytes, or both with a comma.
-        save: where to write the sizes of this image.
-    """
-
-    most: Mapping[str, str | None]
-    budget: Path | None = None
-    baseline: Path | None = None
-    tolerance: str = "0"
-    save: Path | None = None
+from mlf_sdk.pipeline.options import GateOptions
+from mlf_sdk.pipeline.project import TargetProject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
-    """What became of the limits, and what changed since the baseline (None: not compared)."""
+    """Limits with their results, and changes since the baseline (None: not compared)."""
 
     sizes: Sizes
     budget: tuple[BudgetLine, ...]
@@ -54,39 +33,41 @@ class GateReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every limit is kept and nothing grew beyond the tolerance."""
+        """Every limit is kept, and nothing grew beyond the tolerance."""
         return all(line.ok for line in self.budget) and all(c.ok for c in self.changes or ())
 
 
-def gate(folder: PathLike, report: CheckReport, request: GateRequest) -> GateReport:
-    """Hold the built image of a project against budgets and a baseline.
+def gate(project: TargetProject, report: CheckReport, own: GateOptions) -> GateReport:
+    """Compare the built image of a project with budgets and a baseline.
 
     Args:
-        report: what `check` found of it.
+        project: the project, built.
+        report: result of `check` on it.
+        own: the limits.
 
     Raises:
         InputError: a budget or baseline that can't be read, or limits what the image does not have.
     """
-    path = Path(folder)
-    lock = read_lock(path)
-    tolerance = parse_tolerance(request.tolerance)
-    limits = _limits(path, request)
-    before = read_baseline(request.baseline, lock.board) if request.baseline is not None else None
-    sizes = measure_sizes(lock, read_image(image_path(path, lock)), report)
-    now = make_baseline(lock, sizes)
+    tolerance = parse_tolerance(own.tolerance)
+    limits = _limits(project.folder, own)
+    before = read_baseline(Path(own.baseline), project.lock.board) if own.baseline is not None else None
+    image = read_image(project.target.image(project.folder))
+    sizes = measure_sizes(project.lock, image, report)
+    now = make_baseline(project.lock, sizes)
     found = GateReport(
         sizes=sizes,
         budget=check_budget(limits, sizes, report),
         changes=None if before is None else changes(before, now, tolerance),
     )
-    if request.save is not None:
-        save_baseline(request.save, now)
+    if own.save_baseline is not None:
+        save_baseline(Path(own.save_baseline), now)
     return found
 
 
-def _limits(folder: Path, request: GateRequest) -> tuple[Limit, ...]:
-    given = total_limits(request.most)
-    file = request.budget or (own if (own := folder / BUDGET_NAME).is_file() else None)
+def _limits(folder: Path, own: GateOptions) -> tuple[Limit, ...]:
+    given = total_limits({"flash": own.max_flash, "ram": own.max_ram, "stack": own.max_stack})
+    default = folder / BUDGET_NAME
+    file = Path(own.budget) if own.budget else default if default.is_file() else None
     if file is not None and not file.is_file():
         raise InputError("there is no such budget", where=str(file))
     named = {limit.name for limit in given}

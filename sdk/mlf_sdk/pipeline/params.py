@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,37 +14,16 @@ from mlf_sdk.codegen.graphblob import BlobTensor, GraphBlob
 from mlf_sdk.codegen.paramsblob import ParamsBlob, ParamsHeader
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
-from mlf_sdk.pipeline.deploy import prepare
-from mlf_sdk.pipeline.project import PathLike, build, load
-from mlf_sdk.targets.launch import open_session
-from mlf_sdk.targets.serial.session import PortChoice, port_session
-from mlf_sdk.targets.slots import keep_slots
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request, Source
+from mlf_sdk.targets.target import resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo
 from mlf_sdk.wire.session import Session
 
-Say = Callable[[str], None]
-Count = Callable[[int, int], None]
-_HELLO_S = 30.0
 _MAX_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParamsTarget:
-    """Which model on which target.
-
-    Attributes:
-        project: folder of a generated project for an emulated board or the host: it is started, and its
-            slots are kept in its ``build`` folder.
-        port: where a board answers.
-        model: name of the model, where the firmware has several.
-        timeout_s: for the first answer.
-    """
-
-    project: PathLike | None = None
-    port: PortChoice | None = None
-    model: str | None = None
-    timeout_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +57,7 @@ class ParamsReport:
     header: ParamsHeader | None
 
 
-def read_source(path: PathLike) -> ParamsSource:
+def read_source(path: Source) -> ParamsSource:
     """The parameters of an archive, or of a ``.params`` file.
 
     Raises:
@@ -111,7 +90,7 @@ def _params_file(path: Path) -> bytes | None:
 
 
 def _source_of_archive(file: Path) -> ParamsSource:
-    model = load(file)
+    model = Pipeline().models(Request(source=(str(file),)))[0]
     check_dynamic(model)
     tensors = tuple(
         NamedTensor(name=t.name, dtype=t.dtype, shape=t.shape, data=t.data or b"") for t in model.constants
@@ -165,50 +144,50 @@ def _differences(given: dict[str, NamedTensor], wanted: dict[str, BlobTensor]) -
             yield name, f"{has.dtype} {list(has.shape)} in place of {needs.dtype} {list(needs.shape)}"
 
 
-def push_params(
-    source: PathLike, target: ParamsTarget, *, say: Say = lambda _: None, count: Count = lambda _a, _b: None
-) -> ParamsReport:
-    """Replace the parameters of a model, and say what is in force then.
+def push_params(params: Source, request: Request, progress: Progress = SILENT) -> ParamsReport:
+    """Replace the parameters of a model, and return what is in force then.
 
     A transfer that is cut, at whatever byte, leaves the old parameters in force; do it again from the
     beginning. New ones are in force at once, and after every reset.
 
     Args:
-        source: archive or ``.params`` file.
-        say, count: told what is done, and how many bytes of how many are written.
+        params: archive or ``.params`` file.
+        request: the folder of a project for an emulated board or the host (it is started, and its slots are
+            kept in its build folder), or no source and the port of a board.
+        progress: told what is done, and how many bytes of how many are written.
 
     Raises:
         InputError: the parameters do not fit, or the firmware can't replace any.
         TargetError: the target did not answer, or did not take them.
     """
-    say(f"reading {Path(source).name}")
-    parameters = read_source(source)
-    with _session(target, say) as session:
-        device = _device(session, target)
+    progress.say(f"reading {Path(params).name}")
+    parameters = read_source(params)
+    with _session(request, progress) as session:
+        device = _device(session, request)
         graph = device.graph(device.info())
         blob = lay_out_params(parameters, graph)
-        say("writing parameters")
-        pushed = device.push(blob, count)
-        return _report(session, target, device, graph, pushed.info)
+        progress.say("writing parameters")
+        pushed = device.push(blob, progress.count)
+        return _report(session, request, device, graph, pushed.info)
 
 
-def show_params(target: ParamsTarget, *, say: Say = lambda _: None) -> ParamsReport:
-    """What parameters are in force on a target.
+def show_params(request: Request, progress: Progress = SILENT) -> ParamsReport:
+    """Return what parameters are in force on a target.
 
     Raises:
         InputError: the firmware has no dynamic executor.
         TargetError: the target did not answer.
     """
-    with _session(target, say) as session:
-        device = _device(session, target)
+    with _session(request, progress) as session:
+        device = _device(session, request)
         info = device.info()
-        return _report(session, target, device, device.graph(info), info)
+        return _report(session, request, device, device.graph(info), info)
 
 
 def _report(
-    session: Session, target: ParamsTarget, device: DeviceParams, graph: GraphBlob, info: ParamsInfo
+    session: Session, request: Request, device: DeviceParams, graph: GraphBlob, info: ParamsInfo
 ) -> ParamsReport:
-    model = session.model(_model_key(session, target))
+    model = session.model(_model_key(session, request))
     return ParamsReport(
         model=model.name,
         archive_sha256=model.archive_sha256,
@@ -218,32 +197,34 @@ def _report(
     )
 
 
-def _device(session: Session, target: ParamsTarget) -> DeviceParams:
-    session.hello(Deadline.after(min(target.timeout_s, _HELLO_S)))
-    return DeviceParams(session, _model_key(session, target))
+def _device(session: Session, request: Request) -> DeviceParams:
+    session.hello(Deadline.after(min(request.timeout_s, stages.HELLO_S)))
+    return DeviceParams(session, _model_key(session, request))
 
 
-def _model_key(session: Session, target: ParamsTarget) -> str | int:
-    models: Sequence[object] = session.info.models
-    if target.model is None and len(models) > 1:
-        names = ", ".join(m.name for m in session.info.models)
-        raise InputError("the firmware has several models", where="--model", hint=f"Choose one of: {names}.")
-    return 0 if target.model is None else target.model
+def _model_key(session: Session, request: Request) -> str | int:
+    models = session.info.models
+    if request.module is None and len(models) > 1:
+        names = ", ".join(m.name for m in models)
+        raise InputError("the firmware has several models", where="--module", hint=f"Choose one of: {names}.")
+    return 0 if request.module is None else request.module
 
 
 @contextmanager
-def _session(target: ParamsTarget, say: Say) -> Iterator[Session]:
-    if (target.project is None) == (target.port is None):
+def _session(request: Request, progress: Progress) -> Iterator[Session]:
+    if bool(request.source) == (request.port is not None):
         raise InputError("give either a project or a port", hint="Add --project DIR, or --port PORT.")
-    if target.port is not None:
-        say(f"asking the board on {target.port.spec}")
-        with port_session(target.port, timeout_s=target.timeout_s) as session:
+    if request.port is not None:
+        target = resolve_target(stages.target_choice(request))
+        progress.say(f"asking the board on {target.name}")
+        with target.open(None, timeout_s=request.timeout_s) as session:
             yield session
         return
-    prepared = prepare(target.project or "")
-    say(f"building for {prepared.board.name}")
-    elf = build(prepared.folder).elf
-    say(f"starting {prepared.board.name}")
-    keep_slots(prepared.lock, prepared.board, elf)
-    with open_session(prepared.board, elf, timeout_s=target.timeout_s) as session:
+    pipeline, request = Pipeline(progress), request.replace(module=None)
+    project = pipeline.project(request)
+    stages.check_app(project)
+    elf = pipeline.build(request).elf
+    progress.say(f"starting {project.target.name}")
+    project.target.keep_slots(project.lock, elf)
+    with project.target.open(elf, timeout_s=request.timeout_s) as session:
         yield session

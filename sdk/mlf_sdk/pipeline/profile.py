@@ -3,34 +3,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mlf_sdk.analysis.thumb.firmware import Firmware, read_firmware
-from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
-from mlf_sdk.judge.data import Batch, match_inputs, read_npz
+from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
+from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.cache import cache_folder
-from mlf_sdk.pipeline.deploy import Prepared, deployed, prepare
-from mlf_sdk.pipeline.project import PathLike, build
-from mlf_sdk.pipeline.results import Array
-from mlf_sdk.pipeline.run import pattern_batch
-from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.serial.session import PortChoice
-from mlf_sdk.targets.zephyr.build import ZephyrSetup
-from mlf_sdk.tools.locks import exclusive
+from mlf_sdk.pipeline.options import ProfileOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.project import TargetProject
+from mlf_sdk.pipeline.request import Request, Sources, make_request, validate
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.targets.target import Target
 from mlf_sdk.wire.steps import can_step
 
-Say = Callable[[str], None]
 _NS_PER_S = 1_000_000_000
 _RUNS_BY_CLOCK = 10
-_MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,98 +39,73 @@ class _Measured:
     notes: tuple[str, ...]
 
 
-def profile(  # noqa: PLR0913 (the front door: one keyword for each thing a person may choose)
-    target: PathLike,
+def profile(
+    source: Sources,
+    request: Request | None = None,
     *,
-    board: str | None = None,
-    board_file: PathLike | None = None,
-    module: str | None = None,
-    inputs: PathLike | Mapping[str, Array] | None = None,
     runs: int | None = None,
-    port: PortChoice | str | None = None,
-    options: ProjectOptions | None = None,
-    platform: str | None = None,
-    zephyr: ZephyrSetup | None = None,
-    timeout_s: float = 120.0,
-    say: Say = lambda _: None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
 ) -> Profile:
-    """What each step of a model costs: instructions on an emulated board, cycles or ticks on another.
+    """Measure the cost of each step: instructions on an emulated board, cycles or ticks on another.
 
     Args:
-        target: an archive, or the folder of a project.
-        board: where to run an archive (default: mps2-an386); a project knows its board.
-        inputs: npz file or arrays by name: the first inference of a batch; default: a repeatable pattern.
+        source: an archive, or the folder of a project.
+        request: prepared options; the first inference of its inputs is measured.
         runs: inferences to measure; default: 1 where the count is exact, else 10.
-        port: where a board is that holds the image already; None: it is started here.
-        timeout_s: for starting the image and all inferences together.
+        progress: told what is done.
+        options: fields of `Request`.
 
     Raises:
         InputError: bad arguments, archive, or arrays; the image can't run steps one at a time.
         ToolError: a tool is missing or failed.
         TargetError: the target did not answer in time, or faulted.
     """
-    if runs is not None and not 1 <= runs <= _MOST_RUNS:
-        raise InputError(f"{runs} is no number of runs", where="--runs", hint=f"Give 1 to {_MOST_RUNS:,}.")
-    prepared = prepare(
-        target,
-        board=board,
-        board_file=board_file,
-        module=module,
-        options=_production(options or ProjectOptions()),
-        platform=platform,
-        zephyr=zephyr,
-    )
-    batch = _batch(prepared, inputs)
-    profiler = _Profiler(prepared, batch, runs, timeout_s, zephyr, say)
-    return _profile(prepared, profiler.by_clock(port) if port is not None else profiler.measure())
+    own = ProfileOptions(runs=runs)
+    validate(own)
+    return profile_request(make_request(source, request, options), own, Pipeline(progress))
 
 
-def _production(options: ProjectOptions) -> ProjectOptions:
-    """Without the trace of workspaces: an allocator that takes notes costs more than one in production."""
-    return options if options.trace is not None else dataclasses.replace(options, trace=False)
-
-
-def _batch(prepared: Prepared, inputs: PathLike | Mapping[str, Array] | None) -> Batch:
-    if inputs is None:
-        return pattern_batch(prepared.model)
-    arrays = inputs if isinstance(inputs, Mapping) else read_npz(Path(inputs))
-    return match_inputs(prepared.model, arrays, "inputs" if isinstance(inputs, Mapping) else str(inputs))
+def profile_request(request: Request, own: ProfileOptions, pipeline: Pipeline) -> Profile:
+    """Profile on a pipeline; errors as in `profile`."""
+    if request.trace is None and not stages.is_project(request):
+        request = request.replace(trace=False)  # an allocator that records costs more than one in production
+    project = pipeline.project(request)
+    stages.check_app(project)
+    profiler = _Profiler(request, project, pipeline.batch(request), own.runs, pipeline)
+    return _profile(project, profiler.measure())
 
 
 @dataclass(frozen=True, slots=True)
 class _Profiler:
-    prepared: Prepared
+    request: Request
+    project: TargetProject
     batch: Batch
     runs: int | None
-    timeout_s: float
-    zephyr: ZephyrSetup | None
-    say: Say
+    pipeline: Pipeline
 
     def measure(self) -> _Measured:
-        """On a board that is started here: exactly where the emulator can count."""
-        board, model = self.prepared.board, self.prepared.model
-        if board.qemu is None:
-            return self.by_clock(None)
+        """Count where an emulator that is started here can count exactly, else read the clock."""
+        target, model = self.project.target, self.project.model
+        if not target.counts_instructions:
+            return self.by_clock()
         why = missing_plugin_support()
         if why:
-            return self.by_clock(None, f"to the clock's resolution only: {why}")
-        self.say(f"building for {board.name}")
-        with exclusive(str(self.prepared.folder.resolve()), self.timeout_s):
-            elf = build(self.prepared.folder, zephyr=self.zephyr).elf
-        firmware = read_firmware(elf)
+            return self.by_clock(f"to the clock's resolution only: {why}")
+        firmware = read_firmware(self.pipeline.build(self.request).elf)
         try:
             windows_of(model, firmware)
         except LookupError as error:
-            return self.by_clock(None, f"to the clock's resolution only: {error}")
-        self.say(f"counting instructions on {board.name}")
+            return self.by_clock(f"to the clock's resolution only: {error}")
+        self.pipeline.progress.say(f"counting instructions on {target.name}")
         costs = count_steps(
-            board,
+            target,
             firmware,
             model,
             self.batch.inputs(0),
             runs=self.runs or 1,
             plugin=build_plugin(cache_folder().parent / "plugins"),
-            timeout_s=self.timeout_s,
+            timeout_s=self.request.timeout_s,
         )
         return _Measured(
             costs=costs,
@@ -144,32 +114,31 @@ class _Profiler:
             hz=_NS_PER_S,
             resolution=0,
             method="counted by QEMU, exactly",
-            notes=(*_missing_kernels(self.prepared, firmware), *_interrupts(board)),
+            notes=(*_missing_kernels(model, firmware), *_interrupts(target.board)),
         )
 
-    def by_clock(self, port: PortChoice | str | None, *notes: str) -> _Measured:
-        """By the clock of the board, or of this machine."""
-        board, model = self.prepared.board, self.prepared.model
-        with deployed(self.prepared, port=port, timeout_s=self.timeout_s, say=self.say) as target:
-            if not can_step(target.session):
+    def by_clock(self, *notes: str) -> _Measured:
+        """Measure by the clock of the board, or of this machine."""
+        target, model = self.project.target, self.project.model
+        with self.pipeline.open(self.request) as opened:
+            if not can_step(opened.session):
                 raise InputError(
                     "the firmware can't run steps one at a time",
-                    where=f"board {board.name}",
+                    where=f"board {target.board.name}",
                     hint="Generate it again with this SDK (MLF_OBSERVE is on in the rpc application), "
                     "build and flash it.",
                 )
-            hz = target.session.info.ticks_hz
-            self.say(f"measuring on {board.name}")
+            hz = opened.session.info.ticks_hz
+            self.pipeline.progress.say(f"measuring on {target.name}")
             costs = time_steps(
-                target.session, target.info, model, self.batch.inputs(0), runs=self.runs or _RUNS_BY_CLOCK
+                opened.session, opened.info, model, self.batch.inputs(0), runs=self.runs or _RUNS_BY_CLOCK
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock can't tell the kernels inside apart; QEMU can")
-        if board.qemu is not None and port is None and hz:
+        if target.counts_instructions and hz:
             step = -(-_NS_PER_S // hz)
-            costs = scaled(costs, _NS_PER_S, hz)
             return _Measured(
-                costs=costs,
+                costs=scaled(costs, _NS_PER_S, hz),
                 rows="steps",
                 unit="instructions",
                 hz=_NS_PER_S,
@@ -180,22 +149,21 @@ class _Profiler:
         return _Measured(
             costs=costs,
             rows="steps",
-            unit="cycles" if hz and hz == board.clock_hz else "ticks",
+            unit="cycles" if hz and hz == target.board.clock_hz else "ticks",
             hz=hz,
             resolution=1,
-            method=_clock_text(board, hz),
+            method=_clock_text(target, hz),
             notes=notes,
         )
 
 
-def _clock_text(board: Board, hz: int) -> str:
-    if board.platform == "host":
+def _clock_text(target: Target, hz: int) -> str:
+    if target.is_host:
         return "this machine's clock, with sanitizers in the code: only shares mean something"
     return f"the board's clock at {hz / 1e6:g} MHz" if hz else "the board's counter"
 
 
-def _missing_kernels(prepared: Prepared, firmware: Firmware) -> list[str]:
-    model = prepared.model
+def _missing_kernels(model: LockModel, firmware: Firmware) -> list[str]:
     if len(model.steps) != 1:
         return []
     lost = [s for s in model.kernel_symbols if firmware.function(s) is None]
@@ -207,15 +175,15 @@ def _interrupts(board: Board) -> list[str]:
     return ["interrupts of Zephyr's clock count where they strike"] if board.platform == "zephyr" else []
 
 
-def _profile(prepared: Prepared, measured: _Measured) -> Profile:
+def _profile(project: TargetProject, measured: _Measured) -> Profile:
     costs = measured.costs
-    works = works_of(prepared.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
+    works = works_of(project.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
     steps = step_rows(costs, works)
     total = median(costs.totals)
     return Profile(
-        model=prepared.model.name,
-        archive_sha256=prepared.model.archive_sha256,
-        board=prepared.board.name,
+        model=project.model.name,
+        archive_sha256=project.model.archive_sha256,
+        board=project.lock.board,
         rows=measured.rows,
         unit=measured.unit,
         hz=measured.hz,

@@ -9,29 +9,33 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
 from mlf_sdk.frontends.mlf.codefindings import lacks_scratch
-from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import ProofRow
-from mlf_sdk.pipeline.cache import cache_folder, cached_project
-from mlf_sdk.pipeline.project import load, plan_project
-from mlf_sdk.pipeline.results import Array, RunReport
-from mlf_sdk.pipeline.run import HOST, run
+from mlf_sdk.judge.data import Array
+from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.options import ProofOptions
+from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request, Sources, make_request, own_options
+from mlf_sdk.pipeline.results import RunReport
+from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards
+from mlf_sdk.targets.target import TargetChoice, resolve_target
+from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
-Say = Callable[[str], None]
 PROVEN, FAILED, NOT_HERE = "proven", "failed", "not here"
-
 _NO_SCRATCH = (
     "it was compiled without this CPU's options: its CMSIS-NN calls carry no scratch buffers, "
     "which are needed where there are DSP instructions"
@@ -82,25 +86,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProofRequest:
-    """What is to be proven, and how.
-
-    Attributes:
-        boards: names; empty: every board that can be emulated.
-        cmsis_nn: folder of CMSIS-NN, for the archives that need it.
-        jobs: archives that are worked on at the same time.
-        again: do not take earlier results.
-    """
-
-    boards: tuple[str, ...] = ()
-    board_file: Path | None = None
-    cmsis_nn: Path | None = None
-    jobs: int = 2
-    timeout_s: float = 600.0
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """All cells, by archive and board in the order that was asked for."""
 
@@ -109,7 +94,7 @@ class Proof:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed, and at least one cell is proven."""
+        """Nothing failed, and at least one cell is proven."""
         outcomes = {cell.outcome for cell in self.cells}
         return FAILED not in outcomes and PROVEN in outcomes
 
@@ -118,128 +103,182 @@ class Proof:
         return sum(cell.outcome == outcome for cell in self.cells)
 
 
-def prove(archives: Sequence[Path], request: ProofRequest, say: Say = lambda _: None) -> Proof:
-    """Run every model of ``archives`` on every board.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellJob:
+    """One cell to prove: survives pickle and JSON, and runs in any process.
+
+    Attributes:
+        request: the model, its board, and the expected outputs (None: its outputs become the reference).
+        against: where the expected outputs came from; empty: nowhere.
+        again: do not take an earlier result.
+    """
+
+    request: Request
+    against: str = ""
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellResult:
+    """A cell, and the outputs of its run (None: it did not run, or an earlier result was kept)."""
+
+    cell: Cell
+    outputs: dict[str, Array] | None = None
+
+
+def proof(
+    source: Sources,
+    request: Request | None = None,
+    *,
+    own: ProofOptions | None = None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> Proof:
+    """Run every model of every archive on every board.
+
+    Args:
+        source: archives; each model of each is proven.
+        request: prepared options.
+        own: prepared options of this function alone.
+        progress: told of each cell.
+        options: fields of `ProofOptions` and `Request`.
 
     Raises:
         InputError: an archive that can't be read, an unknown board.
         ToolError: a program is missing that every cell needs.
     """
-    boards = request.boards or emulated_boards(request.board_file)
-    known = load_boards(request.board_file)
+    chosen, rest = own_options(ProofOptions, own, options)
+    return proof_request(make_request(source, request, rest), chosen, progress)
+
+
+def proof_request(request: Request, own: ProofOptions, progress: Progress = SILENT) -> Proof:
+    """Prove all sources of a request; errors as in `proof`."""
+    boards = own.boards or emulated_boards(request.board_file)
     for name in boards:
-        if name not in known:
-            raise InputError(f"no board called '{name}'", hint=f"Choose from: {', '.join(known)}")
-    models = [(path, module) for path in archives for module in modules_of(path)]
-    done = _Progress(len(models) * len(boards), say)
-    with ThreadPoolExecutor(request.jobs) as pool:
-        rows = list(pool.map(lambda of: _Row(of[0], of[1], boards, request, done).cells(), models))
-    return Proof(boards=tuple(boards), cells=tuple(cell for row in rows for cell in row))
+        resolve_target(TargetChoice(board=name, board_file=request.board_file))
+    models = [request.replace(source=(path,), module=m) for path in request.source for m in modules_of(path)]
+    told = _Progress(len(models) * len(boards), progress)
+    with ProcessPoolExecutor(own.jobs, mp_context=get_context("spawn")) as processes:
+        rows = [_Row(model, boards, own, told, processes) for model in models]
+        with ThreadPoolExecutor(own.jobs) as threads:
+            found = list(threads.map(_Row.cells, rows))
+    return Proof(boards=tuple(boards), cells=tuple(cell for row in found for cell in row))
 
 
-def emulated_boards(board_file: Path | None = None) -> tuple[str, ...]:
+def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:
     """Boards that QEMU has."""
-    return tuple(name for name, board in load_boards(board_file).items() if board.qemu is not None)
+    rows = load_boards(Path(board_file) if board_file else None)
+    return tuple(name for name, board in rows.items() if board.qemu is not None)
 
 
-def modules_of(path: Path) -> list[str | None]:
+def modules_of(path: str) -> list[str | None]:
     """Names of the modules of an archive with several (in operator style: of the functions); else [None]."""
     try:
-        load(path)
+        Pipeline().models(Request(source=(path,)))
     except ModuleChoiceError as error:
         return [*error.names]
     return [None]
 
 
 class _Progress:
-    """Counts cells, from several threads."""
+    """Counter of cells, shared by threads."""
 
-    def __init__(self, total: int, say: Say) -> None:
-        self.total, self.done, self.say = total, 0, say
+    def __init__(self, total: int, progress: Progress) -> None:
+        self.total, self.done, self.progress = total, 0, progress
         self.lock = threading.Lock()
 
     def next(self, cell: Cell) -> None:
         with self.lock:
             self.done += 1
-            self.say(f"{self.done:,} of {self.total:,}: {cell.archive} on {cell.board}: {cell.outcome}")
+            self.progress.log(
+                f"{self.done:,} of {self.total:,}: {cell.archive} on {cell.board}: {cell.outcome}"
+            )
 
 
 class _Row:
-    """One model on all boards."""
+    """One model on all boards: the host first, whose outputs are the reference."""
 
     def __init__(
         self,
-        path: Path,
-        module: str | None,
+        request: Request,
         boards: Sequence[str],
-        request: ProofRequest,
+        own: ProofOptions,
         progress: _Progress,
+        processes: Executor,
     ) -> None:
-        self.path, self.module, self.boards, self.request = path, module, boards, request
-        self.progress = progress
-        self.reference: Mapping[str, Array] | None = None
+        self.request, self.boards, self.own = request, boards, own
+        self.progress, self.processes = progress, processes
+        self.reference: dict[str, Array] | None = None
         self.against = ""
 
     def cells(self) -> list[Cell]:
-        model = load(self.path, module=self.module)
-        options = ProjectOptions(cmsis_nn=self.request.cmsis_nn if model.external_headers else None)
-        try:
-            self._refer(HOST, self._run(HOST, options))
-        except MlfError:
-            self.against = ""  # no host twin: machine code, or CMSIS-NN
+        host = self._run(HOST)
+        if host.outputs is not None:  # else there is no host twin: machine code, or CMSIS-NN
+            self.reference, self.against = host.outputs, HOST
         found = []
         for board in self.boards:
-            found.append(self._cell(model, board, options))
-            self.progress.next(found[-1])
+            result = self._run(board)
+            if self.reference is None and result.outputs is not None:
+                self.reference, self.against = result.outputs, board
+            found.append(result.cell)
+            self.progress.next(result.cell)
         return found
 
-    def _refer(self, board: str, report: RunReport) -> None:
-        self.reference, self.against = report.outputs, board
-
-    def _run(self, board: str, options: ProjectOptions) -> RunReport:
-        return run(
-            self.path,
+    def _run(self, board: str) -> CellResult:
+        request = self.request.replace(
             board=board,
             board_file=self.request.board_file if board != HOST else None,
-            module=self.module,
             expect=self.reference,
             twin=False,
-            timeout_s=self.request.timeout_s,
-            options=options,
         )
-
-    def _cell(self, model: Model, board: str, options: ProjectOptions) -> Cell:
-        cell = Cell(archive=self.path.name, module=self.module, model=model.name, board=board, outcome=FAILED)
-        try:
-            plan = plan_project([model], board=board, board_file=self.request.board_file, options=options)
-        except ArchiveError as error:
-            return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.faults[0].what)
-        except InputError as error:
-            return msgspec.structs.replace(cell, outcome=NOT_HERE, why=error.what)
-        try:
-            kept = _kept_result(cached_project(plan), self.reference)
-            if kept.is_file() and not self.request.again:
-                return msgspec.json.decode(kept.read_bytes(), type=Cell)
-            report = self._run(board, options)
-        except MlfError as error:
-            why = error.what.splitlines()[0]
-            if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
-                return msgspec.structs.replace(cell, outcome=NOT_HERE, why=f"{_NO_SCRATCH} ({why})")
-            outcome = NOT_HERE if isinstance(error, DoesNotFitError) else FAILED
-            return msgspec.structs.replace(cell, outcome=outcome, why=why)
-        cell = _filled(cell, report, self.against)
-        if self.reference is None:
-            self._refer(board, report)
-        elif cell.outcome == PROVEN:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_bytes(msgspec.json.encode(cell))
-        return cell
+        job = CellJob(request=request, against=self.against, again=self.own.again)
+        return self.processes.submit(run_cell, job).result()
 
 
-def _kept_result(folder: Path, reference: Mapping[str, Array] | None) -> Path:
-    """Where the result of a project with these reference outputs is kept."""
+def run_cell(job: CellJob) -> CellResult:
+    """Prove one cell; whatever goes wrong with it becomes part of the cell."""
+    request, pipeline = job.request, Pipeline()
+    model = pipeline.models(request)[0]
+    if not model.external_headers:
+        request = request.replace(cmsis_nn=None)
+    cell = Cell(
+        archive=Path(request.source[0]).name,
+        module=request.module,
+        model=model.name,
+        board=str(request.board),
+        outcome=FAILED,
+    )
+    try:
+        plan = pipeline.plan(request)
+    except ArchiveError as error:
+        return _outcome(cell, NOT_HERE, error.faults[0].what)
+    except InputError as error:
+        return _outcome(cell, NOT_HERE, error.what)
+    try:
+        kept = _kept_result(pipeline.project(request).folder, request.expect)
+        if kept.is_file() and not job.again and request.expect is not None:
+            return CellResult(cell=msgspec.json.decode(kept.read_bytes(), type=Cell))
+        report = run_request(request, pipeline)
+    except MlfError as error:
+        why = error.what.splitlines()[0]
+        if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
+            return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({why})")
+        return _outcome(cell, NOT_HERE if isinstance(error, DoesNotFitError) else FAILED, why)
+    cell = _filled(cell, report, job.against)
+    if request.expect is not None and cell.outcome == PROVEN:
+        write_whole(kept, msgspec.json.encode(cell))
+    return CellResult(cell=cell, outputs=dict(report.outputs))
+
+
+def _outcome(cell: Cell, outcome: str, why: str) -> CellResult:
+    return CellResult(cell=msgspec.structs.replace(cell, outcome=outcome, why=why))
+
+
+def _kept_result(folder: Path, reference: str | Mapping[str, Array] | None) -> Path:
+    """File that keeps the result of a project with these reference outputs."""
     digest = hashlib.sha256(f"{__version__} {folder.name}".encode())
-    for name, array in sorted((reference or {}).items()):
+    arrays = reference if isinstance(reference, Mapping) else {}
+    for name, array in sorted(arrays.items()):
         digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
     return cache_folder().parent / "proofs" / f"{folder.name}-{digest.hexdigest()[:16]}.json"
 

@@ -14,9 +14,8 @@ from mlf_sdk.codegen.lock import Lock, LockModel, read_lock
 from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.firmware import load_firmware
-from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.targets.platforms import image_path
-from mlf_sdk.tools.files import write_whole
+from mlf_sdk.pipeline.request import Source
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.tools.spdx import (
     DOCUMENT,
     EPOCH,
@@ -69,7 +68,7 @@ class _Bill:
         self.relationships.append(relate(element, kind, related))
 
 
-def make_sbom(folder: PathLike, *, created: datetime | None = None) -> Sbom:
+def make_sbom(folder: Source, *, created: datetime | None = None) -> Sbom:
     """List what is in a project, in its image when it is built, and what both were made from and with.
 
     Args:
@@ -111,15 +110,6 @@ def make_sbom(folder: PathLike, *, created: datetime | None = None) -> Sbom:
         bill.relationships,
     )
     return Sbom(document=document, packages=tuple(bill.packages), files=tuple(bill.files))
-
-
-def write_sbom(found: Sbom, path: PathLike) -> None:
-    """Write the document, whole or not at all.
-
-    Raises:
-        InputError: it can't be written.
-    """
-    write_whole(path, found.document)
 
 
 def _project_files(folder: Path) -> Iterator[str]:
@@ -195,7 +185,7 @@ def _add_image(bill: _Bill, folder: Path, lock: Lock, project: Package) -> None:
     """What was built, as files, and the compilers that left their name in it."""
     if lock.options.app == "library":
         return
-    elf = image_path(folder, lock)
+    elf = project_target(folder, lock, TargetChoice()).image(folder)
     if not elf.is_file():
         return
     firmware = load_firmware(elf)

@@ -8,14 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.pipeline.run import run
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.options import MonitorOptions
+from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.load import find_board, load_boards
 from mlf_sdk.targets.serial.ports import Port, list_serial_ports, resolve_port
-from mlf_sdk.targets.serial.session import PortChoice
-from mlf_sdk.targets.serial.stream import open_port
+from mlf_sdk.targets.serial.portsession import PortChoice
+from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.targets.target import resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.frames import Deframer
 
@@ -32,7 +34,7 @@ class SeenPort:
     boards: tuple[str, ...]
 
 
-def ports(board: str | None = None, board_file: PathLike | None = None) -> list[SeenPort]:
+def ports(board: str | None = None, board_file: Source | None = None) -> list[SeenPort]:
     """List the serial ports of this machine; with a board, only those that it may be at."""
     extra = Path(board_file) if board_file else None
     rows = [find_board(board, extra)] if board else list(load_boards(extra).values())
@@ -44,32 +46,13 @@ def ports(board: str | None = None, board_file: PathLike | None = None) -> list[
     return seen
 
 
-def check_device(folder: PathLike, port: PortChoice, *, timeout_s: float = 120.0) -> CheckReport:
-    """Compare an image with its promises, with the memory measured on the board that runs it.
-
-    Raises:
-        InputError: no project there.
-        TargetError: the board does not answer, or runs another image.
-    """
-    return run(folder, port=port, timeout_s=timeout_s, twin=False).check
-
-
-def monitor(
-    port: PortChoice,
-    on_text: Callable[[str], None],
-    *,
-    board: str | None = None,
-    timeout_s: float | None = None,
-    elf: PathLike | None = None,
-) -> int:
+def monitor(request: Request, own: MonitorOptions, on_text: Callable[[str], None]) -> int:
     """Hand over the text that a device prints; messages of the protocol are passed over.
 
     Args:
-        port: which.
-        on_text: called with each piece.
-        board: for ``auto``, and for the rate.
-        timeout_s: how long; None: until an exception ends it.
-        elf: the image that the device runs, or its project: a fault line is followed by its explanation.
+        request: names the port; its board gives the rate.
+        own: duration, and the image that explains faults.
+        on_text: called with each piece of text.
 
     Returns:
         Characters that were handed over.
@@ -77,9 +60,12 @@ def monitor(
     Raises:
         TargetError: the port can't be used, or vanishes.
     """
-    row = find_board(board) if board else None
-    watch = FaultWatch(find_firmware(elf)) if elf is not None else None
-    count = 0
+    if request.port is None:
+        raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
+    row = resolve_target(stages.target_choice(request.replace(port=None))).board if request.board else None
+    port = PortChoice(spec=request.port, baud=request.baud)
+    watch = FaultWatch(find_firmware(own.elf)) if own.elf is not None else None
+    timeout_s, count = own.seconds, 0
 
     def take(text: str) -> None:
         nonlocal count

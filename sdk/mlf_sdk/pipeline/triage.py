@@ -10,8 +10,8 @@ from mlf_sdk.analysis.elf.codemap import CodeMap
 from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.project import PathLike
-from mlf_sdk.targets.platforms import image_path
+from mlf_sdk.pipeline.request import Source
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
 from mlf_sdk.triage.faultline import FaultReport, parse_faults
 
@@ -55,7 +55,7 @@ class FaultWatch:
         )
 
 
-def find_firmware(path: PathLike) -> Firmware:
+def find_firmware(path: Source) -> Firmware:
     """The image at a path: an ELF file, or the folder of a project that was built.
 
     Raises:
@@ -64,7 +64,7 @@ def find_firmware(path: PathLike) -> Firmware:
     given = Path(path)
     if (given / LOCK_NAME).is_file():
         lock = read_lock(given)
-        elf = image_path(given, lock)
+        elf = project_target(given, lock, TargetChoice()).image(given)
         if not elf.is_file():
             raise InputError("the project is not built", where=str(given), hint=f"mlf-sdk build {given}")
         return Firmware(elf=elf, lock=lock)

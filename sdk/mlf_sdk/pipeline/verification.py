@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from mlf_sdk.codegen.lock import Lock, read_lock
-from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.errors import TargetError
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmware
-from mlf_sdk.pipeline.project import PathLike, load, project_board
-from mlf_sdk.targets.boards.load import Board, find_board
-from mlf_sdk.targets.platforms import image_path
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request, Source, make_request
+from mlf_sdk.targets.target import TargetChoice, project_target, resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo
 
@@ -92,41 +93,47 @@ def compare_device(port: str, device: DeviceInfo, expected: Expected) -> Verific
     return Verification(port=port, device=device, expected=expected, found=tuple(found))
 
 
-def verify_device(
-    target: PathLike,
-    port: PortChoice,
+def verify(
+    source: Source,
+    request: Request | None = None,
     *,
-    board: str | None = None,
-    module: str | None = None,
-    timeout_s: float = 30.0,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
 ) -> Verification:
     """Ask the device on a port whether it runs an image, a project's image, or the model of an archive.
 
     Args:
-        target: an ELF file, the folder of a project, or an archive.
+        source: an ELF file, the folder of a project, or an archive.
+        request: prepared options; ``port`` is needed.
+        progress: told what is done.
+        options: fields of `Request`.
 
     Raises:
         InputError: bad file or arguments.
         TargetError: the port can't be used, or no device answers.
     """
-    path = Path(target)
-    row: Board | None = find_board(board) if board else None
+    made = make_request(source, request, options)
+    if made.port is None:
+        raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
+    pipeline, choice = Pipeline(progress), stages.target_choice(made)
+    path = Path(made.source[0])
     if is_firmware(path):
-        expected = expected_of_firmware(path)
-    elif (path / LOCK_NAME).is_file():
-        lock = read_lock(path)
-        row = row or project_board(path, lock)
-        expected = expected_of_project(path, lock)
+        expected, target = expected_of_firmware(path), resolve_target(choice)
+    elif stages.is_project(made):
+        project = pipeline.project(made)
+        expected, target = expected_of_project(project.folder, project.lock), project.target
     else:
-        model = load(path, module=module)
+        model = pipeline.models(made)[0]
         expected = Expected(
             models=(ExpectedModel(name=model.name, archive_sha256=model.archive_sha256),),
             whole=False,
             no_build_id="an archive can be in any image",
         )
-    with port_session(port, board=row, timeout_s=timeout_s) as session:
-        device = session.hello(Deadline.after(timeout_s))
-    return compare_device(port.spec, device, expected)
+        target = resolve_target(choice)
+    progress.say(f"asking the board on {target.name}")
+    with target.open(None, timeout_s=made.timeout_s) as session:
+        device = session.hello(Deadline.after(made.timeout_s))
+    return compare_device(target.name, device, expected)
 
 
 def expected_of_firmware(elf: Path) -> Expected:
@@ -152,7 +159,7 @@ def expected_of_firmware(elf: Path) -> Expected:
 
 def expected_of_project(folder: Path, lock: Lock) -> Expected:
     """What a board that runs a project's image must say; that of the last build, where there is one."""
-    elf = image_path(folder, lock)
+    elf = project_target(folder, lock, TargetChoice()).image(folder)
     build_id = load_firmware(elf).build_id if elf.is_file() else ""
     missing = "the image has no build id" if elf.is_file() else "the project is not built"
     return Expected(

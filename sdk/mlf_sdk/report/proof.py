@@ -16,7 +16,7 @@ from mlf_sdk.analysis.thumb.callgraph import Depth
 from mlf_sdk.judge.check import CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
-from mlf_sdk.pipeline import RunReport
+from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.report.layout import (
     Cell,
     Parts,

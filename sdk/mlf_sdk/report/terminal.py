@@ -11,11 +11,11 @@ from rich.table import Table
 from mlf_sdk.codegen.context import type_text
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.pipeline import GeneratedProject
+from mlf_sdk.pipeline.api import GeneratedProject
+from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.report.layout import Parts, capacity, counted, line, lines, number, size, table
 from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.cmake import BuildResult
 
 
 def executor_text(executor: str) -> str:
@@ -133,6 +133,6 @@ def _promise_text(model: LockModel) -> str:
     return f"{model.name}: {steps}, {params}, arena {arena}"
 
 
-def built_parts(folder: Path, built: BuildResult) -> Parts:
+def built_parts(folder: Path, built: BuiltProject) -> Parts:
     """A finished build and what to do next."""
     return [line("image", f"{built.elf} in {built.seconds:.1f} s"), line("next", f"mlf-sdk check {folder}")]

@@ -11,7 +11,7 @@ from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
-from mlf_sdk.pipeline import RunReport
+from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.planner.layout import ModelLayout
 
 Values = dict[str, Any]

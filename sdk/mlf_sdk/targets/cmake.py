@@ -19,11 +19,19 @@ _FAILED = re.compile(r"(error: |undefined reference|FAILED: |No such file)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildResult:
-    """A finished build: the linked image, and how long it took in seconds."""
+    """Result of a build.
+
+    Attributes:
+        elf: the linked image.
+        seconds: duration.
+        log: output of the build.
+        signed: images that were signed for a bootloader.
+    """
 
     elf: Path
     seconds: float
     log: str
+    signed: tuple[Path, ...] = ()
 
 
 def build_project(

@@ -122,7 +122,7 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
 
 def _client() -> Any:  # noqa: ANN401 (labgrid has no types)
     try:
-        from labgrid.remote import client  # noqa: PLC0415 (an optional extra)
+        from labgrid.remote import client
     except ImportError as error:
         raise ToolError(
             f"labgrid is not installed: {error}",
@@ -203,8 +203,8 @@ def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[s
 
 def _host_and_port(serial: Mapping[str, Any]) -> str:
     """Where the port is reached from here: through labgrid's SSH proxy, where the place needs one."""
-    from labgrid.resource import NetworkSerialPort  # noqa: PLC0415
-    from labgrid.util.proxy import proxymanager  # noqa: PLC0415
+    from labgrid.resource import NetworkSerialPort
+    from labgrid.util.proxy import proxymanager
 
     target = _target()
     known = {k: v for k, v in serial.items() if k in ("host", "port", "speed", "protocol")}
@@ -215,14 +215,14 @@ def _host_and_port(serial: Mapping[str, Any]) -> str:
 
 
 def _target() -> Any:  # noqa: ANN401
-    from labgrid import Target  # noqa: PLC0415
+    from labgrid import Target
 
     return Target("mlf-sdk")
 
 
 def _cycle(where: str, power: Mapping[str, Any]) -> None:
-    from labgrid.driver import NetworkPowerDriver  # noqa: PLC0415
-    from labgrid.resource import NetworkPowerPort  # noqa: PLC0415
+    from labgrid.driver import NetworkPowerDriver
+    from labgrid.resource import NetworkPowerPort
 
     target = _target()
     NetworkPowerPort(target, name=None, **{k: power[k] for k in ("model", "host", "index")})

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about archives and this machine: inspect, doctor, boards, cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.cli.command import Command, NoOptions, Outcome
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.request import Request, Stage, option
+
+
+def inspect(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+    """Show what an archive holds, or what a firmware was made from.
+
+    Example: mlf-sdk inspect digits.tar
+
+    Example: mlf-sdk inspect app/build/app.elf
+    """
+    from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware
+    from mlf_sdk.pipeline.pipeline import Pipeline
+
+    if is_firmware(request.source[0]):
+        from mlf_sdk.report.firmware import firmware_parts, firmware_values
+
+        if request.module is not None:
+            raise InputError("a firmware shows all of its models", where="--module")
+        found = inspect_firmware(request.source[0])
+        return Outcome(parts=firmware_parts(found), values=firmware_values(found))
+    from mlf_sdk.planner.layout import lay_out
+    from mlf_sdk.report.terminal import model_parts
+    from mlf_sdk.report.values import model_values
+
+    model = Pipeline(progress).models(request)[0]
+    layout = lay_out(model)
+    return Outcome(parts=model_parts(model, layout), values=model_values(model, layout))
+
+
+def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+    """Show which tools are missing, or what is unusual in an archive.
+
+    Example: mlf-sdk doctor
+
+    Example: mlf-sdk doctor digits.tar --board mps2-an386
+    """
+    from mlf_sdk.pipeline.doctor import examine_machine, examine_request
+    from mlf_sdk.pipeline.pipeline import Pipeline
+    from mlf_sdk.report.doctor import doctor_parts, doctor_values
+
+    if request.source:
+        archive = examine_request(request, Pipeline(progress))
+        return Outcome(
+            parts=doctor_parts(archive), values=doctor_values(archive), exit_code=0 if archive.ok else 1
+        )
+    if request.board is not None:
+        raise InputError(
+            "a board is examined with an archive", where="--board", hint="doctor ARCHIVE --board NAME"
+        )
+    progress.say("looking for tools")
+    machine = examine_machine(request)
+    return Outcome(
+        parts=doctor_parts(machine), values=doctor_values(machine), exit_code=0 if machine.ok else 3
+    )
+
+
+def boards(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+    """List the boards that are known.
+
+    Example: mlf-sdk boards
+    """
+    from mlf_sdk.report.terminal import boards_parts
+    from mlf_sdk.targets.boards.load import load_boards
+
+    rows = list(load_boards(Path(request.board_file) if request.board_file else None).values())
+    return Outcome(parts=boards_parts(rows), values={"boards": rows})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """Options of ``cache``."""
+
+    action: str = option(
+        "show", "show: its folder and size; clean: remove it.", count="optional", metavar="[show|clean]"
+    )
+
+
+def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
+    """Show or remove what is kept between runs: projects, builds, proofs.
+
+    Example: mlf-sdk cache
+
+    Example: mlf-sdk cache clean
+    """
+    from mlf_sdk.pipeline.cache import cache_bytes, cache_folder, clean_cache
+    from mlf_sdk.report.layout import line, size
+
+    if own.action not in ("show", "clean"):
+        raise InputError(f"invalid action '{own.action}'", where="mlf-sdk cache", hint="Give show or clean.")
+    folder = cache_folder().parent
+    freed = clean_cache() if own.action == "clean" else 0
+    left = cache_bytes()
+    parts = [line("folder", str(folder)), line("size", size(left))]
+    if own.action == "clean":
+        parts.append(line("removed", size(freed)))
+    return Outcome(parts=parts, values={"folder": str(folder), "size_bytes": left, "removed_bytes": freed})
+
+
+COMMANDS = {
+    "inspect": Command(
+        call=inspect,
+        source="ARCHIVE|FIRMWARE",
+        source_help="Archive or unpacked folder; or a linked ELF file.",
+        stages=frozenset({Stage.LOAD}),
+    ),
+    "doctor": Command(
+        call=doctor,
+        source="ARCHIVE",
+        source_help="Examine this archive, not the machine.",
+        count="optional",
+        stages=frozenset({Stage.LOAD, Stage.PLAN}),
+    ),
+    "boards": Command(call=boards, takes=("board_file",)),
+    "cache": Command(call=cache, own=CacheOptions),
+}

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about projects: generate, build, check, sbom."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, NoOptions, Outcome
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.options import GateOptions
+from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.request import Request, Stage, option
+
+_EPOCH = "SOURCE_DATE_EPOCH"
+_DIR = "Folder of a generated project."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """Options of ``generate`` beside those of the request."""
+
+    output: str = option(
+        "",
+        "Folder of the project: new, or one to renew.",
+        flags=("--output", "-o"),
+        metavar="DIR",
+        required=True,
+    )
+    library: bool = option(
+        False,
+        "Runtime and model only, for an existing application: with --board a CMake library, without it a "
+        "Zephyr module. Same as --app library.",
+        group="Build",
+    )
+    force: bool = option(False, "Overwrite generated files that were edited.")
+
+
+def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outcome:
+    """Generate a C project, or renew one; your files and edits are never lost.
+
+    Example: mlf-sdk generate digits.tar -o app --board mps2-an386
+    """
+    from mlf_sdk.pipeline import api
+    from mlf_sdk.report.terminal import generated_parts
+    from mlf_sdk.targets.boards.load import load_boards
+
+    if own.library:
+        request = request.replace(app="library")
+    if request.app == "library" and request.board is None:
+        request = request.replace(board="any", platform="zephyr")  # a Zephyr module is not for one board
+    if request.board is None:
+        known = ", ".join(load_boards(Path(request.board_file) if request.board_file else None))
+        raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
+    found = api.generate(list(request.source), own.output, request, force=own.force, progress=progress)
+    values = {"project": str(found.folder), "kept": found.kept, "lock": found.lock}
+    return Outcome(parts=generated_parts(found), values=values)
+
+
+def build(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+    """Build a generated project with CMake and Ninja, or with west.
+
+    Example: mlf-sdk build app
+    """
+    from mlf_sdk.pipeline import api
+    from mlf_sdk.report.layout import lines
+    from mlf_sdk.report.terminal import built_parts
+
+    built = api.build(request.source[0], request, progress=progress)
+    signed = [str(path) for path in built.signed]
+    values = {"elf": str(built.elf), "seconds": round(built.seconds, 3), "signed": signed}
+    return Outcome(
+        parts=[*lines("signed", signed), *built_parts(Path(request.source[0]), built)], values=values
+    )
+
+
+def check(request: Request, own: GateOptions, progress: Progress) -> Outcome:
+    """Compare a built image with plan, budget, baseline.
+
+    Example: mlf-sdk check app
+
+    Example: mlf-sdk check app --max-flash 64K --max-stack 2K --baseline sizes.json --tolerance 1%
+    """
+    from mlf_sdk.pipeline import api
+    from mlf_sdk.pipeline.gate import gate
+    from mlf_sdk.pipeline.pipeline import Pipeline
+    from mlf_sdk.report.gate import gate_parts, gate_values
+    from mlf_sdk.report.layout import line, verdict
+    from mlf_sdk.report.proof import check_parts
+    from mlf_sdk.report.values import check_values
+
+    report = api.check(request.source, request, progress=progress)
+    gated = gate(Pipeline().project(request.replace(port=None)), report, own)
+    ok = report.ok and gated.ok
+    return Outcome(
+        parts=[*check_parts(report)[:-1], *gate_parts(gated), line("verdict", verdict(ok))],
+        values={**check_values(report), **gate_values(gated), "ok": ok},
+        exit_code=0 if ok else 1,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SbomOptions:
+    """Options of ``sbom``."""
+
+    output: str = option(
+        "",
+        "Write the SPDX document (JSON) to this file.",
+        flags=("--output", "-o"),
+        metavar="FILE",
+        required=True,
+    )
+    now: bool = option(False, f"Put the present time in it, instead of ${_EPOCH} or else none.")
+
+
+def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
+    """Write what a project is made of, as SPDX.
+
+    The image is part of it once the project is built.
+
+    Example: mlf-sdk sbom app -o app.spdx.json
+    """
+    from mlf_sdk.pipeline.sbom import make_sbom
+    from mlf_sdk.report.layout import counted, line, lines
+    from mlf_sdk.tools.files import write_whole
+
+    created = datetime.now(timezone.utc) if own.now else _source_date(os.environ.get(_EPOCH))
+    progress.say(f"reading {request.source[0]}")
+    found = make_sbom(request.source[0], created=created)
+    write_whole(Path(own.output), found.document)
+    packages = [f"{p.name} {p.version_info}".strip() for p in found.packages]
+    written = f"{own.output}: {counted(len(found.files), 'file')}"
+    return Outcome(
+        parts=[*lines("package", packages), line("written", written)],
+        values={
+            "output": own.output,
+            "packages": [{"name": p.name, "version": p.version_info or None} for p in found.packages],
+            "files": len(found.files),
+        },
+    )
+
+
+def _source_date(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return datetime.fromtimestamp(int(text), timezone.utc)
+    except (ValueError, OverflowError, OSError) as error:
+        raise InputError(
+            f"no number of seconds since 1970: {text[:40]!r}",
+            where=_EPOCH,
+            hint=f"Unset {_EPOCH}, or mend it.",
+        ) from error
+
+
+COMMANDS = {
+    "generate": Command(
+        call=generate,
+        source="ARCHIVE",
+        source_help="Archives; one image for all of them.",
+        count="many",
+        stages=GENERATE_STAGES,
+        own=GenerateOptions,
+        omits=("west", "zephyr_modules"),
+    ),
+    "build": Command(
+        call=build,
+        source="DIR",
+        source_help=_DIR,
+        stages=BUILD_STAGES,
+        takes_project=True,
+        omits=("module", "board"),
+    ),
+    "check": Command(
+        call=check,
+        source="DIR",
+        source_help=_DIR,
+        stages=RUN_STAGES - {Stage.JUDGE},
+        takes_project=True,
+        own=GateOptions,
+        omits=("board", "sign"),
+    ),
+    "sbom": Command(call=sbom, source="DIR", source_help=_DIR, own=SbomOptions),
+}

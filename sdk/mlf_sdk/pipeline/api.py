@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Single stages as functions of the Python API: load, generate, build, check, open_session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.codegen.writer import write_project
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.model import Model
+from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.pipeline.opentarget import OpenTarget
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.project import BuiltProject
+from mlf_sdk.pipeline.request import Request, Source, Sources, make_request
+from mlf_sdk.pipeline.stages import Console
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GeneratedProject:
+    """A project that was written.
+
+    Attributes:
+        folder: of the project.
+        lock: its promises (mlf-project.json).
+        kept: the user's files that were kept although a new project would differ.
+    """
+
+    folder: Path
+    lock: Lock
+    kept: tuple[str, ...]
+
+
+def load(source: Source, *, module: str | None = None) -> Model:
+    """Read an archive and build its model.
+
+    Args:
+        source: the archive, of any known format.
+        module: module of an archive with several; in operator style, the function.
+
+    Raises:
+        ArchiveError: the archive is broken: all of its faults at once.
+        InputError: no such file, an unknown format, or a module must be chosen.
+    """
+    return Pipeline().models(make_request(source, None, {"module": module}))[0]
+
+
+def generate(
+    source: Sources,
+    folder: Source,
+    request: Request | None = None,
+    *,
+    force: bool = False,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> GeneratedProject:
+    """Generate a complete C project in ``folder``; one image for all archives.
+
+    Args:
+        source: one archive, or several.
+        folder: of the project: new, or one to renew; what the user edited is kept or refused.
+        request: prepared options.
+        force: overwrite generated files that were edited.
+        progress: told what is done.
+        options: fields of `Request`.
+
+    Raises:
+        InputError: bad archive or arguments, or generated files that were edited.
+    """
+    made = make_request(source, request, options)
+    plan = Pipeline(progress).plan(made)
+    progress.say(f"generating {folder}")
+    kept = write_project(plan.files(), Path(folder))
+    return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=kept)
+
+
+def build(
+    folder: Source,
+    request: Request | None = None,
+    *,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> BuiltProject:
+    """Build a generated project.
+
+    Raises:
+        InputError: no project, a library, or the image does not fit the board.
+        ToolError: a tool is missing or failed.
+    """
+    made = make_request(folder, request, options)
+    _check_is_project(made)
+    return Pipeline(progress).build(made)
+
+
+def check(
+    source: Sources,
+    request: Request | None = None,
+    *,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> CheckReport:
+    """Compare a linked image with its promises: symbols, sections, stack bound; nothing is run.
+
+    With ``port`` the board there runs one inference, and its marks are compared as well.
+
+    Raises:
+        InputError: no project, or it is not built.
+    """
+    from mlf_sdk.pipeline.run import run_request
+
+    made, pipeline = make_request(source, request, options), Pipeline(progress)
+    if made.port is not None:
+        return run_request(made.replace(twin=False), pipeline).check
+    return pipeline.check(made)
+
+
+@contextmanager
+def open_session(
+    source: Sources,
+    request: Request | None = None,
+    *,
+    console: Console | None = None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> Iterator[OpenTarget]:
+    """Open a model on a target: ``with open_session("digits.tar", board="host") as model: model.infer(x)``.
+
+    Args:
+        source: an archive, or the folder of a project.
+        request: prepared options.
+        console: called with each piece of text that the target prints.
+        progress: told what is done.
+        options: fields of `Request`; ``port`` names a board that runs the image already.
+
+    Raises:
+        InputError: bad archive, project or arguments.
+        ToolError: a tool is missing or failed.
+        TargetError: the target did not answer in time, or holds another model.
+    """
+    with Pipeline(progress).open(make_request(source, request, options), console) as opened:
+        yield opened
+
+
+def _check_is_project(request: Request) -> None:
+    from mlf_sdk.pipeline.stages import is_project
+
+    if not is_project(request):
+        raise InputError(
+            "no generated project here (mlf-project.json is missing)",
+            where=", ".join(request.source),
+            hint="Make one with: mlf-sdk generate ARCHIVE -o DIR --board BOARD",
+        )

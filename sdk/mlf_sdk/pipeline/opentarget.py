@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model on a target that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mlf_sdk.codegen.lock import LockTensor
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.data import Array, Batch, match_inputs
+from mlf_sdk.pipeline.project import TargetProject
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import ModelInfo
+from mlf_sdk.wire.session import Session
+
+
+class OpenTarget:
+    """A model on a target that answers.
+
+    Attributes:
+        session: the open session, for all that `infer` does not do.
+        model: promises of the project about the model.
+        board: board that it runs on.
+        info: description of the model by the target.
+    """
+
+    def __init__(self, project: TargetProject, session: Session, info: ModelInfo) -> None:
+        self.project = project
+        self.session = session
+        self.model = project.model
+        self.board = project.target.board
+        self.info = info
+
+    @property
+    def console_text(self) -> str:
+        """Text that the target printed so far."""
+        return self.session.console_text
+
+    def infer(
+        self, inputs: Array | Sequence[Array] | Mapping[str, Array], *, timeout_s: float | None = None
+    ) -> list[Array]:
+        """Run one inference, or a batch of them, and return every output.
+
+        Args:
+            inputs: an array for each input, in order, or by name or number; one array where there is one
+                input. One extra leading axis is a batch, and the outputs have it as well.
+            timeout_s: for all of it, in seconds; None: the session's own.
+
+        Raises:
+            InputError: an array is missing or does not fit.
+            TargetError: the target did not answer in time, or faulted.
+        """
+        arrays = self._by_name(inputs)
+        batch = match_inputs(self.model, arrays, "inputs")
+        deadline = None if timeout_s is None else Deadline.after(timeout_s)
+        results = [self.infer_one(batch, index, deadline) for index in range(batch.count)]
+        if all(array.shape == self._tensor(key).shape for key, array in arrays.items()):
+            return results[0]
+        return [np.stack(found) for found in zip(*results, strict=True)]
+
+    def infer_one(self, batch: Batch, index: int, deadline: Deadline | None = None) -> list[Array]:
+        """Run one inference of a batch."""
+        return self.session.infer(self.info, batch.inputs(index), deadline)
+
+    def _tensor(self, key: str) -> LockTensor:
+        named = next((t for t in self.model.inputs if t.name == key), None)
+        return named if named is not None else self.model.inputs[int(key)]
+
+    def _by_name(self, inputs: Array | Sequence[Array] | Mapping[str, Array]) -> dict[str, Array]:
+        if isinstance(inputs, Mapping):
+            known = {t.name for t in self.model.inputs} | {str(i) for i in range(len(self.model.inputs))}
+            unknown = sorted(set(inputs) - known)
+            if unknown:
+                raise InputError(f"there is no input {unknown[0]!r}", where=f"model {self.model.name}")
+            return {name: np.asarray(array) for name, array in inputs.items()}
+        given = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+        if len(given) != len(self.model.inputs):
+            raise InputError(
+                f"{len(given)} inputs were given for {len(self.model.inputs)}",
+                where=f"model {self.model.name}",
+            )
+        return {str(index): np.asarray(array) for index, array in enumerate(given)}

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of single commands, beside those of the request; light to import, for the command line's help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.request import fraction, option, validate
+
+_GROUP = "Budgets and baselines"
+_MOST_RUNS = 100_000
+
+
+def _runs(value: int | None, flag: str) -> None:
+    if value is not None and not 1 <= value <= _MOST_RUNS:
+        raise InputError(f"invalid value {value}: must be from 1 to {_MOST_RUNS:,}", where=flag)
+
+
+def _jobs(value: int, flag: str) -> None:
+    if not 1 <= value <= 64:
+        raise InputError(f"invalid value {value}: must be from 1 to 64", where=flag)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasesOptions:
+    """Options of ``test`` beside those of the request."""
+
+    cases: str | Mapping[str, Any] = option(
+        "",
+        "npz file: inputs by name, expected outputs by name or number; 'label' holds classes.",
+        group="Inputs",
+        metavar="FILE",
+        required=True,
+    )
+    min_accuracy: float | None = option(
+        None,
+        "Least share of right classes, 0 to 1; it is one more case.",
+        group="Inputs",
+        metavar="SHARE",
+        check=fraction,
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileOptions:
+    """Options of ``profile`` beside those of the request."""
+
+    runs: int | None = option(
+        None,
+        "Inferences to measure: the table shows medians. Default: 1 where QEMU counts, else 10.",
+        group="Inputs",
+        metavar="N",
+        check=_runs,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """Options of ``compare`` beside those of the request."""
+
+    on: tuple[str, ...] = option(
+        (),
+        "Targets, with commas: host, a board, dir:FOLDER (a project as it is), port:PORT (a board that holds "
+        "the model). All are compared with the first. Default: host and the board, or host and the project.",
+        group="Target",
+        metavar="TARGETS",
+        complete="target",
+    )
+    archive: str | None = option(
+        None, "Archive that the project DIR was made from.", group="Inputs", metavar="FILE"
+    )
+    every_step: bool = option(
+        True,
+        "Look at the steps also where the outputs agree: a later step may hide what an earlier one did.",
+        group="Output",
+        negative="--outputs-only",
+    )
+    save: str | None = option(
+        None, "Write the inputs and outputs of a step that differs to this folder.", metavar="DIR"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofOptions:
+    """Options of ``proof`` beside those of the request."""
+
+    boards: tuple[str, ...] = option(
+        (),
+        "Board to prove on; may repeat; default: every emulated board.",
+        group="Target",
+        flags=("--board", "-b"),
+        metavar="NAME",
+        complete="board",
+    )
+    jobs: int = option(
+        2, "Models at the same time, each in a process of its own.", flags=("-j",), metavar="N", check=_jobs
+    )
+    again: bool = option(False, "Run also what was proven before.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherOptions:
+    """Options of ``report`` beside those of the request."""
+
+    with_run: bool = option(
+        True,
+        "Boot the image and measure (default), or look at the linked image alone.",
+        flags=("--run",),
+        negative="--no-run",
+    )
+    with_profile: bool = option(
+        True,
+        "Measure each step as well (default), or leave that out.",
+        flags=("--profile",),
+        negative="--no-profile",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions:
+    """Limits of an image: options of ``check`` beside those of the request.
+
+    Sizes are texts such as ``64K``, ``64KiB`` or ``65536``; they come before those of the budget file.
+    """
+
+    max_flash: str | None = option(
+        None, "Most flash that the image takes: 64K, 64KiB or bytes.", group=_GROUP, metavar="SIZE"
+    )
+    max_ram: str | None = option(None, "Most RAM, the reserved stack included.", group=_GROUP, metavar="SIZE")
+    max_stack: str | None = option(None, "Most stack by the static bound.", group=_GROUP, metavar="SIZE")
+    budget: str | None = option(
+        None,
+        "TOML file with limits of totals, sections, symbols, models; default: mlf-budget.toml in DIR.",
+        group=_GROUP,
+        metavar="FILE",
+    )
+    baseline: str | None = option(
+        None, "Compare each symbol and section with an earlier build.", group=_GROUP, metavar="FILE"
+    )
+    tolerance: str = option(
+        "0", "Growth that is allowed: 1%, bytes, or both: 1%,16.", group=_GROUP, metavar="T"
+    )
+    save_baseline: str | None = option(
+        None, "Keep the sizes of this build in a file.", group=_GROUP, metavar="FILE"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlashOptions:
+    """Options of ``flash`` beside those of the request, whose port is the board's (stage flash)."""
+
+    runner: str | None = option(
+        None,
+        "gdb, openocd, pyocd, jlink, ...; of a Zephyr project west's; default: that of the board's row.",
+        group="Flash",
+        metavar="NAME",
+        complete="runner",
+    )
+    runner_file: str | None = option(
+        None, "TOML file with a runner of your own.", group="Flash", metavar="FILE"
+    )
+    console: str | None = option(
+        None,
+        "The board's serial port, where --port is something else: the debug server with gdb "
+        "(localhost:3333), the volume to copy to.",
+        group="Flash",
+        metavar="PORT",
+        complete="port",
+    )
+    unproven_ok: bool = option(
+        False, "Flash even when the board can't prove that it runs the image.", group="Flash"
+    )
+    extra: tuple[str, ...] = option((), "More arguments for the runner.", count="many", metavar="[-- ARGS]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorOptions:
+    """Options of ``monitor`` beside those of the request."""
+
+    seconds: float | None = option(
+        None, "Stop after this many seconds; default: at Ctrl-C.", flags=("--timeout",), metavar="SECONDS"
+    )
+    elf: str | None = option(
+        None, "Image or project of the board: faults that it prints are explained.", metavar="ELF|DIR"
+    )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runner of the stages: in order, each once for the same options, with progress.
+
+Commands are compositions of these methods. Results of load, plan, render and build are kept for the lifetime
+of the `Pipeline`, under the part of the request that their stages read; rendered projects and their builds
+are kept on disk as well (`mlf_sdk.pipeline.cache`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.data import Batch
+from mlf_sdk.judge.execute import Execution
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.cache import cached_project
+from mlf_sdk.pipeline.opentarget import OpenTarget
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
+from mlf_sdk.pipeline.request import Request, Stage
+
+HOST = "host"
+_Result = TypeVar("_Result")
+
+
+class Pipeline:
+    """Runs stages for requests.
+
+    Args:
+        progress: told what is done.
+    """
+
+    def __init__(self, progress: Progress = SILENT) -> None:
+        self.progress = progress
+        self._kept: dict[tuple[Stage, Request], Any] = {}
+
+    def _once(self, stage: Stage, request: Request, make: Callable[[], _Result]) -> _Result:
+        key = stage, request.up_to(stage)
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: _Result = self._kept[key]
+        return found
+
+    # ---- stages ----
+
+    def models(self, request: Request) -> tuple[Model, ...]:
+        """Models of all archives of the request (stage load)."""
+
+        def make() -> tuple[Model, ...]:
+            self.progress.say(f"reading {', '.join(request.source)}")
+            return stages.load(request)
+
+        return self._once(Stage.LOAD, request, make)
+
+    def plan(self, request: Request) -> ProjectPlan:
+        """Project of the request, decided but not written (stage plan)."""
+        return self._once(Stage.PLAN, request, lambda: stages.plan(request, self.models(request)))
+
+    def project(self, request: Request) -> TargetProject:
+        """The project that the request names, or one made from its archive in the cache (stage render)."""
+
+        def make() -> TargetProject:
+            if stages.is_project(request):
+                return stages.read_project(request)
+            plan = self.plan(request)
+            return TargetProject(
+                folder=cached_project(plan),
+                lock=plan.lock,
+                model=plan.lock.models[0],
+                choice=stages.target_choice(request),
+                is_given=False,
+            )
+
+        found = self._once(Stage.RENDER, request, make)
+        return dataclasses.replace(found, choice=stages.target_choice(request))
+
+    def build(self, request: Request) -> BuiltProject:
+        """The project's linked image (stage build)."""
+
+        def make() -> BuiltProject:
+            project = self.project(request)
+            self.progress.say(f"building for {project.lock.board}")
+            return stages.build(request, project, self.progress.log)
+
+        return self._once(Stage.BUILD, request, make)
+
+    def check(self, request: Request) -> CheckReport:
+        """The linked image against the promises of its project; builds it when it is the cache's."""
+        project = self.project(request)
+        if not project.is_given:
+            self.build(request)
+        return stages.check(project)
+
+    @contextmanager
+    def open(
+        self, request: Request, console: stages.Console | None = None, *, must_build: bool = False
+    ) -> Iterator[OpenTarget]:
+        """The request's model on its target, ready to be asked (stage open).
+
+        Args:
+            console: called with each piece of text that the target prints.
+            must_build: build the image also where a board runs it already (to explain its faults).
+        """
+        project = self.project(request)
+        stages.check_app(project)
+        target = project.target
+        built = None if target.attached and not must_build else self.build(request)
+        self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
+        with stages.open_target(request, project, built.elf if built else None, console) as opened:
+            yield opened
+
+    def batch(self, request: Request) -> Batch:
+        """Inputs of the request."""
+        return stages.batch_of(request, self.project(request))
+
+    def execute(self, request: Request) -> Execution:
+        """All inferences of the request on its target (stage execute)."""
+        with self.open(request) as target:
+            return stages.execute(request, target, self.batch(request), self.progress.count)
+
+    # ---- the host twin ----
+
+    def twin_request(self, request: Request) -> Request:
+        """The same model on this machine.
+
+        Raises:
+            InputError: there can be no twin: no archive, machine code, or headers that only the target has.
+        """
+        if stages.is_project(request):
+            raise InputError("a project has no archive to make a host twin from")
+        for model in self.models(request):
+            if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
+                raise InputError("the archive holds machine code for the target: there is no host twin")
+            if model.external_headers:
+                raise InputError(f"its code needs {model.external_headers[0]}: there is no host twin")
+        return request.replace(
+            board=HOST, board_file=None, platform=None, port=None, baud=None, max_baud=None
+        )
+
+    def twin(self, request: Request) -> tuple[Execution | None, str]:
+        """Execution of the host twin; or None, and why there is none."""
+        try:
+            twin = self.twin_request(request)
+            self.plan(twin)
+        except MlfError as error:
+            return None, error.what
+        self.progress.say("building and running the host twin")
+        return self.execute(twin), ""

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Progress of a pipeline, told to whoever shows it."""
+
+from __future__ import annotations
+
+
+class Progress:
+    """Receiver of progress; this one shows nothing."""
+
+    def say(self, what: str) -> None:
+        """Name the work that begins."""
+
+    def count(self, done: int, total: int) -> None:
+        """State how many of all inferences (or bytes) are done."""
+
+    def log(self, line: str) -> None:
+        """Pass on one line that another program wrote."""
+
+
+SILENT = Progress()

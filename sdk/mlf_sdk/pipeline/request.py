@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests: everything that a person may choose, declared once.
+
+Each field of `Request` carries its help text, its group and the stage that reads it. The command line, the
+keyword arguments of the Python functions, the options of the pytest plugin and ``mlf.toml`` all derive from
+these fields, so that an option that a stage has, every command that runs the stage has.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlf_sdk.errors import InputError
+
+_OPTION = "option"
+
+
+class Stage(enum.IntEnum):
+    """Stages of the pipeline, in order; each reads the request and the result of the one before it."""
+
+    LOAD = 1  # file -> Model
+    PLAN = 2  # Model -> ProjectPlan
+    RENDER = 3  # ProjectPlan -> folder of a project
+    BUILD = 4  # folder -> linked image
+    FLASH = 5  # linked image -> board that runs it
+    OPEN = 6  # linked image or board -> session
+    EXECUTE = 7  # session -> outputs and measured figures
+    JUDGE = 8  # outputs and figures against what was promised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """Declaration of one option.
+
+    Attributes:
+        help: one sentence or two for people.
+        group: heading under which the help lists it.
+        stage: the stage that reads it; None: it belongs to a single command.
+        flags: more spellings than ``--name-of-the-field``, such as ``-b``.
+        metavar: placeholder of the value in the help.
+        choices: the values allowed; empty: any.
+        complete: the kind of names that the shell completes: ``board``, ``runner``, ``port`` or ``target``.
+        check: raises InputError for an invalid value.
+        fixed: decided when a project is generated: refused for an existing project.
+        hidden: not an option of the command line.
+        negative: spelling that switches a boolean option off; empty: there is none.
+        required: it has no default.
+        count: how many values are positional arguments: ``one``, ``optional`` or ``many``; empty: an option.
+    """
+
+    help: str
+    group: str = "Output"
+    stage: Stage | None = None
+    flags: tuple[str, ...] = ()
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    complete: str = ""
+    check: Callable[[Any, str], None] | None = None
+    fixed: bool = False
+    hidden: bool = False
+    negative: str = ""
+    required: bool = False
+    count: str = ""
+
+
+def option(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
+    """Declare a field of a request; ``declared`` are attributes of `Option`."""
+    return dataclasses.field(default=default, metadata={_OPTION: Option(help=help, **declared)})
+
+
+def option_of(field: dataclasses.Field[Any]) -> Option:
+    """Declaration of a field that `option` made."""
+    found: Option = field.metadata[_OPTION]
+    return found
+
+
+def flag_of(field: dataclasses.Field[Any]) -> str:
+    """Spelling of a field on the command line, such as ``--board-file``."""
+    declared = option_of(field)
+    long = [flag for flag in declared.flags if flag.startswith("--")]
+    return long[0] if long else "--" + field.name.removesuffix("_s").replace("_", "-")
+
+
+def _positive(value: float, flag: str) -> None:
+    if not 0 < value <= 1e6:
+        raise InputError(f"invalid value {value:g}: must be > 0 and at most 1e6", where=flag)
+
+
+def _not_negative(value: float, flag: str) -> None:
+    if not (value >= 0 and math.isfinite(value)):
+        raise InputError(f"invalid value {value:g}: must be a finite number >= 0", where=flag)
+
+
+def fraction(value: float | None, flag: str) -> None:
+    """Check a share.
+
+    Raises:
+        InputError: it is not from 0 to 1.
+    """
+    if value is not None and not (0 <= value <= 1 and math.isfinite(value)):
+        raise InputError(f"invalid value {value:g}: must be from 0 to 1", where=flag)
+
+
+PLATFORMS = ("baremetal", "host", "zephyr")
+_PORT_HELP = (
+    "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
+    "usb:VID:PID[:SERIAL], or auto (by the board's USB ids)."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One job for the pipeline: what to run, on what, and against what to judge it.
+
+    Frozen and serialisable (pickle; JSON through `mlf_sdk.tools.serial`). Paths are strings; arrays may be
+    given in place of npz files.
+
+    Attributes:
+        source: paths of archives, or the folder of one generated project.
+    """
+
+    source: tuple[str, ...] = option((), "Archives, or the folder of a generated project.", hidden=True)
+
+    # ---- load ----
+    module: str | None = option(
+        None,
+        "Module of an archive with several, function of an archive in operator style, or model of a project "
+        "with several.",
+        group="Target",
+        stage=Stage.LOAD,
+        metavar="NAME",
+    )
+
+    # ---- plan: the target ----
+    board: str | None = option(
+        None,
+        "Board (see: mlf-sdk boards), or labgrid:PLACE. A project knows its board; else mps2-an386.",
+        group="Target",
+        stage=Stage.PLAN,
+        flags=("--board", "-b"),
+        metavar="NAME",
+        complete="board",
+    )
+    board_file: str | None = option(
+        None,
+        "TOML file with a board row of your own.",
+        group="Target",
+        stage=Stage.PLAN,
+        metavar="FILE",
+        fixed=True,
+    )
+    platform: str | None = option(
+        None,
+        "Platform to build for; default: that of the board's row. zephyr: any board that Zephyr knows.",
+        group="Target",
+        stage=Stage.PLAN,
+        choices=PLATFORMS,
+        fixed=True,
+    )
+
+    # ---- plan and render: the project ----
+    app: str = option(
+        "rpc",
+        "rpc: serve the model over the UART; standalone: run once on a sample; library: runtime and models "
+        "for an existing application.",
+        group="Build",
+        stage=Stage.PLAN,
+        choices=("rpc", "standalone", "library"),
+        fixed=True,
+    )
+    executor: str = option(
+        "static",
+        "static: kernels are called from constant tables; graph: graph and parameters are loaded on the "
+        "device, and parameters can be replaced (mlf-sdk params).",
+        group="Build",
+        stage=Stage.PLAN,
+        choices=("static", "graph"),
+        fixed=True,
+    )
+    params: str = option(
+        "flash",
+        "Memory in which parameters lie while the model runs.",
+        group="Build",
+        stage=Stage.PLAN,
+        choices=("flash", "ram"),
+        fixed=True,
+    )
+    cflags: str | None = option(
+        None,
+        "Compiler flags of the archive's code, as --cflags=-Os, in place of '-O2 -ffp-contract=off'.",
+        group="Build",
+        stage=Stage.PLAN,
+        metavar="FLAGS",
+        fixed=True,
+    )
+    keep_inputs: bool = option(
+        False,
+        "A run leaves the inputs intact (takes a larger arena).",
+        group="Build",
+        stage=Stage.PLAN,
+        fixed=True,
+    )
+    share_arena: bool = option(
+        False,
+        "Several models use one arena; they never run at once.",
+        group="Build",
+        stage=Stage.PLAN,
+        fixed=True,
+    )
+    cmsis_nn: str | None = option(
+        None,
+        "CMSIS-NN checkout, for archives whose code needs it.",
+        group="Build",
+        stage=Stage.PLAN,
+        metavar="PATH",
+        fixed=True,
+    )
+    trace: bool | None = option(
+        None,
+        "Record the high-water mark of workspaces; default: in the rpc application.",
+        group="Build",
+        stage=Stage.PLAN,
+        fixed=True,
+        hidden=True,
+    )
+
+    # ---- build ----
+    build_timeout_s: float = option(
+        600.0, "Seconds for the build.", group="Build", stage=Stage.BUILD, check=_positive, metavar="SECONDS"
+    )
+    sign: str | None = option(
+        None,
+        "Sign a Zephyr image for MCUboot with the key in this file (imgtool).",
+        group="Zephyr",
+        stage=Stage.BUILD,
+        metavar="KEY",
+    )
+    zephyr_base: str | None = option(
+        None,
+        "Zephyr tree; default: $ZEPHYR_BASE or ~/zephyrproject/zephyr.",
+        group="Zephyr",
+        stage=Stage.PLAN,
+        metavar="DIR",
+    )
+    zephyr_modules: tuple[str, ...] = option(
+        (),
+        "Zephyr module that a build without west needs; may repeat.",
+        group="Zephyr",
+        stage=Stage.PLAN,
+        flags=("--zephyr-module",),
+        metavar="DIR",
+    )
+    west: bool | None = option(
+        None,
+        "Build Zephyr projects with west (default: in a west workspace).",
+        group="Zephyr",
+        stage=Stage.PLAN,
+        negative="--no-west",
+    )
+
+    # ---- open ----
+    port: str | None = option(
+        None, _PORT_HELP, group="Serial", stage=Stage.OPEN, metavar="PORT", complete="port"
+    )
+    baud: int | None = option(
+        None,
+        "Bits a second that the board starts with; default: of its row.",
+        group="Serial",
+        stage=Stage.OPEN,
+        metavar="N",
+        check=lambda value, flag: None if value is None else _positive(value, flag),
+    )
+    max_baud: int | None = option(
+        None,
+        "Raise the rate to this when both ends can; default: of the board's row; 0: never.",
+        group="Serial",
+        stage=Stage.OPEN,
+        metavar="N",
+        check=lambda value, flag: None if value is None else _not_negative(value, flag),
+    )
+    timeout_s: float = option(
+        120.0,
+        "Seconds for starting the target and all inferences together.",
+        group="Target",
+        stage=Stage.OPEN,
+        check=_positive,
+        metavar="SECONDS",
+    )
+
+    # ---- execute ----
+    inputs: str | Mapping[str, Any] | None = option(
+        None,
+        "npz file: an array for each input, by its name; one extra leading axis is a batch. Default: a "
+        "repeatable pattern.",
+        group="Inputs",
+        stage=Stage.EXECUTE,
+        metavar="FILE",
+    )
+
+    # ---- judge ----
+    expect: str | Mapping[str, Any] | None = option(
+        None,
+        "npz file: expected outputs by name or number; 'label' holds classes.",
+        group="Inputs",
+        stage=Stage.JUDGE,
+        metavar="FILE",
+    )
+    rtol: float = option(
+        1e-5,
+        "Tolerance for floats, relative to the output's largest magnitude.",
+        group="Inputs",
+        stage=Stage.JUDGE,
+        check=_not_negative,
+        metavar="X",
+    )
+    atol: float = option(
+        1e-6,
+        "Absolute tolerance; from 1 on also for integers.",
+        group="Inputs",
+        stage=Stage.JUDGE,
+        check=_not_negative,
+        metavar="X",
+    )
+    twin: bool | None = option(
+        None,
+        "Compare with the host twin as well (default: without --expect).",
+        group="Inputs",
+        stage=Stage.JUDGE,
+        negative="--no-twin",
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+    def replace(self, **changes: Any) -> Request:  # noqa: ANN401
+        """Copy with other values.
+
+        Raises:
+            InputError: an unknown option, or an invalid value.
+        """
+        check_names(changes, Request, "option")
+        return dataclasses.replace(self, **changes)
+
+    def up_to(self, stage: Stage) -> Request:
+        """Copy with the options of later stages at their defaults: the key of a stage's result."""
+        later: dict[str, Any] = {
+            field.name: field.default
+            for field in dataclasses.fields(self)
+            if (option_of(field).stage or Stage.LOAD) > stage
+        }
+        return dataclasses.replace(self, **later)
+
+
+def validate(request: Any) -> None:  # noqa: ANN401
+    """Check every field of a request or of a command's own options.
+
+    Raises:
+        InputError: a value that its declaration does not allow.
+    """
+    for field in dataclasses.fields(request):
+        declared, value, flag = option_of(field), getattr(request, field.name), flag_of(field)
+        if declared.choices and value is not None and value not in declared.choices:
+            raise InputError(
+                f"invalid value {value!r}: must be one of {', '.join(declared.choices)}", where=flag
+            )
+        if declared.check is not None:
+            declared.check(value, flag)
+
+
+def check_names(given: Mapping[str, Any], of: type[Any], what: str) -> None:
+    """Refuse names that are not fields of ``of``.
+
+    Raises:
+        InputError: with the names that are close.
+    """
+    known = [field.name for field in dataclasses.fields(of)]
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=2)
+            hint = f"Did you mean {' or '.join(close)}?" if close else "Known: " + ", ".join(known) + "."
+            raise InputError(f"unknown {what} '{name}'", where=what, hint=hint)
+
+
+Source = str | Path
+Sources = Source | tuple[Source, ...] | list[Source]
+
+
+def make_request(
+    source: Sources | None,
+    request: Request | None,
+    options: Mapping[str, Any],
+    **defaults: Any,  # noqa: ANN401
+) -> Request:
+    """Combine what a function of the Python API was given.
+
+    Args:
+        source: path or paths; None: those of ``request``.
+        request: options that were prepared.
+        options: keyword arguments; they win over ``request``.
+        defaults: used where neither says anything.
+
+    Raises:
+        InputError: an unknown option, or an invalid value.
+    """
+    given = {name: _plain(value) for name, value in options.items()}
+    base = request if request is not None else Request(**defaults)
+    if source is not None:
+        paths = [source] if isinstance(source, str | Path) else list(source)
+        given["source"] = tuple(str(path) for path in paths)
+    made = base.replace(**given)
+    if not made.source:
+        raise InputError("no archive or project was given")
+    return made
+
+
+Own = TypeVar("Own")
+
+
+def own_options(of: type[Own], own: Own | None, options: Mapping[str, Any]) -> tuple[Own, dict[str, Any]]:
+    """Split keyword arguments into a command's own options and those of the request.
+
+    Args:
+        of: the dataclass of the command's own options.
+        own: prepared options; keyword arguments win over them.
+        options: all keyword arguments.
+
+    Returns:
+        The own options, and what is left for the request.
+    """
+    names = {field.name for field in dataclasses.fields(of)}  # type: ignore[arg-type]
+    given = {name: _plain(value) for name, value in options.items() if name in names}
+    made = of(**given) if own is None else dataclasses.replace(own, **given)  # type: ignore[type-var]
+    validate(made)
+    return made, {name: value for name, value in options.items() if name not in names}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Paths become strings and lists tuples, so that a request stays serialisable."""
+    if isinstance(value, Path):
+        return str(value)
+    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stages of the pipeline: each a function of a request and the result of the stage before it.
+
+Load, plan and render only read files; build and everything behind it drives programs and boards.
+`mlf_sdk.pipeline.pipeline` runs them in order, keeps their results and tells progress.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.thumb.thumbcode import read_code
+from mlf_sdk.codegen.link import link_models
+from mlf_sdk.codegen.lock import choose_model, read_lock
+from mlf_sdk.codegen.make_lock import make_lock
+from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.names import NameTable
+from mlf_sdk.judge.check import CheckReport, check_image
+from mlf_sdk.judge.compare import Tolerance
+from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference, pattern_batch, read_npz
+from mlf_sdk.judge.execute import Execution, execute_batch, find_model
+from mlf_sdk.pipeline.opentarget import OpenTarget
+from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
+from mlf_sdk.pipeline.request import Request, flag_of, option_of
+from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.targets.boards.fit import check_fit
+from mlf_sdk.targets.boards.requirements import check_requirements
+from mlf_sdk.targets.boards.store import check_store
+from mlf_sdk.targets.target import TargetChoice, resolve_target
+from mlf_sdk.tools.locks import exclusive
+from mlf_sdk.wire.deadline import Deadline
+
+HELLO_S = 30.0  # for a target to boot and to describe itself
+Console = Callable[[str], None]
+
+
+def is_project(request: Request) -> bool:
+    """Return whether the source is the folder of one generated project."""
+    return len(request.source) == 1 and (Path(request.source[0]) / LOCK_NAME).is_file()
+
+
+# ---- load ----
+
+
+def load(request: Request) -> tuple[Model, ...]:
+    """Read each archive of the request.
+
+    Raises:
+        ArchiveError: an archive is broken or hostile: all of its faults at once.
+        InputError: no such file, an unknown format, or a module must be chosen.
+    """
+    return tuple(load_model(Path(source), module=request.module) for source in request.source)
+
+
+# ---- plan ----
+
+
+def target_choice(request: Request) -> TargetChoice:
+    """Options of the request that name a target."""
+    names = {field.name for field in dataclasses.fields(TargetChoice)}
+    return TargetChoice(**{name: getattr(request, name) for name in names})
+
+
+def project_options(request: Request) -> ProjectOptions:
+    """Options of the request that decide a project.
+
+    Raises:
+        InputError: compiler flags that can't be passed on.
+    """
+    return ProjectOptions(
+        app=request.app,  # type: ignore[arg-type]  # checked by the request's declaration
+        params=request.params,  # type: ignore[arg-type]
+        kernel_flags=DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags),
+        keep_inputs=request.keep_inputs,
+        share_arena=request.share_arena,
+        trace=request.trace,
+        cmsis_nn=Path(request.cmsis_nn).resolve() if request.cmsis_nn else None,
+        executor=request.executor,  # type: ignore[arg-type]
+    )
+
+
+def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
+    """Decide everything about a project of ``models``: no file is written.
+
+    Raises:
+        InputError: unknown board, objects for another CPU, missing headers, or too little memory.
+        ToolError: no Zephyr tree.
+    """
+    options, choice = project_options(request), target_choice(request)
+    target = resolve_target(choice)
+    board = target.board
+    unique = _unique_names(models)
+    check_requirements(unique, board, options)
+    if options.executor == "graph":
+        check_store(unique, board)
+    layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs) for model in unique)
+    linkages = link_models(layouts, share_arena=options.share_arena)
+    check_fit(layouts, linkages, board, options)
+    lock = make_lock(
+        layouts,
+        linkages,
+        options,
+        platform=board.platform,
+        board=board.name,
+        board_file=Path(choice.board_file).name if choice.board_file else None,
+        zephyr=target.lock_zephyr(),
+    )
+    return ProjectPlan(
+        choice=choice, board=board, layouts=layouts, linkages=linkages, lock=lock, options=options
+    )
+
+
+def _unique_names(models: Sequence[Model]) -> tuple[Model, ...]:
+    """Models whose C names differ, in capitals as well: a second ``digits`` becomes ``digits_2``."""
+    names = NameTable()
+    return tuple(dataclasses.replace(model, c_name=names.unique(model.c_name)) for model in models)
+
+
+# ---- projects ----
+
+
+def read_project(request: Request) -> TargetProject:
+    """Read the project that the request names.
+
+    Raises:
+        InputError: no project, a damaged lock, or options that the project has decided already.
+    """
+    folder = Path(request.source[0])
+    lock = read_lock(folder)
+    _check_undecided(request, folder, lock.board)
+    model = choose_model(lock, request.module, folder)
+    choice = target_choice(request)
+    return TargetProject(folder=folder, lock=lock, model=model, choice=choice, is_given=True)
+
+
+def _check_undecided(request: Request, folder: Path, board: str) -> None:
+    """Refuse options that were decided when the project was generated."""
+    given = [
+        flag_of(field)
+        for field in dataclasses.fields(request)
+        if option_of(field).fixed and not option_of(field).hidden
+        if getattr(request, field.name) != field.default
+    ]
+    if given:
+        raise InputError(
+            f"the project was generated with its own options: {', '.join(given)} can't be given here",
+            where=str(folder),
+            hint="Leave them out, or generate the project again with them.",
+        )
+    named = request.board
+    if named is not None and ":" not in named and named != board:
+        raise InputError(
+            f"the project is for the board {board}",
+            where=str(folder),
+            hint=f"Generate it for {named} in another folder, or give the archive itself.",
+        )
+
+
+def check_app(project: TargetProject, app: str = "rpc") -> None:
+    """Refuse a project whose application can't do what a command needs.
+
+    Raises:
+        InputError: the application is another one than ``app``.
+    """
+    if project.lock.options.app != app:
+        raise InputError(
+            f"the project's application is {project.lock.options.app}: it takes no inputs",
+            where=str(project.folder),
+            hint=f"Generate it with --app {app} to give it inputs.",
+        )
+
+
+# ---- build ----
+
+
+def build(request: Request, project: TargetProject, log: Callable[[str], None] | None = None) -> BuiltProject:
+    """Configure (when needed), build and sign the project; one process at a time works in its folder.
+
+    Raises:
+        InputError: the project is a library, or the image does not fit the board's memory.
+        ToolError: a tool is missing or failed; its output ends the message.
+    """
+    if project.lock.options.app == "library":
+        raise InputError(
+            "the project is a library: there is nothing to build",
+            where=str(project.folder),
+            hint="Build the application that uses it (README.md), or generate it without --app library.",
+        )
+    folder = project.folder.resolve()
+    with exclusive(str(folder), request.build_timeout_s):
+        built = project.target.build(
+            folder,
+            timeout_s=request.build_timeout_s,
+            sign=Path(request.sign) if request.sign else None,
+            log=log,
+        )
+    return BuiltProject(
+        project=project, elf=built.elf, seconds=built.seconds, log=built.log, signed=built.signed
+    )
+
+
+def check(project: TargetProject) -> CheckReport:
+    """Compare the linked image with the promises of its project, without running it.
+
+    Raises:
+        InputError: the project is not built.
+    """
+    target = project.target
+    elf = target.image(project.folder)
+    return check_image(project.lock, read_image(elf), target.regions(project.folder), read_code(elf))
+
+
+# ---- open ----
+
+
+@contextmanager
+def open_target(
+    request: Request, project: TargetProject, elf: Path | None, console: Console | None = None
+) -> Iterator[OpenTarget]:
+    """Start the target (or connect to the board on its port) and wait until it describes itself.
+
+    Args:
+        elf: the linked image; None: not known, the board runs it already.
+        console: called with each piece of text that the target prints.
+
+    Raises:
+        TargetError: the target did not answer in time, faulted, or holds another model.
+    """
+    with project.target.open(elf, timeout_s=request.timeout_s, console=console) as session:
+        session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
+        yield OpenTarget(project, session, find_model(session, project.model))
+
+
+# ---- execute ----
+
+
+def batch_of(request: Request, project: TargetProject) -> Batch:
+    """Inputs of the request, or one inference on the repeatable pattern.
+
+    Raises:
+        InputError: an array is missing or does not fit its tensor.
+    """
+    if request.inputs is None:
+        return pattern_batch(project.model)
+    return match_inputs(project.model, *arrays_of(request.inputs, "inputs"))
+
+
+def reference_of(request: Request, project: TargetProject, count: int) -> Reference | None:
+    """Expected outputs and labels of the request; None: it names none.
+
+    Raises:
+        InputError: nothing fits an output, or the number of inferences is not ``count``.
+    """
+    if request.expect is None:
+        return None
+    arrays, where = arrays_of(request.expect, "expect")
+    return match_reference(project.model, arrays, count, where)
+
+
+def arrays_of(given: str | Mapping[str, Array], name: str) -> tuple[Mapping[str, Array], str]:
+    """Arrays by name, and the place to name in a message about them."""
+    return (given, name) if isinstance(given, Mapping) else (read_npz(Path(given)), given)
+
+
+def execute(
+    request: Request, target: OpenTarget, batch: Batch, count: Callable[[int, int], None] | None = None
+) -> Execution:
+    """Run all inferences on the open target, and read its marks.
+
+    Raises:
+        TargetError: it did not answer in time, or faulted; the step to blame is named.
+    """
+    return execute_batch(target.session, target.model, batch, timeout_s=request.timeout_s, progress=count)
+
+
+# ---- judge ----
+
+
+def tolerance_of(request: Request) -> Tolerance:
+    """Tolerances of the request."""
+    return Tolerance(rtol=request.rtol, atol=request.atol)
