@@ -20,7 +20,7 @@ from mlf_sdk.targets.flashers.errors import FlashNotProvenError
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.ports import find_port
-from mlf_sdk.targets.serial.portsession import PortChoice, port_session
+from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.targets.target import FlashOptions as FlashJob
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo

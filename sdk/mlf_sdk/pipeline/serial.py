@@ -15,8 +15,8 @@ from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.load import find_board, load_boards
 from mlf_sdk.targets.serial.ports import Port, list_serial_ports, resolve_port
-from mlf_sdk.targets.serial.portsession import PortChoice
-from mlf_sdk.targets.serial.serialport import open_port
+from mlf_sdk.targets.serial.session import PortChoice
+from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.targets.target import resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.frames import Deframer
