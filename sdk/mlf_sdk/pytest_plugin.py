@@ -86,7 +86,7 @@ def _add_option(group: pytest.OptionGroup, field: dataclasses.Field[Any]) -> Non
 
 def _request(config: pytest.Config) -> Request:
     """Request with the options of this session of pytest; defaults come from mlf.toml."""
-    from mlf_sdk.cli.config import read_config
+    from mlf_sdk.pipeline.config import read_config
 
     given = {field.name: config.getoption(f"mlf_{field.name}") for field in _request_fields()}
     unset = [name for name, value in given.items() if value in (None, [])]

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from mlf_sdk.cli.config import Config, read_config
 from mlf_sdk.errors import MlfError
+from mlf_sdk.pipeline.config import Config, read_config
 from mlf_sdk.pipeline.request import Option, Request, Stage, flag_of, option_of
 
 if TYPE_CHECKING:
