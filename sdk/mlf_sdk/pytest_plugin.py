@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mlf_sdk.pipeline.request import Option, Request, Stage, flag_of, option_of
+from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from click.shell_completion import CompletionItem
 
 from mlf_sdk.errors import MlfError
 from mlf_sdk.pipeline.config import Config, read_config
-from mlf_sdk.pipeline.request import Option, Request, Stage, flag_of, option_of
+from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
+from mlf_sdk.pipeline.request import Request
 
 if TYPE_CHECKING:
     from mlf_sdk.cli.output import Status

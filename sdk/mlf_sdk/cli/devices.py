@@ -11,9 +11,10 @@ from typing import Any
 
 from mlf_sdk.cli.command import Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.declare import Stage, option
 from mlf_sdk.pipeline.options import FlashOptions, MonitorOptions
 from mlf_sdk.pipeline.progress import Progress
-from mlf_sdk.pipeline.request import Request, Stage, option
+from mlf_sdk.pipeline.request import Request
 
 _PORT = ("board", "board_file", "port", "baud", "max_baud")
 

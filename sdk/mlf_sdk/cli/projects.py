@@ -10,9 +10,10 @@ from pathlib import Path
 
 from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.declare import Stage, option
 from mlf_sdk.pipeline.options import GateOptions
 from mlf_sdk.pipeline.progress import Progress
-from mlf_sdk.pipeline.request import Request, Stage, option
+from mlf_sdk.pipeline.request import Request
 
 _EPOCH = "SOURCE_DATE_EPOCH"
 _DIR = "Folder of a generated project."

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from mlf_sdk.cli.command import RUN_STAGES, Command, Outcome
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.declare import Stage, option
 from mlf_sdk.pipeline.options import CasesOptions, CompareOptions, GatherOptions, ProfileOptions, ProofOptions
 from mlf_sdk.pipeline.progress import Progress
-from mlf_sdk.pipeline.request import Request, Stage, option
+from mlf_sdk.pipeline.request import Request
 
 _SOURCE = "ARCHIVE|DIR"
 _SOURCE_HELP = "An archive, or the folder of a generated project."

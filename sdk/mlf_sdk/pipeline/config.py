@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.request import Request, option_of
+from mlf_sdk.pipeline.declare import option_of
+from mlf_sdk.pipeline.request import Request
 
 CONFIG_NAME = "mlf.toml"
 _PATHS = frozenset({"board_file", "cmsis_nn", "sign", "zephyr_base", "zephyr_modules", "inputs", "expect"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.request import fraction, option, validate
+from mlf_sdk.pipeline.declare import fraction, option, validate
 
 _GROUP = "Budgets and baselines"
 _MOST_RUNS = 100_000

@@ -20,10 +20,11 @@ from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.cache import cached_project
+from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
-from mlf_sdk.pipeline.request import Request, Stage
+from mlf_sdk.pipeline.request import Request
 
 HOST = "host"
 _Result = TypeVar("_Result")

@@ -9,104 +9,21 @@ these fields, so that an option that a stage has, every command that runs the st
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import enum
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mlf_sdk.errors import InputError
-
-_OPTION = "option"
-
-
-class Stage(enum.IntEnum):
-    """Stages of the pipeline, in order; each reads the request and the result of the one before it."""
-
-    LOAD = 1  # file -> Model
-    PLAN = 2  # Model -> ProjectPlan
-    RENDER = 3  # ProjectPlan -> folder of a project
-    BUILD = 4  # folder -> linked image
-    FLASH = 5  # linked image -> board that runs it
-    OPEN = 6  # linked image or board -> session
-    EXECUTE = 7  # session -> outputs and measured figures
-    JUDGE = 8  # outputs and figures against what was promised
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """Declaration of one option.
-
-    Attributes:
-        help: one sentence or two for people.
-        group: heading under which the help lists it.
-        stage: the stage that reads it; None: it belongs to a single command.
-        flags: more spellings than ``--name-of-the-field``, such as ``-b``.
-        metavar: placeholder of the value in the help.
-        choices: the values allowed; empty: any.
-        complete: the kind of names that the shell completes: ``board``, ``runner``, ``port`` or ``target``.
-        check: raises InputError for an invalid value.
-        fixed: decided when a project is generated: refused for an existing project.
-        hidden: not an option of the command line.
-        negative: spelling that switches a boolean option off; empty: there is none.
-        required: it has no default.
-        count: how many values are positional arguments: ``one``, ``optional`` or ``many``; empty: an option.
-    """
-
-    help: str
-    group: str = "Output"
-    stage: Stage | None = None
-    flags: tuple[str, ...] = ()
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    complete: str = ""
-    check: Callable[[Any, str], None] | None = None
-    fixed: bool = False
-    hidden: bool = False
-    negative: str = ""
-    required: bool = False
-    count: str = ""
-
-
-def option(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
-    """Declare a field of a request; ``declared`` are attributes of `Option`."""
-    return dataclasses.field(default=default, metadata={_OPTION: Option(help=help, **declared)})
-
-
-def option_of(field: dataclasses.Field[Any]) -> Option:
-    """Declaration of a field that `option` made."""
-    found: Option = field.metadata[_OPTION]
-    return found
-
-
-def flag_of(field: dataclasses.Field[Any]) -> str:
-    """Spelling of a field on the command line, such as ``--board-file``."""
-    declared = option_of(field)
-    long = [flag for flag in declared.flags if flag.startswith("--")]
-    return long[0] if long else "--" + field.name.removesuffix("_s").replace("_", "-")
-
-
-def _positive(value: float, flag: str) -> None:
-    if not 0 < value <= 1e6:
-        raise InputError(f"invalid value {value:g}: must be > 0 and at most 1e6", where=flag)
-
-
-def _not_negative(value: float, flag: str) -> None:
-    if not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"invalid value {value:g}: must be a finite number >= 0", where=flag)
-
-
-def fraction(value: float | None, flag: str) -> None:
-    """Check a share.
-
-    Raises:
-        InputError: it is not from 0 to 1.
-    """
-    if value is not None and not (0 <= value <= 1 and math.isfinite(value)):
-        raise InputError(f"invalid value {value:g}: must be from 0 to 1", where=flag)
-
+from mlf_sdk.pipeline.declare import (
+    Stage,
+    check_names,
+    not_negative,
+    option,
+    option_of,
+    positive,
+    validate,
+)
 
 PLATFORMS = ("baremetal", "host", "zephyr")
 _PORT_HELP = (
@@ -233,7 +150,7 @@ class Request:
 
     # ---- build ----
     build_timeout_s: float = option(
-        600.0, "Seconds for the build.", group="Build", stage=Stage.BUILD, check=_positive, metavar="SECONDS"
+        600.0, "Seconds for the build.", group="Build", stage=Stage.BUILD, check=positive, metavar="SECONDS"
     )
     sign: str | None = option(
         None,
@@ -275,7 +192,7 @@ class Request:
         group="Serial",
         stage=Stage.OPEN,
         metavar="N",
-        check=lambda value, flag: None if value is None else _positive(value, flag),
+        check=positive,
     )
     max_baud: int | None = option(
         None,
@@ -283,14 +200,14 @@ class Request:
         group="Serial",
         stage=Stage.OPEN,
         metavar="N",
-        check=lambda value, flag: None if value is None else _not_negative(value, flag),
+        check=not_negative,
     )
     timeout_s: float = option(
         120.0,
         "Seconds for starting the target and all inferences together.",
         group="Target",
         stage=Stage.OPEN,
-        check=_positive,
+        check=positive,
         metavar="SECONDS",
     )
 
@@ -317,7 +234,7 @@ class Request:
         "Tolerance for floats, relative to the output's largest magnitude.",
         group="Inputs",
         stage=Stage.JUDGE,
-        check=_not_negative,
+        check=not_negative,
         metavar="X",
     )
     atol: float = option(
@@ -325,7 +242,7 @@ class Request:
         "Absolute tolerance; from 1 on also for integers.",
         group="Inputs",
         stage=Stage.JUDGE,
-        check=_not_negative,
+        check=not_negative,
         metavar="X",
     )
     twin: bool | None = option(
@@ -356,36 +273,6 @@ class Request:
             if (option_of(field).stage or Stage.LOAD) > stage
         }
         return dataclasses.replace(self, **later)
-
-
-def validate(request: Any) -> None:  # noqa: ANN401
-    """Check every field of a request or of a command's own options.
-
-    Raises:
-        InputError: a value that its declaration does not allow.
-    """
-    for field in dataclasses.fields(request):
-        declared, value, flag = option_of(field), getattr(request, field.name), flag_of(field)
-        if declared.choices and value is not None and value not in declared.choices:
-            raise InputError(
-                f"invalid value {value!r}: must be one of {', '.join(declared.choices)}", where=flag
-            )
-        if declared.check is not None:
-            declared.check(value, flag)
-
-
-def check_names(given: Mapping[str, Any], of: type[Any], what: str) -> None:
-    """Refuse names that are not fields of ``of``.
-
-    Raises:
-        InputError: with the names that are close.
-    """
-    known = [field.name for field in dataclasses.fields(of)]
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=2)
-            hint = f"Did you mean {' or '.join(close)}?" if close else "Known: " + ", ".join(known) + "."
-            raise InputError(f"unknown {what} '{name}'", where=what, hint=hint)
 
 
 Source = str | Path

@@ -27,9 +27,10 @@ from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference, pattern_batch, read_npz
 from mlf_sdk.judge.execute import Execution, execute_batch, find_model
+from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
-from mlf_sdk.pipeline.request import Request, flag_of, option_of
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
