@@ -95,7 +95,15 @@ def test_a_bare_metal_application_links_the_model_and_no_server(tmp_path: Path, 
 def test_a_library_holds_nothing_of_a_board_or_an_application(tmp_path: Path) -> None:
     generate(tmp_path, "mps2-an386")
     top = {path.name for path in (tmp_path / "lib").iterdir()}
-    assert top == {"CMakeLists.txt", "README.md", "crt", "mlf-project.json", "model", "provenance.S"}
+    assert top == {
+        "CMakeLists.txt",
+        "README.md",
+        "crt",
+        "mlf-project.json",
+        "mlf-project.sha256",
+        "model",
+        "provenance.S",
+    }
     assert {path.name for path in (tmp_path / "lib" / "crt").iterdir()} == {"include", "src"}
 
 

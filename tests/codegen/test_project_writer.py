@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.codegen import writer
-from mlf_sdk.codegen.writer import LOCK_NAME, write_project
+from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest
+from mlf_sdk.codegen.writer import LOCK_NAME, ChangedFilesError, WriteResult, write_project
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process, start_process
 
@@ -39,11 +40,17 @@ NEW = {
     "README.md": b"# new\n",
 }
 USERS = {
+    "model/own.c": b"int own;\n",
+    "crt/notes/todo.txt": b"mine",
     "src/extra.c": b"int extra;\n",
     "app/deep/notes.txt": b"mine",
     "data.bin": bytes(range(256)),
     ".git/HEAD": b"ref: refs/heads/main\n",
 }
+
+
+def on_disk(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {**files, MANIFEST_NAME: encode_manifest(files)}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -90,8 +97,8 @@ def alone(folder: Path) -> bool:
 
 def test_new_folder(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er" / "out"
-    assert write_project(OLD, folder) == ()
-    assert files_of(folder) == OLD
+    assert write_project(OLD, folder) == WriteResult()
+    assert files_of(folder) == on_disk(OLD)
     assert alone(folder)
 
 
@@ -99,7 +106,7 @@ def test_empty_folder(tmp_path: Path) -> None:
     folder = tmp_path / "parent" / "out"
     folder.mkdir(parents=True)
     write_project(OLD, folder)
-    assert files_of(folder) == OLD
+    assert files_of(folder) == on_disk(OLD)
     assert alone(folder)
 
 
@@ -108,7 +115,7 @@ def test_writing_again_changes_nothing(out: Path) -> None:
     for path in files_of(out):
         os.utime(out / path, ns=(past, past))
     before = files_of(out)
-    assert write_project(OLD, out) == ()
+    assert write_project(OLD, out) == WriteResult()
     assert files_of(out) == before
     assert set(times_of(out).values()) == {past}
     assert alone(out)
@@ -119,40 +126,153 @@ def test_only_what_differs_gets_a_new_time(out: Path) -> None:
     time.sleep(0.01)
     write_project({**OLD, "crt/src/mlf.c": b"int changed;\n"}, out)
     after = times_of(out)
-    assert {path for path in after if after[path] != before[path]} == {"crt/src/mlf.c"}
+    assert {path for path in after if after[path] != before[path]} == {"crt/src/mlf.c", MANIFEST_NAME}
 
 
 def test_replacing_a_project(out: Path) -> None:
-    assert write_project(NEW, out) == ()
-    assert files_of(out) == NEW | USERS
+    assert write_project(NEW, out) == WriteResult()
+    assert files_of(out) == on_disk(NEW) | USERS
     assert alone(out)
 
 
 def test_users_main_is_kept_and_told(out: Path) -> None:
     mine = b"int main(void) { return 42; }\n"
     (out / "src/main.c").write_bytes(mine)
-    assert write_project(NEW, out) == ("src/main.c",)
+    assert write_project(NEW, out) == WriteResult(kept=("src/main.c",))
     assert (out / "src/main.c").read_bytes() == mine
-    assert write_project({**NEW, "src/main.c": mine}, out) == ()
+    assert write_project({**NEW, "src/main.c": mine}, out) == WriteResult()
 
 
 def test_deleted_main_comes_back(out: Path) -> None:
     (out / "src/main.c").unlink()
     write_project(NEW, out)
-    assert (out / "src/main.c").read_bytes() == NEW["src/main.c"]
+    assert (out / "src/main.c").read_bytes() == on_disk(NEW)["src/main.c"]
 
 
-def test_owned_folders_hold_nothing_else(out: Path) -> None:
-    put(out, {"model/old/stray.c": b"", "crt/stray.c": b"", "board/stray.h": b""})
+def test_the_manifest_is_checked_by_sha256sum(out: Path) -> None:
+    run_process(["sha256sum", "--check", "--strict", "--quiet", MANIFEST_NAME], cwd=out, timeout_s=10)
+    assert "src/main.c" not in (out / MANIFEST_NAME).read_text()
+
+
+def test_folders_that_are_no_longer_generated_vanish(out: Path) -> None:
     write_project(NEW, out)
-    assert not [path for path in files_of(out) if "stray" in path]
+    assert not (out / "model/old").exists()
 
 
-def test_edited_generated_files_are_restored(out: Path) -> None:
-    (out / "crt/src/mlf.c").write_bytes(b"edited")
-    (out / "CMakeLists.txt").write_bytes(b"edited")
-    write_project(OLD, out)
-    assert files_of(out) == OLD | USERS
+def test_an_empty_folder_of_the_user_stays(out: Path) -> None:
+    (out / "data" / "later").mkdir(parents=True)
+    write_project(NEW, out)
+    assert (out / "data" / "later").is_dir()
+
+
+# ---- edits of generated files ----
+
+EDITED = ("CMakeLists.txt", "crt/src/mlf.c", "model/old/old.c")
+
+
+def edit(folder: Path, *paths: str) -> None:
+    for path in paths:
+        (folder / path).write_bytes(b"edited " + path.encode())
+
+
+def test_edited_generated_files_are_refused_together(out: Path) -> None:
+    edit(out, *EDITED)
+    before, times = files_of(out), times_of(out)
+    with pytest.raises(
+        ChangedFilesError, match="3 files were changed since the project was generated"
+    ) as caught:
+        write_project(NEW, out)
+    assert caught.value.paths == EDITED
+    assert all(path in caught.value.what for path in EDITED)
+    assert "app.cmake" in caught.value.hint and "--force" in caught.value.hint
+    assert (files_of(out), times_of(out)) == (before, times)
+    assert alone(out)
+
+
+def test_forced_edits_are_kept_beside(out: Path) -> None:
+    edit(out, *EDITED)
+    put(out, {"crt/src/mlf.c.orig": b"an older one"})
+    backups = ("CMakeLists.txt.orig", "crt/src/mlf.c.orig2", "model/old/old.c.orig")
+    assert write_project(NEW, out, force=True) == WriteResult(backups=backups)
+    saved = dict(zip(backups, (b"edited " + path.encode() for path in EDITED), strict=True))
+    assert files_of(out) == on_disk(NEW) | USERS | saved | {"crt/src/mlf.c.orig": b"an older one"}
+    assert write_project(NEW, out) == WriteResult()
+    assert alone(out)
+
+
+def test_an_edit_that_is_what_would_be_generated_is_no_edit(out: Path) -> None:
+    put(out, {path: content for path, content in NEW.items() if path != "src/main.c"})
+    assert write_project(NEW, out) == WriteResult()
+    assert files_of(out) == on_disk(NEW) | USERS
+
+
+def test_a_file_of_the_user_where_a_new_one_is_generated(out: Path) -> None:
+    put(out, {"model/new/new.c": b"int mine;\n"})
+    with pytest.raises(ChangedFilesError) as caught:
+        write_project(NEW, out)
+    assert caught.value.paths == ("model/new/new.c",)
+    write_project(NEW, out, force=True)
+    assert (out / "model/new/new.c.orig").read_bytes() == b"int mine;\n"
+
+
+def test_deleted_generated_files_come_back(out: Path) -> None:
+    for path in OLD:
+        (out / path).unlink()
+    assert write_project(OLD, out) == WriteResult()
+    assert files_of(out) == on_disk(OLD) | USERS
+
+
+def test_without_a_manifest_what_differs_is_refused(out: Path) -> None:
+    (out / MANIFEST_NAME).unlink()
+    assert write_project(OLD, out) == WriteResult()  # nothing differs
+    (out / MANIFEST_NAME).unlink()
+    with pytest.raises(ChangedFilesError) as caught:
+        write_project(NEW, out)
+    assert caught.value.paths == ("CMakeLists.txt", "README.md", LOCK_NAME)
+
+
+@pytest.mark.parametrize("damage", [b"# mine\n", b"0" * 64 + b" CMakeLists.txt\n", b"x"])
+def test_a_changed_manifest_is_refused(out: Path, damage: bytes) -> None:
+    (out / MANIFEST_NAME).write_bytes((out / MANIFEST_NAME).read_bytes() + damage)
+    before = files_of(out)
+    with pytest.raises(InputError, match="the list of generated files was changed") as caught:
+        write_project(OLD, out)
+    assert caught.value.where == str(out / MANIFEST_NAME)
+    assert files_of(out) == before
+    edit(out, "CMakeLists.txt")
+    assert write_project(OLD, out, force=True) == WriteResult(backups=("CMakeLists.txt.orig",))
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "make"),
+    [
+        ("crt", lambda path: path.symlink_to("/nowhere")),
+        ("crt", lambda path: path.write_bytes(b"a file")),
+        ("README.md", lambda path: path.mkdir()),
+        ("README.md", lambda path: path.symlink_to("src/main.c")),
+        ("model/old", lambda path: path.symlink_to("/nowhere")),
+    ],
+)
+def test_a_link_or_another_kind_of_entry_in_the_way(
+    out: Path, obstacle: str, make: Callable[[Path], None]
+) -> None:
+    entry = out / obstacle
+    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    make(entry)
+    kind = entry.lstat().st_mode
+    with pytest.raises(ChangedFilesError) as caught:
+        write_project(NEW, out)
+    assert caught.value.paths == (obstacle,)
+    assert write_project(NEW, out, force=True).backups == (f"{obstacle}.orig",)
+    assert (out / f"{obstacle}.orig").lstat().st_mode == kind
+    assert NEW.items() <= files_of(out).items()
+
+
+def test_a_link_in_place_of_a_file_of_the_user_stays(out: Path) -> None:
+    (out / "src/main.c").unlink()
+    (out / "src/main.c").symlink_to("extra.c")
+    assert write_project(NEW, out) == WriteResult(kept=("src/main.c",))
+    assert (out / "src/main.c").readlink() == Path("extra.c")
 
 
 def test_links_of_the_user_stay_links(out: Path, tmp_path: Path) -> None:
@@ -184,7 +304,7 @@ def test_without_the_atomic_exchange(out: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(writer.ctypes, "CDLL", lambda *_, **__: object())
     put(out, {"build/app.elf": b"\x7fELF"})
     write_project(NEW, out)
-    assert files_of(out) == NEW | USERS | {"build/app.elf": b"\x7fELF"}
+    assert files_of(out) == on_disk(NEW) | USERS | {"build/app.elf": b"\x7fELF"}
     assert alone(out)
 
 
@@ -192,7 +312,7 @@ def test_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(tmp_path)
     write_project(OLD, Path("out"))
     write_project(NEW, Path("x/../out"))
-    assert files_of(tmp_path / "out") == NEW
+    assert files_of(tmp_path / "out") == on_disk(NEW)
 
 
 @pytest.mark.parametrize("name", [".", "./", "../here", "sub/.."])
@@ -200,7 +320,7 @@ def test_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nam
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     write_project(OLD, Path(name))
-    assert files_of(tmp_path / "here") == OLD
+    assert files_of(tmp_path / "here") == on_disk(OLD)
 
 
 # ---- what is refused ----
@@ -285,10 +405,10 @@ def test_disk_full_at_every_call(out: Path, owner: object, name: str) -> None:
                 assert error.what == "can't write the project: No space left on device"
                 assert error.where == "the file"
         now = sources_of(out)
-        assert now in (before, NEW | USERS)
+        assert now in (before, on_disk(NEW) | USERS)
         assert alone(out)
     assert failures >= 1
-    assert sources_of(out) == NEW | USERS
+    assert sources_of(out) == on_disk(NEW) | USERS
 
 
 def test_interrupted_by_the_user(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,10 +444,10 @@ def test_killed_before_every_change(tmp_path: Path) -> None:
     for number in range(1, count + 1):
         folder = tmp_path / str(number) / "out"
         found = sources_of(folder)
-        assert found in (OLD | USERS, NEW | USERS), number
-        seen.add(found == NEW | USERS)
+        assert found in (on_disk(OLD) | USERS, on_disk(NEW) | USERS), number
+        seen.add(found == on_disk(NEW) | USERS)
         write_project(NEW, folder)  # the next one sweeps up and succeeds
-        assert sources_of(folder) == NEW | USERS
+        assert sources_of(folder) == on_disk(NEW) | USERS
         assert alone(folder), number
     assert seen == {True, False}
 
@@ -359,7 +479,7 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
             time.sleep(dice.uniform(0.0, 0.06))
             os.kill(child.pid, signal.SIGKILL)
             assert child.wait(10.0) == -signal.SIGKILL
-        assert files_of(out) in projects.values()
+        assert files_of(out) in [on_disk(files) for files in projects.values()]
     write_project(projects["A"], out)
     assert alone(out)
 

@@ -36,11 +36,11 @@ class GenerateOptions:
         "Zephyr module. Same as --app library.",
         group="Build",
     )
-    force: bool = option(False, "Overwrite generated files that were edited.")
+    force: bool = option(False, "Replace generated files that you edited; each is kept as NAME.orig.")
 
 
 def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outcome:
-    """Generate a C project, or renew one; your files and edits are never lost.
+    """Generate a C project, or renew one: your files are kept, edits of generated files refused.
 
     Example: mlf-sdk generate digits.tar -o app --board mps2-an386
     """
@@ -56,7 +56,12 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
         known = ", ".join(load_boards(Path(request.board_file) if request.board_file else None))
         raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
     found = api.generate(list(request.source), own.output, request, force=own.force, progress=progress)
-    values = {"project": str(found.folder), "kept": found.kept, "lock": found.lock}
+    values = {
+        "project": str(found.folder),
+        "kept": found.kept,
+        "backups": found.backups,
+        "lock": found.lock,
+    }
     return Outcome(parts=generated_parts(found), values=values)
 
 

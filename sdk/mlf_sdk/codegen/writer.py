@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that writes a project: all of it or nothing, keeping what the user edited."""
+"""Writing a project: all of it or nothing, and no edit of the user is lost.
+
+Three kinds of files lie in a project. Generated files are listed with their hashes in the manifest; one that
+was changed since is not replaced unless forced, and then a copy is kept. `USER_FILES` are written once.
+Everything else belongs to the user and is never touched.
+"""
 
 from __future__ import annotations
 
@@ -7,44 +12,81 @@ import ctypes
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES, encode_manifest, file_hash, read_manifest
 from mlf_sdk.errors import InputError
 
 LOCK_NAME = "mlf-project.json"
-USER_FILES = frozenset({"src/main.c", "prj.conf"})  # written once
-OWNED_FOLDERS = ("board", "crt", "model", "zephyr")  # replaced as a whole
-KEPT_FOLDERS = ("build",)
+BUILD_FOLDER = "build"  # moves along, is not copied
 _AT_FDCWD = -100  # from the working directory, linux/fcntl.h
 _RENAME_EXCHANGE = 2  # linux/fs.h
 
 
-def write_project(files: Mapping[str, bytes], folder: Path) -> tuple[str, ...]:
-    """Write ``files`` (relative path -> content) into ``folder``.
+class ChangedFilesError(InputError):
+    """Generated files were changed since, or files of the user are in their way.
+
+    Attributes:
+        paths: the files, relative to the project.
+    """
+
+    def __init__(self, folder: Path, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
+        super().__init__(
+            f"{count} changed since the project was generated: {', '.join(paths)}",
+            where=str(folder),
+            hint="Nothing was written. Move the changes to files that are yours (app.cmake, app.ld, src/, "
+            "new ones), or replace these with --force, which keeps each as NAME.orig.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """Files that were not simply written, relative to the project.
+
+    Attributes:
+        kept: the user's files that stayed although a new project would differ.
+        backups: copies of changed files that were replaced.
+    """
+
+    kept: tuple[str, ...] = ()
+    backups: tuple[str, ...] = ()
+
+
+def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = False) -> WriteResult:
+    """Write ``files`` (relative path -> content) and their manifest into ``folder``.
 
     The project is first written beside ``folder`` and then moved into place, so that a process that
-    is killed leaves either the old project or the new one. Files in ``USER_FILES`` that exist are kept,
-    and so is everything that the SDK never writes. A file whose content does not change keeps its time.
+    is killed leaves either the old project or the new one. A file that does not change keeps its time.
 
-    Returns:
-        The user's files that were kept although the new project would differ.
+    Args:
+        force: replace generated files that were changed; each is kept as ``NAME.orig``.
 
     Raises:
+        ChangedFilesError: files were changed, and ``force`` is not set.
         InputError: ``folder`` holds something that is not a generated project, or can't be written.
     """
     for path in files:
         _check_path(path)
     _check_folder(folder)
     folder = Path(os.path.normpath(folder.absolute()))  # "." has a name and a parent, too
+    files = {**files, MANIFEST_NAME: encode_manifest(files)}
     try:
-        kept = tuple(sorted(p for p in USER_FILES & files.keys() if _differs(folder / p, files[p])))
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        changes = _compare(files, folder, _recorded(folder, force=force))
+        if changes.edited and not force:
+            raise ChangedFilesError(folder, tuple(sorted(changes.edited)))
+        result = WriteResult(kept=changes.kept, backups=tuple(sorted(changes.edited.values())))
         _remove_stale(folder)
+        if changes.is_empty:
+            return result
+        folder.parent.mkdir(parents=True, exist_ok=True)
         prefix = f"{_stage_prefix(folder)}{os.getpid()}-"
         with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as temporary:
             staged = Path(temporary) / "new"
-            _stage(files, folder, staged)
+            _stage(changes, folder, staged)
             _swap(staged, folder)
     except OSError as error:
         raise InputError(
@@ -52,12 +94,17 @@ def write_project(files: Mapping[str, bytes], folder: Path) -> tuple[str, ...]:
             where=str(error.filename or folder),
             hint="Give a folder that can be written, with -o.",
         ) from error
-    return kept
+    return result
+
+
+def _is_generated(folder: Path) -> bool:
+    """Tell a generated project by its lock or its manifest; the user may have deleted one."""
+    return any((folder / name).is_file() for name in (LOCK_NAME, MANIFEST_NAME))
 
 
 def _check_path(path: str) -> None:
     pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts or "\\" in path or not pure.parts:
+    if pure.is_absolute() or ".." in pure.parts or "\\" in path or "\n" in path or not pure.parts:
         raise InputError("a generated path leaves the project", where=path)
 
 
@@ -66,7 +113,7 @@ def _check_folder(folder: Path) -> None:
         raise InputError(
             "the output exists and is no folder", where=str(folder), hint="Give another folder with -o."
         )
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / LOCK_NAME).is_file():
+    if folder.is_dir() and any(folder.iterdir()) and not _is_generated(folder):
         raise InputError(
             f"the folder is not empty and holds no generated project ({LOCK_NAME})",
             where=str(folder),
@@ -74,47 +121,139 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _differs(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() != content
+# ---- what to do with each file ----
 
 
-def _stage(files: Mapping[str, bytes], folder: Path, staged: Path) -> None:
-    """The new project in ``staged``: unchanged and user's files are taken over with their times."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changes:
+    """The difference between a project on disk and the new one; paths are relative.
+
+    Attributes:
+        written: new content, of files that are missing, differ or were edited.
+        removed: files that are no longer generated.
+        edited: what the user changed -> where it is kept.
+        kept: the user's files that differ from those that were generated.
+    """
+
+    written: Mapping[str, bytes]
+    removed: frozenset[str]
+    edited: Mapping[str, str]
+    kept: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.written or self.removed or self.edited)
+
+
+def _recorded(folder: Path, *, force: bool) -> dict[str, str]:
+    try:
+        return read_manifest(folder)
+    except InputError:
+        if force:  # without it, every file that differs counts as edited
+            return {}
+        raise
+
+
+def _compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str]) -> _Changes:
+    written: dict[str, bytes] = {}
+    removed, kept = [], []
+    edited: set[str] = set()
     for path, content in files.items():
-        target, current = staged / path, folder / path
+        obstacle = _obstacle(folder, path)
+        current = folder / path
+        if path in USER_FILES and (obstacle or current.is_file()):
+            if obstacle or current.read_bytes() != content:
+                kept.append(path)
+        elif obstacle:
+            edited.add(obstacle)
+            written[path] = content
+        elif not current.is_file():
+            written[path] = content
+        elif (found := current.read_bytes()) != content:
+            written[path] = content
+            if path != MANIFEST_NAME and file_hash(found) != recorded.get(path):
+                edited.add(path)
+    for path in recorded.keys() - files.keys() - USER_FILES:
+        obstacle = _obstacle(folder, path)
+        if obstacle or (
+            (folder / path).is_file() and file_hash((folder / path).read_bytes()) != recorded[path]
+        ):
+            edited.add(obstacle or path)
+        elif (folder / path).is_file():
+            removed.append(path)
+    return _Changes(
+        written=written,
+        removed=frozenset(removed),
+        edited={path: _backup_name(folder, path, files) for path in edited},
+        kept=tuple(sorted(kept)),
+    )
+
+
+def _obstacle(folder: Path, path: str) -> str:
+    """The part of ``path`` that is a link, a file in place of a folder or a folder in place of a file."""
+    parts = PurePosixPath(path).parts
+    for count in range(1, len(parts) + 1):
+        here = folder.joinpath(*parts[:count])
+        if here.is_symlink() or (here.is_dir() if count == len(parts) else here.is_file()):
+            return "/".join(parts[:count])
+    return ""
+
+
+def _backup_name(folder: Path, path: str, files: Mapping[str, bytes]) -> str:
+    name, count = f"{path}.orig", 1
+    while name in files or os.path.lexists(folder / name):
+        count += 1
+        name = f"{path}.orig{count}"
+    return name
+
+
+# ---- writing ----
+
+
+def _stage(changes: _Changes, folder: Path, staged: Path) -> None:
+    """Make the new project in ``staged``; what is not written is taken over with its time."""
+    staged.mkdir()
+    for path, content in changes.written.items():
+        target = staged / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        keep = current.is_file() and (path in USER_FILES or current.read_bytes() == content)
-        if keep:
-            shutil.copy2(current, target)
-        else:
-            target.write_bytes(content)
-    if not folder.is_dir():
-        return
-    for entry in sorted(folder.iterdir()):
-        if entry.name in OWNED_FOLDERS or entry.name in KEPT_FOLDERS or entry.name in files:
+        target.write_bytes(content)
+    for path in _entries(folder, "", changes.edited):
+        if path in changes.edited:
+            _take_over(folder / path, staged / changes.edited[path])
+        elif path not in changes.written and path not in changes.removed:
+            _take_over(folder / path, staged / path)
+
+
+def _entries(folder: Path, below: str, edited: Mapping[str, str]) -> Iterator[str]:
+    """Relative paths of files, links, empty folders, and folders in ``edited``; not of the build folder."""
+    for entry in sorted((folder / below).iterdir()) if folder.exists() else ():
+        path = entry.relative_to(folder).as_posix()
+        is_folder = entry.is_dir() and not entry.is_symlink()
+        if entry.is_dir() and path == BUILD_FOLDER:
             continue
-        _take_over(entry, staged / entry.name)
+        if is_folder and path not in edited and any(entry.iterdir()):
+            yield from _entries(folder, path, edited)
+        else:
+            yield path
 
 
 def _take_over(entry: Path, target: Path) -> None:
-    """Copy what the SDK does not own (the user's own files and folders)."""
+    """Copy a file, a link as a link, or a whole folder."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     if entry.is_dir() and not entry.is_symlink():
-        target.mkdir(exist_ok=True)
-        for child in sorted(entry.iterdir()):
-            _take_over(child, target / child.name)
-    elif not target.exists():
+        shutil.copytree(entry, target, symlinks=True, dirs_exist_ok=True)
+    else:
         shutil.copy2(entry, target, follow_symlinks=False)
 
 
 def _swap(staged: Path, folder: Path) -> None:
-    """Put ``staged`` in the place of ``folder`` in one step; build folders move along."""
+    """Put ``staged`` in the place of ``folder`` in one step; the build folder moves along."""
     if not folder.exists():
         staged.rename(folder)
         return
     _exchange(staged, folder)
-    for name in KEPT_FOLDERS:  # staged now holds the old project
-        if (staged / name).is_dir():
-            (staged / name).rename(folder / name)
+    if (staged / BUILD_FOLDER).is_dir():  # staged now holds the old project
+        (staged / BUILD_FOLDER).rename(folder / BUILD_FOLDER)
 
 
 def _exchange(first: Path, second: Path) -> None:

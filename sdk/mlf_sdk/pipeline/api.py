@@ -30,11 +30,13 @@ class GeneratedProject:
         folder: of the project.
         lock: its promises (mlf-project.json).
         kept: the user's files that were kept although a new project would differ.
+        backups: copies (``NAME.orig``) of edited files that were replaced.
     """
 
     folder: Path
     lock: Lock
     kept: tuple[str, ...]
+    backups: tuple[str, ...] = ()
 
 
 def load(source: Source, *, module: str | None = None) -> Model:
@@ -66,18 +68,19 @@ def generate(
         source: one archive, or several.
         folder: of the project: new, or one to renew; what the user edited is kept or refused.
         request: prepared options.
-        force: overwrite generated files that were edited.
+        force: replace generated files that were edited; each is kept as ``NAME.orig``.
         progress: told what is done.
         options: fields of `Request`.
 
     Raises:
-        InputError: bad archive or arguments, or generated files that were edited.
+        ChangedFilesError: generated files were edited, and ``force`` is not set.
+        InputError: bad archive or arguments.
     """
     made = make_request(source, request, options)
     plan = Pipeline(progress).plan(made)
     progress.say(f"generating {folder}")
-    kept = write_project(plan.files(), Path(folder))
-    return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=kept)
+    written = write_project(plan.files(), Path(folder), force=force)
+    return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=written.kept, backups=written.backups)
 
 
 def build(

@@ -36,7 +36,7 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with exclusive(str(folder), WRITE_TIMEOUT_S):
-        write_project(files, folder)
+        write_project(files, folder, force=True)
     return folder
 
 

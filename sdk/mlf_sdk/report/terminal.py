@@ -116,6 +116,7 @@ def generated_parts(project: GeneratedProject) -> Parts:
         line("project", f"{project.folder} for {lock.board}, application {lock.options.app}"),
         *lines("model", [_promise_text(model) for model in lock.models]),
         *lines("kept", [f"{path}: yours; a new project would have another" for path in project.kept]),
+        *lines("saved", [f"{path}: your changed file, which was replaced" for path in project.backups]),
         line("next", _next_text(project)),
     ]
 
