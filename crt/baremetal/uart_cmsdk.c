@@ -76,8 +76,11 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
   }
 }
 
-/* Whether the divisor comes within 2 % of the rate. */
-static int can_run_at(uint32_t baud) {
+/* The divisor must come within 2 % of the rate. */
+int mlf_uart_can_set_baud(uint32_t baud) {
+  if (baud == 0u) {
+    return MLF_UART_MAX_BAUD > MLF_UART_BAUD;
+  }
   if (baud < LEAST_BAUD || baud > MLF_UART_MAX_BAUD || divisor_of(baud) < LEAST_DIVISOR ||
       divisor_of(baud) > LARGEST_DIVISOR) {
     return 0;
@@ -86,15 +89,11 @@ static int can_run_at(uint32_t baud) {
   return (actual > baud ? actual - baud : baud - actual) <= baud / 50u;
 }
 
-int mlf_uart_set_baud(uint32_t baud, int change) {
-  if (change == 0) {
-    return baud == 0u ? MLF_UART_MAX_BAUD > MLF_UART_BAUD : can_run_at(baud);
-  }
+void mlf_uart_set_baud(uint32_t baud) {
   while ((UART_STATE & UART_STATE_TX_FULL) != 0u) {
   }
   /* Nothing tells when the last byte has left: a turn of this loop takes one clock or more. */
   for (volatile uint32_t clocks = LONGEST_BYTE * UART_BAUDDIV; clocks != 0u; clocks--) {
   }
   UART_BAUDDIV = divisor_of(baud != 0u ? baud : MLF_UART_BAUD);
-  return 1;
 }

@@ -79,12 +79,10 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
   }
 }
 
-/* Any rate that the generator makes within 2 %: its steps are 15 bits a second. A write has ended when
- * its last byte has left. */
-int mlf_uart_set_baud(uint32_t baud, int change) {
-  if (change == 0) {
-    return baud == 0u ? MLF_UART_MAX_BAUD > MLF_UART_BAUD : baud >= 1200u && baud <= MLF_UART_MAX_BAUD;
-  }
-  UART_BAUDRATE = rate_of(baud != 0u ? baud : MLF_UART_BAUD);
-  return 1;
+/* Any rate that the generator makes within 2 %: its steps are 15 bits a second. */
+int mlf_uart_can_set_baud(uint32_t baud) {
+  return baud == 0u ? MLF_UART_MAX_BAUD > MLF_UART_BAUD : baud >= 1200u && baud <= MLF_UART_MAX_BAUD;
 }
+
+/* mlf_uart_write() returns when its last byte has left: there is nothing to wait for. */
+void mlf_uart_set_baud(uint32_t baud) { UART_BAUDRATE = rate_of(baud != 0u ? baud : MLF_UART_BAUD); }

@@ -82,8 +82,15 @@ static void check_reply(void *ctx, const uint8_t *data, size_t size) {
   require(good == 1 && (buffer[1] & MLF_RPC_REPLY) != 0);
 }
 
-static uint64_t ticks(void) { return now += 1000; }
-static uint8_t *stack_pointer(void) { return &stack[200]; }
+static uint64_t ticks(void *ctx) {
+  (void)ctx;
+  return now += 1000;
+}
+
+static uint8_t *stack_pointer(void *ctx) {
+  (void)ctx;
+  return &stack[200];
+}
 
 static const mlf_rpc_config_t rpc_config = {
     .models = models,

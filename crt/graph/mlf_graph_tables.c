@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables that the executor runs, from a checked graph. */
+#include <mlf/mlf_adapter.h>
+
 #include "mlf_graph_internal.h"
 
 /* `count` entries of `size` bytes from the front of some memory; NULL when there is less than that. */
@@ -18,7 +20,7 @@ int mlf_graph_place_tables(const mlf_graph_t *graph, const mlf_graph_config_t *c
                            mlf_graph_tables_t *out_tables) {
   uint8_t *memory = config->memory;
   size_t left = config->memory_bytes;
-  const size_t num_slots = (size_t)graph->num_slots + graph->num_steps; /* each step's end with a {NULL, 0} */
+  const size_t num_slots = (size_t)graph->num_slots + graph->num_steps; /* each step's list has an end */
   const size_t num_io = (size_t)graph->num_inputs + graph->num_outputs;
   out_tables->tensors = carve(&memory, &left, graph->num_tensors, sizeof(DLTensor));
   out_tables->args = carve(&memory, &left, graph->num_args, sizeof(TVMValue));
@@ -29,14 +31,14 @@ int mlf_graph_place_tables(const mlf_graph_t *graph, const mlf_graph_config_t *c
          out_tables->steps != NULL && out_tables->named != NULL;
 }
 
-/* Where a tensor is. Kernels take all arguments through plain pointers; check_args() has seen to it
- * that none writes to the parameters. */
+/* Address of a tensor. Parameters are const but for the ABI: mlf_graph_check() refuses a graph in which a
+ * kernel writes to them. */
 static void *data_of(const mlf_graph_tensor_t *entry, const mlf_graph_config_t *config,
                      const uint8_t *params) {
   if (entry->place == MLF_GRAPH_PLACE_ARENA) {
     return &config->arena[entry->offset];
   }
-  return params != NULL ? (void *)((uintptr_t)params + entry->offset) : NULL;
+  return params != NULL ? MLF_ABI_POINTER(params + entry->offset) : NULL;
 }
 
 static void fill_tensors(const mlf_graph_t *graph, const mlf_graph_config_t *config, const uint8_t *params,
@@ -51,7 +53,7 @@ static void fill_tensors(const mlf_graph_t *graph, const mlf_graph_config_t *con
     tensor->dtype.code = entry.type_code;
     tensor->dtype.bits = entry.bits;
     tensor->dtype.lanes = entry.lanes;
-    tensor->shape = (int64_t *)(uintptr_t)mlf_graph_extents_at(graph, entry.first_extent);
+    tensor->shape = MLF_ABI_POINTER(mlf_graph_extents_at(graph, entry.first_extent));
     tensor->strides = NULL;
     tensor->byte_offset = 0;
   }
@@ -76,13 +78,10 @@ static void fill_steps(const mlf_graph_t *graph, const mlf_graph_config_t *confi
       args++;
     }
     for (uint32_t left = mlf_blob_u16(&data[4]); left != 0; left--, next_slot += MLF_GRAPH_SLOT_BYTES) {
-      slots->base = &config->arena[mlf_blob_u32(next_slot)];
-      slots->limit_bytes = mlf_blob_u32(&next_slot[4]) + 1u;
-      slots++;
+      *slots++ =
+          (mlf_slot_t)MLF_SLOT(&config->arena[mlf_blob_u32(next_slot)], mlf_blob_u32(&next_slot[4]));
     }
-    slots->base = NULL;
-    slots->limit_bytes = 0;
-    slots++;
+    *slots++ = (mlf_slot_t)MLF_SLOT_END;
   }
 }
 

@@ -90,11 +90,12 @@ void mlf_uart_write(const uint8_t *data, size_t size) {
 }
 
 /* A pipe has no rate. */
-int mlf_uart_set_baud(uint32_t baud, int change) {
+int mlf_uart_can_set_baud(uint32_t baud) {
   (void)baud;
-  (void)change;
   return 0;
 }
+
+void mlf_uart_set_baud(uint32_t baud) { (void)baud; }
 
 void mlf_ticks_init(void) {}
 uint64_t mlf_ticks(void) { return now_ns(); }

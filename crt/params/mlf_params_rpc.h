@@ -11,6 +11,7 @@
 #define MLF_PARAMS_RPC_H
 
 #include "mlf_dynamic.h"
+#include "mlf_rpc.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,8 +32,8 @@ typedef struct {
 } mlf_params_rpc_t;
 
 /* Carry out one request; `ctx` is a const mlf_params_rpc_t *. See mlf_rpc_config_t.extension. */
-int32_t mlf_params_rpc_handle(void *ctx, uint8_t opcode, const uint8_t *body, size_t size, uint8_t *out_reply,
-                              size_t capacity, size_t *out_size);
+int32_t mlf_params_rpc_handle(void *ctx, uint8_t opcode, const uint8_t *body, size_t size,
+                              mlf_rpc_out_t *out);
 
 #ifdef __cplusplus
 }

@@ -8,13 +8,13 @@
 
 #define LARGEST_REFUSAL (MLF_RPC_HEADER_SIZE + 3u)
 
-/* At another rate than the first: so many drops in a row, and it is given up. Before the first good
- * request fewer are enough. */
-#define MOST_STRIKES 9u
-#define FIRST_STRIKES 6u
+/* At another rate than the first, the line returns to the first after this many consecutive drops; the
+ * count starts at FIRST_CONSECUTIVE_DROPS until the first good request. */
+#define MOST_CONSECUTIVE_DROPS 9u
+#define FIRST_CONSECUTIVE_DROPS 6u
 
-/* So many zero bytes in a row are one drop: at a far higher rate than that of the host nothing else is
- * heard. */
+/* This many zero bytes in a row count as one drop: at a far higher rate than that of the host, zeros are all
+ * that is received. */
 #define MOST_ZEROS 8u
 
 /* ---- dispatch ------------------------------------------------------------------------------- */
@@ -22,26 +22,12 @@
 /* The reply still goes out at the old rate; answer() then changes it. */
 static int32_t do_baud(mlf_rpc_t *rpc, uint32_t baud) {
   const mlf_rpc_config_t *config = rpc->config;
-  if (baud != 0 && config->baud(config->baud_ctx, baud, 0) == 0) {
+  if (baud != 0 && config->can_set_baud(config->ctx, baud) == 0) {
     return MLF_E_ARGUMENT;
   }
   rpc->next_baud = baud;
   rpc->change_baud = 1;
   return MLF_OK;
-}
-
-static int32_t do_extension(const mlf_rpc_config_t *config, uint8_t opcode, const uint8_t *body, size_t size,
-                            mlf_rpc_out_t *out) {
-  size_t replied = 0;
-  const int32_t status =
-      config->extension(config->extension_ctx, opcode, body, size, out->next, out->left, &replied);
-  if (replied > out->left) {
-    out->overflow = 1;
-    return MLF_RPC_E_CAPACITY;
-  }
-  out->next += replied;
-  out->left -= replied;
-  return status;
 }
 
 typedef struct {
@@ -81,14 +67,14 @@ static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, si
     }
     return mlf_rpc_u32(body) == 0 ? (int32_t)MLF_E_ARGUMENT : mlf_rpc_do_hello(rpc, out);
   }
-  if (opcode == MLF_RPC_BAUD && rpc->config->baud != NULL) {
+  if (opcode == MLF_RPC_BAUD && rpc->config->set_baud != NULL) {
     return size != 4 ? (int32_t)MLF_RPC_E_LENGTH : do_baud(rpc, mlf_rpc_u32(body));
   }
   if (opcode == MLF_RPC_BUILD) {
     return size != 0 ? (int32_t)MLF_RPC_E_LENGTH : mlf_rpc_do_build(rpc->config, out);
   }
   if (opcode >= MLF_RPC_EXTENSION && rpc->config->extension != NULL) {
-    return do_extension(rpc->config, opcode, body, size, out);
+    return rpc->config->extension(rpc->config->extension_ctx, opcode, body, size, out);
   }
   const handler_t *handler = handler_of(opcode);
   if (handler == NULL) {
@@ -130,12 +116,12 @@ static void refuse(const mlf_rpc_t *rpc, const uint8_t *request, int32_t status)
     mlf_rpc_put_u8(&out, MLF_RPC_VERSION);
   }
   const size_t size = mlf_frame_encode(frame, sizeof frame, payload, sizeof payload - out.left);
-  rpc->config->write(rpc->config->write_ctx, frame, size);
+  rpc->config->write(rpc->config->ctx, frame, size);
 }
 
 static void change_baud(mlf_rpc_t *rpc, uint32_t baud) {
-  rpc->strikes = baud != 0 ? FIRST_STRIKES : 0u;
-  (void)rpc->config->baud(rpc->config->baud_ctx, baud, 1);
+  rpc->consecutive_drops = baud != 0 ? FIRST_CONSECUTIVE_DROPS : 0u;
+  rpc->config->set_baud(rpc->config->ctx, baud);
 }
 
 static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
@@ -154,7 +140,7 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   put_header(&header, request, status);
   rpc->reply_size =
       mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload, (size_t)(out.next - payload));
-  rpc->config->write(rpc->config->write_ctx, rpc->tx_buffer, rpc->reply_size);
+  rpc->config->write(rpc->config->ctx, rpc->tx_buffer, rpc->reply_size);
   if (rpc->change_baud != 0) {
     rpc->change_baud = 0;
     change_baud(rpc, rpc->next_baud);
@@ -172,22 +158,22 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
 }
 
 /* A host that is not understood may be one that talks at the first rate. */
-static void strike(mlf_rpc_t *rpc) {
-  if (rpc->strikes != 0 && ++rpc->strikes > MOST_STRIKES) {
+static void note_drop(mlf_rpc_t *rpc) {
+  if (rpc->consecutive_drops != 0 && ++rpc->consecutive_drops > MOST_CONSECUTIVE_DROPS) {
     change_baud(rpc, 0);
   }
 }
 
 static void count_dropped(mlf_rpc_t *rpc) {
   rpc->dropped += rpc->dropped != UINT32_MAX ? 1u : 0u;
-  strike(rpc);
+  note_drop(rpc);
 }
 
 static void count_zeros(mlf_rpc_t *rpc, uint8_t byte) {
   rpc->zeros = byte == 0 ? (uint8_t)(rpc->zeros + 1u) : 0u;
   if (rpc->zeros == MOST_ZEROS) {
     rpc->zeros = 0;
-    strike(rpc);
+    note_drop(rpc);
   }
 }
 
@@ -196,7 +182,7 @@ static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t
     count_dropped(rpc);
     return;
   }
-  rpc->strikes = rpc->strikes != 0 ? 1u : 0u;
+  rpc->consecutive_drops = rpc->consecutive_drops != 0 ? 1u : 0u;
   if (request[0] != MLF_RPC_VERSION) {
     refuse(rpc, request, MLF_RPC_E_VERSION);
     return;
@@ -215,7 +201,7 @@ static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t
   const uint16_t ahead = (uint16_t)(sequence - rpc->last_sequence);
   if (rpc->reply_size != 0 && (ahead == 0 || ahead >= 0x8000u)) {
     if (ahead == 0 && crc == rpc->last_crc) {
-      rpc->config->write(rpc->config->write_ctx, rpc->tx_buffer, rpc->reply_size);
+      rpc->config->write(rpc->config->ctx, rpc->tx_buffer, rpc->reply_size);
     } else {
       refuse(rpc, request, MLF_RPC_E_SEQUENCE);
     }
@@ -228,8 +214,9 @@ static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t
 
 /* ---- public --------------------------------------------------------------------------------- */
 
-mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config) {
-  if (rpc == NULL || config == NULL || config->write == NULL ||
+mlf_status_t mlf_rpc_init_sized(mlf_rpc_t *rpc, size_t rpc_bytes, const mlf_rpc_config_t *config) {
+  if (rpc == NULL || rpc_bytes != sizeof *rpc || config == NULL || config->write == NULL ||
+      (config->can_set_baud == NULL) != (config->set_baud == NULL) ||
       (config->models == NULL && config->num_models != 0) ||
       (config->state == NULL && config->state_words != 0)) {
     return MLF_E_ARGUMENT;

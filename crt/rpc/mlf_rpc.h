@@ -109,58 +109,81 @@ typedef enum {
   MLF_RPC_INPUTS_KEPT = 2 /* MODEL: a run leaves the inputs intact */
 } mlf_rpc_flag_t;
 
+/* ---- replies -------------------------------------------------------------------------------- */
+
+/* The body of a reply as it is written: `next` is the next free byte. A put that does not fit writes nothing
+ * and sets `overflow`, which stays set; the server then answers MLF_RPC_E_CAPACITY without a body. Only for
+ * the duration of a request: by the server itself, or by config->extension. */
+typedef struct {
+  uint8_t *next;
+  size_t left; /* bytes */
+  uint8_t overflow;
+} mlf_rpc_out_t;
+
+/* Append `size` bytes, or a number in little-endian order. `data` must not be NULL. */
+void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size);
+void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value);
+void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value);
+void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value);
+void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value);
+
 /* ---- configuration -------------------------------------------------------------------------- */
 
 /* Words of server state for models with `total_inputs` inputs between them (constant expression). */
 #define MLF_RPC_STATE_WORDS(total_inputs, num_models) ((total_inputs) + (num_models))
 
+/* Fill in what applies and leave the rest 0. Every callback is called from mlf_rpc_feed() only. */
 typedef struct {
   /* The models, by the index that the host uses. NULL only with num_models == 0. */
   const mlf_model_t *const *models;
   uint8_t num_models;
 
-  /* The server's notes on what is written and valid: MLF_RPC_STATE_WORDS() words of the caller. */
+  /* What is written and valid, for the server: MLF_RPC_STATE_WORDS() words of the caller. */
   uint32_t *state;
   size_t state_words;
 
-  /* Sends `size` bytes (one whole frame a call) and returns when it has taken them. Required. */
-  void (*write)(void *ctx, const uint8_t *data, size_t size);
-  void *write_ctx; /* handed to write; may be NULL */
+  /* Handed to every callback but `extension`; may be NULL. */
+  void *ctx;
 
-  /* Bytes that the receiver keeps while the server is busy: a host sends no more than these ahead.
-   * 0: none are kept, so that each request waits for its reply. 65535: nothing is ever lost, because the
-   * line holds the host back (a pipe, TCP, USB). */
+  /* Send `size` bytes (one whole frame a call); return when all of them are taken. Required. */
+  void (*write)(void *ctx, const uint8_t *data, size_t size);
+
+  /* Bytes that the receiver buffers while the server is busy: a host sends no more than these ahead.
+   * 0: none, so that each request waits for its reply. 65535: no limit, because the line holds the host
+   * back (a pipe, TCP, USB). */
   uint16_t window_bytes;
 
-  /* The rate of the line. With `change` 0: returns non-zero when the line can run at `baud` bits a
-   * second. With `change` 1: sends out what was written, then runs at `baud`, or with 0 at the rate that
-   * it had at the start; bytes that come in damaged are to be handed on. NULL: the rate is fixed. */
-  int (*baud)(void *ctx, uint32_t baud, int change);
-  void *baud_ctx; /* handed to baud; may be NULL */
+  /* Rate of the line; both or neither. NULL: it is fixed.
+   * can_set_baud returns non-zero when the line can run at `baud` bits a second.
+   * set_baud sends out everything that was written, then runs the line at `baud`, or at the rate of the
+   * start when `baud` is 0. Bytes that arrive damaged must still be fed to the server. */
+  int (*can_set_baud)(void *ctx, uint32_t baud);
+  void (*set_baud)(void *ctx, uint32_t baud);
 
-  /* Carries out the requests with opcodes from MLF_RPC_EXTENSION on: writes up to `capacity` bytes behind
-   * the status of the reply, sets `out_size` (0 when it is called) to their number, and returns the status,
-   * an i8. A request that is repeated does not reach it twice. NULL: there are no such requests. */
-  int32_t (*extension)(void *ctx, uint8_t opcode, const uint8_t *body, size_t size, uint8_t *out_reply,
-                       size_t capacity, size_t *out_size);
-  void *extension_ctx; /* handed to extension; may be NULL */
+  /* Carry out a request with an opcode from MLF_RPC_EXTENSION on: append the body of the reply to `out` and
+   * return the status, an i8. A request that is repeated does not reach it twice. NULL: there are no such
+   * requests. `extension_ctx` is handed to it. */
+  int32_t (*extension)(void *extension_ctx, uint8_t opcode, const uint8_t *body, size_t size,
+                       mlf_rpc_out_t *out);
+  void *extension_ctx;
 
-  /* A counter that only goes up, in units of 1/ticks_hz seconds (or instructions, or cycles). NULL:
-   * there is none, and RUN reports 0 ticks. */
-  uint64_t (*ticks)(void);
+  /* A counter that only goes up, in units of 1/ticks_hz seconds (or instructions, or cycles). NULL: there is
+   * none, and RUN reports 0 ticks. */
+  mlf_ticks_t ticks;
   uint32_t ticks_hz; /* frequency of the counter in Hz; 0: unknown or no counter */
 
-  /* The stack that the server and the kernels run on: its lowest address, and the address just
-   * above its highest byte. NULL (either): the stack is neither painted nor measured. */
+  /* The stack that the server and the kernels run on: its lowest address, and the address just above its
+   * highest byte; stack_pointer returns where it stands now. NULL (any): the stack is neither painted nor
+   * measured. */
   uint8_t *stack_low;
   uint8_t *stack_top;
-  /* The stack pointer now. NULL: the stack is neither painted nor measured. */
-  uint8_t *(*stack_pointer)(void);
+  uint8_t *(*stack_pointer)(void *ctx);
 
-  uint32_t boot_nonce; /* differs from boot to boot as well as the device can; 0: it can't */
-  /* The build id of this image: returns its size in bytes and sets `out_id`; 0: it is not known
-   * (mlf_build_id() of mlf_platform.h). NULL: the same. */
-  size_t (*build_id)(const uint8_t **out_id);
+  /* Differs from boot to boot as well as the device can; 0: it can't. */
+  uint32_t boot_nonce;
+  /* Set `out_id` to the build id of this image and return its size in bytes, 0 when it is not known
+   * (mlf_build_id() of mlf_platform.h). NULL: the same as 0. */
+  size_t (*build_id)(void *ctx, const uint8_t **out_id);
   const char *sdk_version; /* version of the SDK that generated the project, UTF-8; NULL: unknown */
 } mlf_rpc_config_t;
 
@@ -176,20 +199,31 @@ typedef struct {
   uint32_t dropped;   /* what came in and was no request, saturating */
   uint32_t next_baud; /* to change to when the reply is out */
   uint16_t last_sequence;
-  uint8_t change_baud; /* 1: next_baud counts */
-  uint8_t strikes;     /* at another rate: 1 + what was dropped in a row; 0: at the first rate */
-  uint8_t zeros;       /* zero bytes in a row that ended nothing */
+  uint8_t change_baud;       /* 1: next_baud counts */
+  uint8_t consecutive_drops; /* at another rate: 1 + drops in a row; 0: at the first rate */
+  uint8_t zeros;             /* zero bytes in a row that ended nothing */
   uint8_t stack_pattern;
   uint8_t stack_painted;
   uint8_t rx_buffer[MLF_FRAME_RX_SIZE(MLF_RPC_MAX_PAYLOAD)];
   uint8_t tx_buffer[MLF_FRAME_TX_SIZE(MLF_RPC_MAX_PAYLOAD)];
 } mlf_rpc_t;
 
-/* Start a server. `config` and all it names must outlive it.
- * Returns MLF_E_ARGUMENT when something required is missing or `state` is too small. */
-MLF_WARN_UNUSED mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config);
+/* Start a server. `config` and everything that it names must outlive `rpc`.
+ * Returns MLF_OK, or MLF_E_ARGUMENT when `rpc`, `config`, write, models or state is missing, state_words is
+ * too small, or only one of can_set_baud and set_baud is given: `rpc` is then not written. */
+static inline MLF_WARN_UNUSED mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config);
 
-/* Feed what came in, in pieces of any size; carries out and answers each request that is whole. */
+/* As mlf_rpc_init(), for a server of `rpc_bytes` bytes: MLF_E_ARGUMENT also when that is not the size for
+ * which the server was compiled (another MLF_RPC_MAX_PAYLOAD). */
+MLF_WARN_UNUSED mlf_status_t mlf_rpc_init_sized(mlf_rpc_t *rpc, size_t rpc_bytes,
+                                                const mlf_rpc_config_t *config);
+
+static inline mlf_status_t mlf_rpc_init(mlf_rpc_t *rpc, const mlf_rpc_config_t *config) {
+  return mlf_rpc_init_sized(rpc, sizeof *rpc, config);
+}
+
+/* Feed received bytes, in pieces of any size; carries out and answers each complete request. `rpc` must have
+ * been started, `data` must not be NULL unless `size` is 0. Not reentrant. */
 void mlf_rpc_feed(mlf_rpc_t *rpc, const uint8_t *data, size_t size);
 
 #ifdef __cplusplus

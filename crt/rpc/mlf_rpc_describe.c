@@ -3,7 +3,7 @@
 #include "mlf_rpc_internal.h"
 
 static size_t build_id(const mlf_rpc_config_t *config, const uint8_t **out_id) {
-  return config->build_id != NULL ? config->build_id(out_id) : 0;
+  return config->build_id != NULL ? config->build_id(config->ctx, out_id) : 0;
 }
 
 int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
@@ -12,7 +12,7 @@ int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
   uint32_t capabilities = MLF_TRACE != 0 ? (uint32_t)MLF_RPC_CAN_TRACE : 0u;
   capabilities |= mlf_rpc_stack_size(config) != 0 ? (uint32_t)MLF_RPC_CAN_STACK : 0u;
   capabilities |= config->ticks != NULL ? (uint32_t)MLF_RPC_CAN_TICKS : 0u;
-  capabilities |= config->baud != NULL ? (uint32_t)MLF_RPC_CAN_BAUD : 0u;
+  capabilities |= config->set_baud != NULL ? (uint32_t)MLF_RPC_CAN_BAUD : 0u;
   capabilities |= build_id(config, &id) != 0 ? (uint32_t)MLF_RPC_CAN_BUILD : 0u;
   capabilities |= MLF_OBSERVE != 0 ? (uint32_t)MLF_RPC_CAN_STEP : 0u;
   mlf_rpc_put_u8(out, MLF_RPC_VERSION);

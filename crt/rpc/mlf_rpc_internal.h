@@ -13,19 +13,6 @@ static inline uint32_t mlf_rpc_u32(const uint8_t *data) {
   return (uint32_t)mlf_rpc_u16(data) | (uint32_t)mlf_rpc_u16(&data[2]) << 16;
 }
 
-/* The body of a reply as it grows; once something does not fit, it stays `overflow`. */
-typedef struct {
-  uint8_t *next;
-  size_t left;
-  uint8_t overflow;
-} mlf_rpc_out_t;
-
-void mlf_rpc_put_bytes(mlf_rpc_out_t *out, const void *data, size_t size);
-void mlf_rpc_put_u8(mlf_rpc_out_t *out, uint8_t value);
-void mlf_rpc_put_u16(mlf_rpc_out_t *out, uint16_t value);
-void mlf_rpc_put_u32(mlf_rpc_out_t *out, uint32_t value);
-void mlf_rpc_put_u64(mlf_rpc_out_t *out, uint64_t value);
-
 /* Flags and name: as much of the name as fits, cut between two characters. NULL is the empty name. */
 void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
 

@@ -21,7 +21,7 @@ static void paint_stack(mlf_rpc_t *rpc, uint8_t pattern) {
   if (size == 0) {
     return;
   }
-  const uintptr_t pointer = (uintptr_t)rpc->config->stack_pointer();
+  const uintptr_t pointer = (uintptr_t)rpc->config->stack_pointer(rpc->config->ctx);
   if (pointer < (uintptr_t)low || pointer - (uintptr_t)low > size) {
     return;
   }

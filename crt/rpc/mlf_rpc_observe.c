@@ -9,7 +9,10 @@
 #define ADVANCE_BYTES (4u + 2u + 4u + 8u)
 #define TICKS_BYTES 8u
 
-static uint64_t no_ticks(void) { return 0; }
+static uint64_t no_ticks(void *ctx) {
+  (void)ctx;
+  return 0;
+}
 
 static uint32_t position_of(const mlf_rpc_request_t *request) {
   return *request->note >> MLF_RPC_NOTE_POSITION_SHIFT;
@@ -57,8 +60,8 @@ int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
   const mlf_model_t *model = request->model;
   const uint32_t first = mlf_rpc_u16(request->body);
   uint32_t count = mlf_rpc_u16(&request->body[2]);
-  uint64_t (*const ticks)(void) =
-      request->rpc->config->ticks != NULL ? request->rpc->config->ticks : no_ticks;
+  void *const ctx = request->rpc->config->ctx;
+  const mlf_ticks_t ticks = request->rpc->config->ticks != NULL ? request->rpc->config->ticks : no_ticks;
   if (count == 0 || first > model->num_steps || count > model->num_steps - first) {
     return MLF_E_ARGUMENT;
   }
@@ -75,11 +78,11 @@ int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
   out->next += ADVANCE_BYTES;
   out->left -= ADVANCE_BYTES;
   count = count < room ? count : (uint32_t)room;
-  const uint64_t start = ticks();
-  const uint64_t nothing = ticks() - start;
+  const uint64_t start = ticks(ctx);
+  const uint64_t nothing = ticks(ctx) - start;
   while (status == MLF_OK && step < first + count) {
     uint64_t taken = 0;
-    status = mlf_run_step(model, step, ticks, &taken);
+    status = mlf_run_step(model, step, ticks, ctx, &taken);
     if (status == MLF_OK) {
       mlf_rpc_put_u64(out, taken);
       step++;
@@ -88,7 +91,7 @@ int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
   const uint32_t position = status == MLF_OK ? step : 0;
   *request->note = (*request->note & 0xFFFFu) | position << MLF_RPC_NOTE_POSITION_SHIFT;
   *request->note |= position == model->num_steps ? MLF_RPC_NOTE_OUTPUTS : 0u;
-  mlf_rpc_put_u32(&head, status == MLF_OK ? UINT32_MAX : (uint32_t)mlf_current_step(model));
+  mlf_rpc_put_u32(&head, status == MLF_OK ? UINT32_MAX : (uint32_t)mlf_failed_step(model));
   mlf_rpc_put_u16(&head, (uint16_t)step);
   mlf_rpc_put_u32(&head, status == MLF_OK ? crc_of_outputs(model, step - 1u) : 0u);
   mlf_rpc_put_u64(&head, nothing);

@@ -62,7 +62,7 @@ static int inside(const mlf_tensor_t *tensor, uint32_t offset, size_t size) {
 }
 
 static uint64_t ticks_now(const mlf_rpc_config_t *config) {
-  return config->ticks != NULL ? config->ticks() : 0;
+  return config->ticks != NULL ? config->ticks(config->ctx) : 0;
 }
 
 int32_t mlf_rpc_do_write(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
@@ -121,7 +121,7 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   if (status == MLF_OK) {
     *request->note |= MLF_RPC_NOTE_OUTPUTS;
   }
-  mlf_rpc_put_u32(out, status == MLF_OK ? UINT32_MAX : (uint32_t)mlf_current_step(model));
+  mlf_rpc_put_u32(out, status == MLF_OK ? UINT32_MAX : (uint32_t)mlf_failed_step(model));
   mlf_rpc_put_u32(out, done);
   mlf_rpc_put_u64(out, ticks);
   return status;

@@ -42,7 +42,7 @@ static inline void *mlf_slot_take(uint64_t size_bytes) {
     return mlf_refuse(UINT32_MAX);
   }
   slot = mlf_context.slot;
-  if ((uint32_t)size_bytes >= slot->limit_bytes) {
+  if ((uint32_t)size_bytes >= slot->refused_from_bytes) {
     return mlf_refuse((uint32_t)size_bytes);
   }
   base = slot->base;

@@ -172,6 +172,10 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
     if (shared.bytes[0] == 0xEE) {
       return MLF_E_KERNEL;
     }
+    if (shared.bytes[0] == 0xBB) {
+      current_step = -1;
+      return MLF_E_BUSY;
+    }
     for (int i = 0; i < 4; i++) {
       shared.bytes[8 + i] = (uint8_t)(shared.bytes[i] + 1u);
     }
@@ -181,10 +185,10 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
 
 #if MLF_OBSERVE
 /* The steps of the twins do together what a run does; the others have one. */
-mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, uint64_t (*ticks)(void),
+mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, mlf_ticks_t ticks, void *ctx,
                           uint64_t *out_ticks) {
   mlf_status_t status = MLF_OK;
-  const uint64_t start = ticks();
+  const uint64_t start = ticks(ctx);
   if (model != &twins) {
     status = mlf_run(model);
   } else if (index == 0) {
@@ -201,13 +205,13 @@ mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, uint64_t (*t
     status = shared.bytes[16] == 0xEE ? MLF_E_KERNEL : MLF_OK;
     memset(&shared.bytes[0], 0xCC, 21);
   }
-  *out_ticks = ticks() - start;
+  *out_ticks = ticks(ctx) - start;
   current_step = (int32_t)index;
   return status;
 }
 #endif
 
-int32_t mlf_current_step(const mlf_model_t *model) {
+int32_t mlf_failed_step(const mlf_model_t *model) {
   (void)model;
   return current_step;
 }
@@ -220,7 +224,8 @@ const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index) {
   return index < model->num_outputs ? &model->outputs[index] : NULL;
 }
 
-uint64_t fake_ticks(void) {
+uint64_t fake_ticks(void *ctx) {
+  (void)ctx;
   static uint64_t now = UINT64_C(0xFFFFFF00);
   now += FAKE_TICKS_PER_CALL;
   return now;

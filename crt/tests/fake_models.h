@@ -15,6 +15,6 @@ extern const mlf_model_t *const fake_models[FAKE_NUM_MODELS];
 extern uint32_t fake_runs;        /* runs started */
 extern void (*fake_on_run)(void); /* called when one starts; may be NULL */
 
-uint64_t fake_ticks(void);
+uint64_t fake_ticks(void *ctx);
 
 #endif /* FAKE_MODELS_H */

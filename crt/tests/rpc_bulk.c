@@ -45,7 +45,7 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   return MLF_OK;
 }
 
-int32_t mlf_current_step(const mlf_model_t *model) {
+int32_t mlf_failed_step(const mlf_model_t *model) {
   (void)model;
   return -1;
 }

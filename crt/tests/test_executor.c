@@ -22,7 +22,7 @@
 static _Alignas(16) uint8_t arena[256];
 static const int32_t type_codes[4] = {7, 7, 7, 7};
 static const int64_t shape[1] = {8};
-static const mlf_slot_t no_slots[1] = {{NULL, 0u}};
+static const mlf_slot_t no_slots[1] = {MLF_SLOT_END};
 
 static const mlf_model_t *running;
 static int32_t order[LOG_MAX];
@@ -35,20 +35,23 @@ static void give(void *pointer) { CHECK(TVMBackendFreeWorkspace(1, 0, pointer) =
 /* Notes which step runs, by what a fault handler would see. */
 static void note(void) {
   CHECK(order_count < LOG_MAX);
-  order[order_count++] = mlf_current_step(running);
+  order[order_count++] = mlf_running_step(running);
 }
 
 #if MLF_OBSERVE
 static uint64_t now;
 
 /* 100 ticks from one look to the next; a kernel adds its own. */
-static uint64_t ticks(void) { return now += 100; }
+static uint64_t ticks(void *ctx) {
+  CHECK(ctx == &now);
+  return now += 100;
+}
 
 static mlf_status_t run_all(const mlf_model_t *model) {
   for (uint32_t i = 0; i < model->num_steps; i++) {
     uint64_t taken = 0;
     const uint64_t before = now;
-    const mlf_status_t status = mlf_run_step(model, i, ticks, &taken);
+    const mlf_status_t status = mlf_run_step(model, i, ticks, &now, &taken);
     CHECK(taken == now - before - 100);
     if (status != MLF_OK) {
       return status;
@@ -112,15 +115,20 @@ static const mlf_model_t three = {
     .name = "three", .steps = three_steps, .type_codes = type_codes, .arena = arena, .num_steps = 3};
 static const mlf_model_t nothing = {.name = "nothing", .steps = three_steps, .type_codes = type_codes};
 
+static void check_idle(const mlf_model_t *model) {
+  CHECK(mlf_running_step(model) == -1);
+  CHECK(mlf_failed_step(model) == -1);
+}
+
 static void test_order(void) {
-  CHECK(mlf_current_step(&three) == -1);
+  check_idle(&three);
   CHECK(run(&three) == MLF_OK);
   CHECK(order_count == 3);
   CHECK(order[0] == 0 && order[1] == 1 && order[2] == 2);
-  CHECK(mlf_current_step(&three) == 2);
-  CHECK(mlf_current_step(&nothing) == -1);
+  check_idle(&three); /* a fault in main() after a run is not that of its last step */
   CHECK(run(&nothing) == MLF_OK);
   CHECK(order_count == 0);
+  check_idle(&nothing);
 }
 
 #if MLF_OBSERVE
@@ -137,10 +145,11 @@ static void test_ticks_of_a_step(void) {
   uint64_t taken = 1;
   running = &model;
   order_count = 0;
-  CHECK(mlf_run_step(&model, 1, ticks, &taken) == MLF_OK);
+  CHECK(mlf_run_step(&model, 1, ticks, &now, &taken) == MLF_OK);
   CHECK(taken == 12445 && order_count == 0);
-  CHECK(mlf_run_step(&model, 1, NULL, &taken) == MLF_OK);
-  CHECK(taken == 0 && mlf_current_step(&model) == 1);
+  CHECK(mlf_run_step(&model, 1, NULL, NULL, &taken) == MLF_OK);
+  CHECK(taken == 0);
+  check_idle(&model);
 }
 #endif
 
@@ -148,12 +157,14 @@ static void test_ticks_of_a_step(void) {
 static void test_current_step_of_neighbours(void) {
   static const mlf_model_t first = {.steps = &three_steps[0], .type_codes = type_codes, .num_steps = 1};
   static const mlf_model_t others = {.steps = &three_steps[1], .type_codes = type_codes, .num_steps = 2};
-  CHECK(run(&first) == MLF_OK);
-  CHECK(mlf_current_step(&first) == 0 && mlf_current_step(&others) == -1);
-  mlf_context.step = &three_steps[1];
-  CHECK(mlf_current_step(&first) == -1 && mlf_current_step(&others) == 0);
-  mlf_context.step = &three_steps[2];
-  CHECK(mlf_current_step(&first) == -1 && mlf_current_step(&others) == 1);
+  for (int32_t i = 0; i < 3; i++) {
+    mlf_context.step = &three_steps[i];
+    CHECK(mlf_running_step(&first) == (i == 0 ? 0 : -1) && mlf_running_step(&others) == (i == 0 ? -1 : i - 1));
+    mlf_context.failed = mlf_context.step;
+    mlf_context.step = NULL;
+    CHECK(mlf_failed_step(&first) == (i == 0 ? 0 : -1) && mlf_failed_step(&others) == (i == 0 ? -1 : i - 1));
+    CHECK(mlf_running_step(&first) == -1 && mlf_running_step(&others) == -1);
+  }
 }
 
 static void test_a_kernel_that_fails(void) {
@@ -163,12 +174,45 @@ static void test_a_kernel_that_fails(void) {
       fail_with = codes[i];
       CHECK(run(&three) == MLF_E_KERNEL);
       CHECK(order_count == fail_at + 1);
-      CHECK(mlf_current_step(&three) == fail_at);
+      CHECK(mlf_failed_step(&three) == fail_at && mlf_failed_step(&nothing) == -1);
+      CHECK(mlf_running_step(&three) == -1);
     }
   }
   fail_at = -1;
   CHECK(run(&three) == MLF_OK);
-  CHECK(mlf_current_step(&three) == 2);
+  check_idle(&three);
+}
+
+/* ---- a second run while a model runs -------------------------------------------------------------- */
+
+static const mlf_model_t *other;
+
+/* Does what an interrupt handler would: runs a model in the middle of a run. */
+KERNEL(interrupted) {
+  UNUSED();
+  note();
+  CHECK(mlf_run(other) == MLF_E_BUSY);
+#if MLF_OBSERVE
+  uint64_t taken = 17;
+  CHECK(mlf_run_step(other, 0, NULL, NULL, &taken) == MLF_E_BUSY && taken == 17);
+#endif
+  CHECK(mlf_running_step(running) == order_count - 1);
+  return order_count - 1 == fail_at ? 1 : 0;
+}
+
+static void test_busy(void) {
+  static const mlf_step_t steps[3] = {
+      {interrupted, NULL, no_slots, 0}, {interrupted, NULL, no_slots, 0}, {interrupted, NULL, no_slots, 0}};
+  static const mlf_model_t model = {.steps = steps, .type_codes = type_codes, .num_steps = 3};
+  const mlf_model_t *const others[] = {&model, &three, &nothing}; /* itself, another one, an empty one */
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+    other = others[i];
+    CHECK(run(&model) == MLF_OK && order_count == 3);
+    fail_at = 1;
+    CHECK(run(&model) == MLF_E_KERNEL && mlf_failed_step(&model) == 1); /* and it is free again */
+    fail_at = -1;
+    CHECK(run(&three) == MLF_OK && order_count == 3);
+  }
 }
 
 KERNEL(complains) {
@@ -266,7 +310,8 @@ static void check_huge_is_refused(mlf_kernel_t kernel, const mlf_slot_t *slots) 
 /* ---- workspace: slots --------------------------------------------------------------------------- */
 
 #if MLF_WORKSPACE_SLOTS
-static const mlf_slot_t nested_slots[] = {{&arena[0], 65}, {&arena[128], 33}, {&arena[64], 17}, {NULL, 0}};
+static const mlf_slot_t nested_slots[] = {MLF_SLOT(&arena[0], 64), MLF_SLOT(&arena[128], 32),
+                                          MLF_SLOT(&arena[64], 16), MLF_SLOT_END};
 
 /* By depth of nesting, again and again: a { b } { c { d } }. */
 KERNEL(nests) {
@@ -313,7 +358,7 @@ KERNEL(nests_nothing_too_deep) {
 }
 
 static void test_slots(void) {
-  static const mlf_slot_t one[] = {{&arena[16], 41}, {NULL, 0}};
+  static const mlf_slot_t one[] = {MLF_SLOT(&arena[16], 40), MLF_SLOT_END};
   CHECK(run_one(nests, nested_slots) == MLF_OK);
 #if MLF_TRACE
   CHECK(mlf_trace.requests == 4000);
@@ -348,7 +393,7 @@ KERNEL(leaks) {
 }
 
 static void test_each_step_has_its_own_slots(void) {
-  static const mlf_slot_t first[] = {{&arena[0], 9}, {NULL, 0}};
+  static const mlf_slot_t first[] = {MLF_SLOT(&arena[0], 8), MLF_SLOT_END};
   static const mlf_step_t steps[3] = {
       {leaks, NULL, first, 0}, {nests, NULL, nested_slots, 0}, {leaks, NULL, first, 0}};
   const mlf_model_t model = {.steps = steps, .type_codes = type_codes, .num_steps = 3};
@@ -462,7 +507,7 @@ static void test_both(void) {
   const mlf_model_t model = {.steps = steps, .type_codes = type_codes, .num_steps = 4};
   ask_bytes = 1;
   CHECK(run(&model) == MLF_E_WORKSPACE);
-  CHECK(mlf_current_step(&model) == 3);
+  CHECK(mlf_failed_step(&model) == 3);
 #if MLF_TRACE
   CHECK(mlf_trace.requests == 8600);
   CHECK(mlf_trace.high_water == &arena[160]);
@@ -521,6 +566,7 @@ int main(void) {
 #endif
   test_current_step_of_neighbours();
   test_a_kernel_that_fails();
+  test_busy();
   test_last_error();
   test_tensors();
   test_parallel_launch();

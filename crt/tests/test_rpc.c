@@ -34,28 +34,40 @@ static void take(void *ctx, const uint8_t *data, size_t size) {
 static uint32_t baud_now;
 static int baud_changes;
 
-static int take_baud(void *ctx, uint32_t baud, int change) {
-  CHECK(ctx == &baud_now);
-  if (change != 0) {
-    baud_now = baud;
-    baud_changes++;
-  }
+static int can_set_baud(void *ctx, uint32_t baud) {
+  CHECK(ctx == &sent_size);
   return baud <= 1000000u;
+}
+
+static void set_baud(void *ctx, uint32_t baud) {
+  CHECK(ctx == &sent_size);
+  baud_now = baud;
+  baud_changes++;
+}
+
+static uint64_t ticks(void *ctx) {
+  CHECK(ctx == &sent_size);
+  return fake_ticks(NULL);
 }
 
 static const uint8_t build_id[] = {0xB0, 0xB1, 0xB2, 0, 0xB4, 0xB5, 0xB6, 0xB7, 0xB8, 0xB9};
 
-static size_t take_build_id(const uint8_t **out_id) {
+static size_t take_build_id(void *ctx, const uint8_t **out_id) {
+  CHECK(ctx == &sent_size);
   *out_id = build_id;
   return sizeof build_id;
 }
 
-static size_t no_build_id(const uint8_t **out_id) {
+static size_t no_build_id(void *ctx, const uint8_t **out_id) {
+  (void)ctx;
   (void)out_id;
   return 0;
 }
 
-static uint8_t *stack_pointer(void) { return &stack[stack_at]; }
+static uint8_t *stack_pointer(void *ctx) {
+  CHECK(ctx == &sent_size);
+  return &stack[stack_at];
+}
 
 static void start(void) {
   free(rpc);
@@ -71,8 +83,8 @@ static void start(void) {
   config.state = state;
   config.state_words = STATE_WORDS;
   config.write = take;
-  config.write_ctx = &sent_size;
-  config.ticks = fake_ticks;
+  config.ctx = &sent_size;
+  config.ticks = ticks;
   config.ticks_hz = 1000000;
   config.boot_nonce = 0xB0070001u;
   config.build_id = take_build_id;
@@ -197,6 +209,17 @@ static void test_init(void) {
   start();
   config.write = NULL;
   CHECK(mlf_rpc_init(rpc, &config) == MLF_E_ARGUMENT);
+  start();
+  config.set_baud = set_baud; /* without can_set_baud, and the other way round */
+  CHECK(mlf_rpc_init(rpc, &config) == MLF_E_ARGUMENT);
+  config.set_baud = NULL;
+  config.can_set_baud = can_set_baud;
+  CHECK(mlf_rpc_init(rpc, &config) == MLF_E_ARGUMENT);
+  start();
+  /* an application that was compiled with another MLF_RPC_MAX_PAYLOAD than the server */
+  CHECK(mlf_rpc_init_sized(rpc, sizeof *rpc - 1u, &config) == MLF_E_ARGUMENT);
+  CHECK(mlf_rpc_init_sized(rpc, sizeof *rpc + 1u, &config) == MLF_E_ARGUMENT);
+  CHECK(mlf_rpc_init_sized(rpc, sizeof *rpc, &config) == MLF_OK);
   start();
   config.models = NULL;
   CHECK(mlf_rpc_init(rpc, &config) == MLF_E_ARGUMENT);
@@ -762,8 +785,8 @@ static void test_random_bytes(void) {
 
 static void start_rated(void) {
   start();
-  config.baud = take_baud;
-  config.baud_ctx = &baud_now;
+  config.can_set_baud = can_set_baud;
+  config.set_baud = set_baud;
   config.window_bytes = 1000;
   baud_now = 0;
   baud_changes = 0;
@@ -847,6 +870,36 @@ static void test_several_at_once(void) {
   CHECK(back.status == 0 && back.size == 5 && memcmp(back.body, whole, 5) == 0);
 }
 
+/* ---- extensions ----------------------------------------------------------------------------- */
+
+static uint32_t extension_bytes;
+
+/* Appends `extension_bytes` bytes and returns the opcode as a negative status. */
+static int32_t extend(void *ctx, uint8_t opcode, const uint8_t *body, size_t size, mlf_rpc_out_t *out) {
+  CHECK(ctx == &extension_bytes && size == 1 && body[0] == 7);
+  for (uint32_t i = 0; i < extension_bytes; i++) {
+    mlf_rpc_put_u8(out, (uint8_t)i);
+  }
+  return -(int32_t)opcode;
+}
+
+static void test_extension(void) {
+  begin();
+  CHECK(STATUS(MLF_RPC_EXTENSION, 7) == MLF_RPC_E_OPCODE);
+  config.extension = extend;
+  config.extension_ctx = &extension_bytes;
+  const uint32_t most = MLF_RPC_MAX_PAYLOAD - MLF_RPC_HEADER_SIZE - 1u;
+  for (extension_bytes = 0; extension_bytes <= most + 2u; extension_bytes++) {
+    const reply_t reply = REQUEST(MLF_RPC_EXTENSION + 3u, 7);
+    if (extension_bytes <= most) {
+      CHECK(reply.status == -(int32_t)MLF_RPC_EXTENSION - 3 && reply.size == extension_bytes);
+      CHECK(extension_bytes == 0 || reply.body[extension_bytes - 1u] == (uint8_t)(extension_bytes - 1u));
+    } else {
+      CHECK(reply.status == MLF_RPC_E_CAPACITY && reply.size == 0);
+    }
+  }
+}
+
 /* ---- the build id --------------------------------------------------------------------------- */
 
 static void test_build_id(void) {
@@ -855,7 +908,7 @@ static void test_build_id(void) {
   CHECK(reply.status == 0 && reply.size == sizeof build_id);
   CHECK(memcmp(reply.body, build_id, sizeof build_id) == 0);
   CHECK(STATUS(MLF_RPC_BUILD, 0) == MLF_RPC_E_LENGTH);
-  size_t (*const unknown[])(const uint8_t **) = {NULL, no_build_id};
+  size_t (*const unknown[])(void *, const uint8_t **) = {NULL, no_build_id};
   for (size_t i = 0; i < 2; i++) {
     config.build_id = unknown[i];
     CHECK(request(MLF_RPC_BUILD, NULL, 0).status == MLF_RPC_E_OPCODE);
@@ -968,6 +1021,7 @@ int main(int argc, char **argv) {
   test_random_requests();
   test_random_bytes();
   test_baud();
+  test_extension();
   test_build_id();
   test_several_at_once();
   if (argc > 1) {

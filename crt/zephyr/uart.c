@@ -149,31 +149,44 @@ static void drain(uint32_t baud) {
   k_sleep(K_USEC(2u * 10u * 1000000u / baud));
 }
 
-int mlf_uart_set_baud(uint32_t baud, int change) {
+/* The rate in devicetree, once the driver has told it. */
+static uint32_t first_baud;
+
+static bool get_config(struct uart_config *out_config) {
   const struct uart_driver_api *api = uart->api;
-  static uint32_t first;
+
+  if (CONFIG_MLF_UART_MAX_BAUD == 0 || api->configure == NULL || uart_config_get(uart, out_config) != 0) {
+    return false;
+  }
+  if (first_baud == 0u) {
+    first_baud = out_config->baudrate;
+  }
+  return true;
+}
+
+int mlf_uart_can_set_baud(uint32_t baud) {
   struct uart_config config;
 
-  if (CONFIG_MLF_UART_MAX_BAUD == 0 || api->configure == NULL || uart_config_get(uart, &config) != 0) {
-    return 0;
+  return get_config(&config) && (baud == 0u || (baud >= LOWEST_BAUD && baud <= CONFIG_MLF_UART_MAX_BAUD));
+}
+
+void mlf_uart_set_baud(uint32_t baud) {
+  struct uart_config config;
+
+  if (get_config(&config)) {
+    drain(config.baudrate);
+    config.baudrate = baud != 0u ? baud : first_baud;
+    (void)uart_configure(uart, &config);
   }
-  if (first == 0u) {
-    first = config.baudrate;
-  }
-  if (change == 0) {
-    return baud == 0u || (baud >= LOWEST_BAUD && baud <= CONFIG_MLF_UART_MAX_BAUD);
-  }
-  drain(config.baudrate);
-  config.baudrate = baud != 0u ? baud : first;
-  return uart_configure(uart, &config) == 0;
 }
 
 #else
 
-int mlf_uart_set_baud(uint32_t baud, int change) {
+int mlf_uart_can_set_baud(uint32_t baud) {
   (void)baud;
-  (void)change;
   return 0;
 }
+
+void mlf_uart_set_baud(uint32_t baud) { (void)baud; }
 
 #endif

@@ -64,6 +64,8 @@ def run_negate(arena: bytearray) -> None:
 def run_sharer(arena: bytearray) -> None:
     if arena[0] == 0xEE:
         raise FakeFailure(Status.KERNEL, 0)
+    if arena[0] == 0xBB:
+        raise FakeFailure(Status.BUSY, -1)
     arena[8:12] = bytes((value + 1) & 0xFF for value in arena[:4])
 
 

@@ -164,6 +164,8 @@ def _requests() -> list[tuple[str, int, bytes]]:
         ("sharer-read-before", Opcode.READ, read(2, OUT, 0, 0, 4)),
         ("sharer-failing-run", Opcode.RUN, run(2, 3)),
         ("sharer-read-after", Opcode.READ, read(2, OUT, 0, 0, 4)),
+        ("busy-write", Opcode.WRITE, write(2, 0, 0, b"\xbb\x00\x00\x00")),
+        ("busy-run", Opcode.RUN, run(2)),
         ("failing-write-x", Opcode.WRITE, write(0, 0, 0, X.tobytes())),
         ("failing-write-y", Opcode.WRITE, write(0, 1, 0, b"\xee\x00\x00\x00\x00")),
         ("failing-run", Opcode.RUN, run(0)),

@@ -176,6 +176,7 @@ def status_of(name: str) -> Status:
         ("twins-outputs-lost", Status.STATE),
         ("failing-run", Status.KERNEL),
         ("workspace-run", Status.WORKSPACE),
+        ("busy-run", Status.BUSY),
         ("baud", Status.OK),
         ("baud-too-high", Status.ARGUMENT),
         ("baud-short", Status.LENGTH),

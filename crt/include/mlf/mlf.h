@@ -1,16 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlf.h - the static executor: run a compiled model from const tables.
+ * mlf.h - the static executor: runs a compiled model from const tables.
  *
- * A generated model file owns all data of a model: its arena, its parameters and one `mlf_model_t`
- * in flash. There is no start-up work, no heap and no name look-up: `mlf_run(&model)` walks the step
- * table and calls each kernel through one pointer.
+ * A generated model file owns all data of a model: its arena, its parameters and one `mlf_model_t` in
+ * flash. There is no start-up work, no heap and no name look-up: `mlf_run(&model)` walks the step table
+ * and calls each kernel through one pointer.
  *
  *     memcpy(mlf_input(&digits, 0)->data, image, mlf_input(&digits, 0)->size_bytes);
  *     if (mlf_run(&digits) != MLF_OK) { ... }
  *     const float *logits = mlf_output(&digits, 0)->data;
  *
- * Not reentrant: one inference at a time in the whole image, whatever the model.
+ * One inference at a time in the whole image, whatever the model: kernels get their workspace from one
+ * allocator. A second call of mlf_run() while a model runs, from an interrupt handler or from another
+ * thread, returns MLF_E_BUSY and changes nothing. The check is exact for interrupt handlers on every core.
+ * Between threads it is exact where the core has exclusive accesses (Armv7-M, Armv8-M). Armv6-M and
+ * Armv8-M Baseline without them leave a window of two instructions in which a preempting thread is not
+ * noticed: there, use a lock of the RTOS around mlf_run(). The executor does not protect the tensors: do
+ * not write inputs or read outputs in one context while another one runs the model.
+ *
+ * The options below (MLF_TRACE, MLF_OBSERVE, MLF_WORKSPACE_*) configure the runtime of the whole image,
+ * never one model. No structure depends on them: a library and an application that were compiled with
+ * different values agree on every layout. A function that an option removes is missing at link time.
  */
 #ifndef MLF_MLF_H
 #define MLF_MLF_H
@@ -24,8 +34,8 @@ extern "C" {
 
 /* ---- compile-time options ------------------------------------------------------------------- */
 
-/* 1: the workspace allocator records its high-water mark and refused requests (mlf_trace).
- * 0 (default): production; nothing is recorded and nothing is paid for it. */
+/* 1: the workspace allocator records its high-water mark and refused requests in mlf_trace.
+ * 0 (default): production; nothing is recorded, at no cost. */
 #ifndef MLF_TRACE
 #define MLF_TRACE 0
 #endif
@@ -34,8 +44,8 @@ extern "C" {
 #error "MLF_TRACE must be 0 or 1"
 #endif
 
-/* 1: steps can be run one at a time (mlf_run_step), and models tell where a step's arguments lie.
- * 0 (default): production. mlf_run() is the same code either way. */
+/* 1: steps can be run one at a time with mlf_run_step(), and generated model files fill in
+ * mlf_model_t.observed. 0 (default): production. mlf_run() is the same code either way. */
 #ifndef MLF_OBSERVE
 #define MLF_OBSERVE 0
 #endif
@@ -44,9 +54,9 @@ extern "C" {
 #error "MLF_OBSERVE must be 0 or 1"
 #endif
 
-/* How steps get their workspace. A generated project switches off what none of its models needs.
- * SLOTS: fixed places from the plan (graph models). STACK: one region, last in first out (models
- * compiled ahead of time). */
+/* Workspace allocators. SLOTS: fixed places from the plan (graph models). STACK: one region, last in first
+ * out (models compiled ahead of time). 1 (default): compiled in. 0 saves code and instructions in an image
+ * in which no model uses that kind; requests of such a model are then refused (MLF_E_WORKSPACE). */
 #ifndef MLF_WORKSPACE_SLOTS
 #define MLF_WORKSPACE_SLOTS 1
 #endif
@@ -63,10 +73,11 @@ extern "C" {
 
 typedef enum {
   MLF_OK = 0,           /* success */
-  MLF_E_KERNEL = -1,    /* a kernel returned non-zero; mlf_failed_step() tells which */
-  MLF_E_WORKSPACE = -2, /* a kernel asked for more workspace than the plan gives it */
-  MLF_E_ARGUMENT = -3,  /* an index or a size is out of range */
-  MLF_E_STATE = -4      /* the inputs were consumed by the last run and not written since */
+  MLF_E_KERNEL = -1,    /* a kernel returned non-zero; mlf_failed_step() gives the step */
+  MLF_E_WORKSPACE = -2, /* a kernel asked for more workspace than the plan reserves for it */
+  MLF_E_ARGUMENT = -3,  /* an argument is out of range or missing */
+  MLF_E_STATE = -4,     /* RPC server: inputs are not completely written, or outputs are not valid */
+  MLF_E_BUSY = -5       /* a model runs already; nothing was changed */
 } mlf_status_t;
 
 #if defined(__GNUC__)
@@ -81,8 +92,8 @@ typedef enum {
 typedef enum { MLF_INT = 0, MLF_UINT = 1, MLF_FLOAT = 2, MLF_HANDLE = 3, MLF_BFLOAT = 4 } mlf_type_code_t;
 
 typedef struct {
-  const char *name;     /* the name in the archive, UTF-8, for people */
-  void *data;           /* in the arena */
+  const char *name;     /* name in the archive, UTF-8 */
+  void *data;           /* in the arena; an output that is a constant lies in the parameters: read only */
   const int64_t *shape; /* ndim extents */
   uint32_t size_bytes;
   uint8_t ndim;
@@ -95,21 +106,27 @@ typedef struct {
 typedef int32_t (*mlf_kernel_t)(void *args, int32_t *type_codes, int32_t num_args, void *ret_value,
                                 int32_t *ret_type_code, void *resource);
 
-/* A place in the arena for one nested workspace request of a step; a {NULL, 0} slot, where no request fits,
- * ends a list. */
+/* A place in the arena for one nested workspace request of a step. Initialise it with MLF_SLOT(); each list
+ * ends with MLF_SLOT_END, which refuses every request. */
 typedef struct {
   void *base;
-  uint32_t limit_bytes; /* requests below it fit: one more than the bytes that are there */
+  uint32_t refused_from_bytes; /* the smallest request that is refused: one more than the bytes at base */
 } mlf_slot_t;
+
+/* Initialiser of a slot of `size_bytes` (below 2^32 - 1) at `base`, and of the end of a list. One comparison
+ * covers both: the end refuses requests from 0 bytes on. */
+#define MLF_SLOT(base, size_bytes) \
+  { (base), (size_bytes) + 1u }
+#define MLF_SLOT_END \
+  { NULL, 0u }
 
 typedef struct {
   mlf_kernel_t kernel;
-  const void *args;        /* TVMValue[num_args]; NULL for an adapter */
+  const void *args;        /* const TVMValue[num_args]; NULL for an adapter */
   const mlf_slot_t *slots; /* by depth of nesting: the first request gets slots[0] */
   int32_t num_args;
 } mlf_step_t;
 
-#if MLF_OBSERVE
 /* An argument of a step: a tensor in the arena or in the parameters. */
 typedef struct {
   const void *data;
@@ -121,17 +138,16 @@ typedef struct {
   const mlf_argument_t *arguments; /* num_inputs + num_outputs */
   uint16_t num_inputs;
   uint16_t num_outputs;
-  uint16_t number; /* of the step in the archive, where steps may stand in another order */
+  uint16_t number; /* index of the step in the archive, which may have another order */
 } mlf_observed_t;
-#endif
 
 typedef struct {
-  const char *name; /* model (module) name, for people */
+  const char *name; /* model (module) name in the archive, UTF-8 */
   const mlf_tensor_t *inputs;
   const mlf_tensor_t *outputs;
   const mlf_step_t *steps;
   const int32_t *type_codes;     /* one 7 (DLTensor *) for each argument of the longest step */
-  const char *const *step_names; /* for people; NULL when left out */
+  const char *const *step_names; /* num_steps names; NULL: left out */
   uint8_t *arena;
   const uint8_t *params; /* NULL when the constants are in the code */
   uint32_t arena_bytes;
@@ -141,20 +157,25 @@ typedef struct {
   uint8_t num_outputs;
   uint8_t inputs_kept; /* 1: a run leaves the inputs intact; 0: their memory is reused */
   uint8_t archive_sha256[32];
-#if MLF_OBSERVE
-  const mlf_observed_t *observed; /* by step; NULL: not known */
-#endif
+  const mlf_observed_t *observed; /* num_steps entries; NULL: left out (generated without MLF_OBSERVE) */
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */
 
-/* Run the model once on what its input tensors hold.
- * Returns MLF_OK, MLF_E_KERNEL or MLF_E_WORKSPACE. */
+/* Run the model once on what its input tensors hold. `model` must not be NULL, and its inputs must be
+ * written (each time, unless model->inputs_kept).
+ * Returns MLF_OK; MLF_E_BUSY when a model runs already: nothing was changed; MLF_E_KERNEL or
+ * MLF_E_WORKSPACE: the outputs are not valid, and mlf_failed_step() gives the step. A thread that is
+ * deleted in the middle of a run leaves the executor busy until reset. */
 MLF_WARN_UNUSED mlf_status_t mlf_run(const mlf_model_t *model);
 
-/* The step that failed in the last run that did not return MLF_OK, or that runs right now (for a
- * fault handler): an index into model->steps, -1 when no step was started since reset. */
-int32_t mlf_current_step(const mlf_model_t *model);
+/* Index of the step of `model` that runs right now, or -1: for fault handlers. It is -1 before, between
+ * and after runs, and while another model runs. */
+int32_t mlf_running_step(const mlf_model_t *model);
+
+/* Index of the step of `model` that failed in the last run of any model, or -1 when that run succeeded, was
+ * one of another model, or there was none. */
+int32_t mlf_failed_step(const mlf_model_t *model);
 
 /* Input or output tensor `index`; NULL when out of range. */
 const mlf_tensor_t *mlf_input(const mlf_model_t *model, uint32_t index);
@@ -162,23 +183,28 @@ const mlf_tensor_t *mlf_output(const mlf_model_t *model, uint32_t index);
 
 /* ---- one step at a time (MLF_OBSERVE) ------------------------------------------------------- */
 
+/* A clock that only goes up. */
+typedef uint64_t (*mlf_ticks_t)(void *ctx);
+
 #if MLF_OBSERVE
-/* Run the step `index` (below num_steps) alone; every step before it has run since the inputs were
- * written. `ticks` is read right before and right after the kernel, and their difference is stored in
- * `out_ticks`; NULL: 0 is stored. Returns what mlf_run() returns. */
-MLF_WARN_UNUSED mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, uint64_t (*ticks)(void),
-                                          uint64_t *out_ticks);
+/* Run the step `index` alone. `index` must be below model->num_steps, and every step before it must have
+ * run since the inputs were written. `ticks` (handed `ctx`) is read right before and right after the
+ * kernel; the difference goes to `out_ticks`, which must not be NULL. `ticks` NULL: 0 is stored.
+ * Returns what mlf_run() returns; with MLF_E_BUSY `out_ticks` is not written. */
+MLF_WARN_UNUSED mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, mlf_ticks_t ticks,
+                                          void *ctx, uint64_t *out_ticks);
 #endif
 
 /* ---- workspace trace (MLF_TRACE) ------------------------------------------------------------ */
 
-#if MLF_TRACE
+/* Since mlf_trace_reset(), over all runs of all models. */
 typedef struct {
-  const uint8_t *high_water; /* highest end address handed out since reset; NULL: none */
-  uint32_t requests;         /* workspace requests since reset */
-  uint32_t refused_bytes;    /* size of the last refused request; 0: none */
+  const uint8_t *high_water; /* highest end address handed out; NULL: none */
+  uint32_t requests;         /* workspace requests that were granted */
+  uint32_t refused_bytes;    /* size of the last refused request, UINT32_MAX for 4 GiB and more; 0: none */
 } mlf_trace_t;
 
+#if MLF_TRACE
 extern mlf_trace_t mlf_trace;
 void mlf_trace_reset(void);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What generated entry adapters call. Not for applications. */
+/* For generated model files and entry adapters. Not for applications. */
 #ifndef MLF_MLF_ADAPTER_H
 #define MLF_MLF_ADAPTER_H
 
@@ -8,6 +8,11 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* A const object as TVM's ABI takes it. DLTensor.data, TVMValue.v_handle and the arguments of kernels are plain
+ * `void *`, though compiled kernels never write to parameters, shapes, type codes or argument arrays. This is
+ * the one place where const is dropped; everything else that lies in flash is const. Constant expression. */
+#define MLF_ABI_POINTER(object) ((void *)(uintptr_t)(object))
 
 /* Every request of an ahead-of-time entry is rounded up to this many bytes. */
 #define MLF_STACK_ALIGN 16u

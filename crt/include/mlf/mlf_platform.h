@@ -44,10 +44,13 @@ void mlf_uart_write(const uint8_t *data, size_t size);
  * mlf_uart_init(); 0: none. For a platform where that is known only when it runs (Zephyr). */
 size_t mlf_uart_window(void);
 
-/* With `change` 0: non-zero when the line can run at `baud` bits a second; of `baud` 0, when its rate
- * can be changed at all. With `change` 1: waits until all is sent, then runs at `baud`, or with 0 at the
- * rate of the start. A board whose row has no uart.max_baud may do without this function. */
-int mlf_uart_set_baud(uint32_t baud, int change);
+/* Non-zero when the UART can run at `baud` bits a second; for `baud` 0, when its rate can be changed at all.
+ * A board whose row has no uart.max_baud may omit this function and the next. */
+int mlf_uart_can_set_baud(uint32_t baud);
+
+/* Wait until everything is sent, then run at `baud`, or at the rate of the start when `baud` is 0.
+ * mlf_uart_can_set_baud(baud) must be non-zero. */
+void mlf_uart_set_baud(uint32_t baud);
 
 /* ---- clock ---------------------------------------------------------------------------------- */
 

@@ -145,7 +145,7 @@ class _ModelView:
         arguments = [self.address(i) for i in (*step.inputs, *step.outputs)]
         for slot, pool in enumerate(step.pools):
             if pool.constant:
-                arguments.append(f"(uint8_t *)&{pool.symbol}")
+                arguments.append(f"&{pool.symbol}")
             else:
                 arguments.append(self.arena_at(self.layout.plan.workspace_offsets[step.index, slot]))
         return arguments

@@ -39,6 +39,7 @@ class Status(IntEnum):
     WORKSPACE = -2
     ARGUMENT = -3
     STATE = -4
+    BUSY = -5
     VERSION = -32
     OPCODE = -33
     LENGTH = -34
@@ -58,6 +59,7 @@ STATUS_TEXT = {
     Status.WORKSPACE: "a kernel asked for more workspace than was planned",
     Status.ARGUMENT: "an argument is out of range",
     Status.STATE: "the inputs are not complete, or there are no valid outputs",
+    Status.BUSY: "the application on the device runs a model already",
     Status.VERSION: "the device speaks another version of the protocol",
     Status.OPCODE: "the device does not know this request",
     Status.LENGTH: "the request has the wrong length",
