@@ -171,7 +171,7 @@ def test_hostile_tensor_names_compile(tmp_path: Path, needs_cc: str, app: str) -
     folder = generated(tmp_path, net, heads, app)
     compile_strictly(folder, needs_cc)
     text = (folder / "model" / "net" / "net.c").read_text()
-    literals = re.findall(r'^    \{ ("(?:[^"\\]|\\.)*"), net_arena', text, re.MULTILINE)
+    literals = re.findall(r'^    \{ ("(?:[^"\\]|\\.)*"), MLF_ABI_POINTER\(net_arena', text, re.MULTILINE)
     assert [decoded(literal).decode() for literal in literals] == [*TENSOR_NAMES, "output"]
     assert "49" not in (folder / "CMakeLists.txt").read_text()
 
