@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -13,7 +14,8 @@ import pytest
 
 from mlf_sdk.tools.locks import exclusive
 
-SHARED_MLF = Path(__file__).resolve().parents[2] / "shared" / "mlf"
+ROOT = Path(__file__).resolve().parents[1]
+SHARED_MLF = ROOT.parent / "shared" / "mlf"
 
 
 def pytest_configure() -> None:
@@ -31,10 +33,29 @@ def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_tests(session_dir: Path) -> Iterator[None]:
-    """No test touches the user's cache; builds are kept for the session."""
+    """Keep builds for the session, away from the user's cache; share objects by ccache when it is there."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(session_dir / "user-cache"))
+        if ccache := shutil.which("ccache"):
+            _share_objects(Path(ccache), session_dir, patch)
         yield
+
+
+def _share_objects(ccache: Path, session_dir: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make CMake compile C by ccache: a source that lies in many projects is compiled once.
+
+    The base directory lets one entry serve all folders. ccache then gives the compiler paths relative to
+    the build folder; the prefix map turns them into the names that the projects' own map gives, so the
+    objects are the same bytes as without ccache (see tests/provenance/test_reproducible.py).
+    """
+    launcher = session_dir / f"compile-{os.getpid()}.sh"
+    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ccache))} "$@" -ffile-prefix-map=..=.\n')
+    launcher.chmod(0o755)
+    settings = {"DIR": str(ROOT / "build" / "ccache"), "BASEDIR": "/", "NOHASHDIR": "1", "MAXSIZE": "1G"}
+    for name, value in settings.items():
+        patch.setenv(f"CCACHE_{name}", value)
+    for language in ("C", "CXX"):
+        patch.setenv(f"CMAKE_{language}_COMPILER_LAUNCHER", str(launcher))
 
 
 @pytest.fixture(scope="session")
