@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,44 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED_MLF = ROOT.parent / "shared" / "mlf"
 
 
-def pytest_configure() -> None:
-    """A shell that starts the tests in the background lets them ignore Ctrl-C: not so the programs tested."""
+READERS = ROOT / "tests" / "readers"
+
+
+class FailureNames:
+    """Names each test as it fails; pytest itself names them only at the end."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and self._terminal.verbosity <= 0:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = crash.message.partition("\n")[0] if crash else ""
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when}) {reason}", red=True)
+            self._terminal.flush()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Name failures at once; let the programs tested hear Ctrl-C even if started in the background."""
+    if terminal := config.pluginmanager.getplugin("terminalreporter"):
+        config.pluginmanager.register(FailureNames(terminal))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure coverage of the parsers' own tests only, so that no other test stands in for a missing one."""
+    coverage = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if coverage is None or READERS in item.path.parents:
+        return (yield)
+    coverage.pause()
+    try:
+        return (yield)
+    finally:
+        coverage.resume()
 
 
 @pytest.fixture(scope="session")
@@ -41,12 +75,20 @@ def _cache_of_tests(session_dir: Path) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's cache of this test alone, where it looks for what one call left there."""
+    folder = tmp_path / "own-cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder
+
+
 def _share_objects(ccache: Path, session_dir: Path, patch: pytest.MonkeyPatch) -> None:
     """Make CMake compile C by ccache: a source that lies in many projects is compiled once.
 
     The base directory lets one entry serve all folders. ccache then gives the compiler paths relative to
     the build folder; the prefix map turns them into the names that the projects' own map gives, so the
-    objects are the same bytes as without ccache (see tests/provenance/test_reproducible.py).
+    objects are the same bytes as without ccache (see tests/provenance/test_reproducible.py, which compares them).
     """
     launcher = session_dir / f"compile-{os.getpid()}.sh"
     launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ccache))} "$@" -ffile-prefix-map=..=.\n')

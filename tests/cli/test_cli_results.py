@@ -125,7 +125,7 @@ def test_generate_build_check(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert lock["models"][0]["archive_sha256"] == hashlib.sha256(tiny.read_bytes()).hexdigest()
     built = call("build", app, "--json").value
     assert built["elf"] == str(app / "build/app.elf")
-    assert 0 < built["seconds"] < 60
+    assert built["seconds"] > 0
     checked = call("check", app, "--json").value
     assert checked["ok"] is True
     rows = {row["item"]: row for row in checked["rows"]}

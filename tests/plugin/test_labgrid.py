@@ -93,7 +93,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     patch = pytest.MonkeyPatch()
     patch.setenv("LG_COORDINATOR", f"127.0.0.1:{coordinator}")
-    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     try:
         archive = write(build(Spec()), folder / "tiny.tar")
         api.generate(archive, folder / "app", board="mps2-an386")
@@ -213,14 +212,12 @@ def test_places_that_can_not_be_used(lab: Lab) -> None:
 
 @needs_labgrid
 def test_no_coordinator() -> None:
-    start = time.monotonic()
     environ = {"LG_COORDINATOR": f"127.0.0.1:{free_port()}"}
     with (
         pytest.raises(TargetError, match="no labgrid coordinator answers"),
         open_place("labgrid:desk", environ),
     ):
         pass
-    assert time.monotonic() - start < 15
 
 
 def test_names_and_ports() -> None:

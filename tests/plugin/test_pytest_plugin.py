@@ -27,13 +27,6 @@ def test_one(mlf_model):
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
 def tiny(pytester: pytest.Pytester) -> Path:
     return write(build(Spec()), pytester.path / "tiny.tar")

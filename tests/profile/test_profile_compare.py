@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,6 @@ from mlf_sdk.judge.counting import missing_plugin_support
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 counts = pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -18,13 +19,20 @@ pytestmark = pytest.mark.toolchain
 DEEP = "a folder whose name is much longer/and deeper"
 
 
-def build_in(folder: Path, spec: Spec, board: str, home: Path, *options: str) -> dict[str, bytes]:
-    """All that is generated and linked, built by somebody whose home is ``home``."""
+def build_in(
+    folder: Path, spec: Spec, board: str, home: Path, *options: str, shared: bool = False
+) -> dict[str, bytes]:
+    """All that is generated and linked, built by somebody whose home is ``home``.
+
+    Every source is compiled anew, unless ``shared``: then as in the other tests.
+    """
     archive = write(build(spec), folder / "model.tar")
     app = folder / "app"
     api.generate(archive, app, board=board)
     home.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home), "TZ": f"X{len(home.parts)}"}
+    if not shared:
+        environment = {key: value for key, value in environment.items() if not key.endswith("_LAUNCHER")}
     for argv in (["cmake", "--preset", "default", *options], ["cmake", "--build", "--preset", "default"]):
         run_process(argv, cwd=app, env=environment, timeout_s=300)
     files = [p for p in app.rglob("*") if p.is_file() and p.relative_to(app).parts[0] != "build"]
@@ -50,6 +58,20 @@ def check(tmp_path: Path, spec: Spec, board: str, *options: str) -> dict[str, by
 def test_an_image_for_a_board(kind: str, tmp_path: Path, needs_arm: None) -> None:
     found = check(tmp_path, Spec(kind=kind), "mps2-an386")
     assert {"build/app.elf", "build/app.bin", "build/app.hex"} <= found.keys()
+
+
+def test_shared_objects_make_the_same_image(tmp_path: Path, needs_arm: None) -> None:
+    """What the tests build with ccache is what users build without it (see tests/conftest.py)."""
+    if shutil.which("ccache") is None:
+        pytest.skip("not installed: ccache")
+    images = []
+    for name in ("fresh", "first", "second"):
+        (tmp_path / name).mkdir()
+        found = build_in(
+            tmp_path / name, Spec(), "mps2-an386", tmp_path / f"{name}-home", shared=name != "fresh"
+        )
+        images.append(found["build/app.elf"])
+    assert images[0] == images[1] == images[2]
 
 
 def test_an_image_for_the_host(tmp_path: Path, needs_host: None) -> None:

@@ -12,14 +12,6 @@ from cli_helpers import Caller
 from serial_helpers import PtyDevice
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Locks and builds never reach the user's cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Caller:
     """Calls the command line: ``call("ports")``."""

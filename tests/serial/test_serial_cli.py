@@ -189,10 +189,8 @@ def test_verify_of_a_project_that_is_not_built(call: Caller, project: Path, tmp_
 
 def test_verify_a_device_that_is_silent(call: Caller) -> None:
     with PtyDevice(lambda data: b"") as silent:
-        started = time.monotonic()
         done = call("verify", ARCHIVE, "--port", silent.path, "--timeout", "1")
         assert done.code == 4 and "did not answer HELLO" in done.err
-        assert time.monotonic() - started < 5
 
 
 # ---- an emulated board behind a pty ----

@@ -32,6 +32,8 @@ for name in say.get("writes", ()):
     path.write_text("signed")
 print(say.get("out", ""), flush=True)
 time.sleep(say.get("seconds", 0))
+while "until" in say and not pathlib.Path(say["until"]).exists():
+    time.sleep(0.01)
 print(say.get("err", ""), file=sys.stderr)
 sys.exit(say.get("code", 0))
 """
@@ -81,7 +83,7 @@ class FakeWest:
         path.chmod(0o755)
 
     def plan(self, **commands: Any) -> None:
-        """What ``flash`` and ``sign`` print (out, err), write, and end with (code), after how many seconds."""
+        """Set what ``flash`` and ``sign`` print (out, err), write, and end with (code), after ``seconds``, or when ``until`` exists."""
         (self.folder / "plan").write_text(json.dumps(commands))
 
     @property

@@ -141,14 +141,13 @@ class TestOnBoard:
         assert fault is not None
         assert fault.kind == "stack-overflow"
 
-    def test_a_stopped_board_costs_no_time(self, name, probe):
+    def test_a_stopped_board_sleeps(self, name, probe):
         with boot(ROWS[name], probe(name)) as machine:
             machine.read_until(b"\n")
             machine.socket.sendall(b"x" + bytes(4))
-            time.sleep(0.4)
-            used = cpu_seconds(machine.process.pid)
-            time.sleep(0.5)
-            assert cpu_seconds(machine.process.pid) - used < 0.2
+            until = time.monotonic() + 60
+            while not all(all_threads_sleep(machine.process.pid) for _ in range(20)):
+                assert time.monotonic() < until
 
 
 @needs_qemu
@@ -165,10 +164,8 @@ class TestRunner:
         with boot(ROWS[name], probe(name)) as machine:
             pid = machine.process.pid
             machine.read_until(b"\n")
-            start = time.monotonic()
             with pytest.raises(TargetError, match="did not come in time"):
                 machine.read_until(b"never", timeout_s=0.3)
-            assert time.monotonic() - start < 2
             assert Path(f"/proc/{pid}").exists()
         assert not Path(f"/proc/{pid}").exists()
 
@@ -221,9 +218,11 @@ def receive(machine: QemuMachine, size: int) -> bytes:
     return data
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def all_threads_sleep(pid: int) -> bool:
+    """None of the process's threads runs or wants to run, shortly after it was asked."""
+    time.sleep(0.005)
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return bool(stats) and all(text.rpartition(")")[2].split()[0] == "S" for text in stats)
 
 
 def test_an_image_that_does_not_fit_is_refused_by_the_linker(tmp_path):

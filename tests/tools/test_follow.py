@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -40,16 +39,22 @@ def test_a_line_without_an_end_is_told_in_pieces(tmp_path: Path):
     assert len(told) > 1
 
 
-def test_a_program_is_watched_while_it_runs():
+def test_a_program_is_watched_while_it_runs(tmp_path):
+    """The program says the second line only after somebody has seen the first."""
+    seen = tmp_path / "seen"
     code = (
-        "import sys, time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b', file=sys.stderr, flush=True)"
+        "import pathlib, sys, time\nprint('a', flush=True)\n"
+        "while not pathlib.Path(sys.argv[1]).exists():\n    time.sleep(0.01)\n"
+        "print('b', file=sys.stderr, flush=True)"
     )
-    told: list[tuple[str, float]] = []
-    done = run_process(
-        [sys.executable, "-c", code], timeout_s=20, watch=lambda line: told.append((line, time.monotonic()))
-    )
-    assert [line for line, _ in told] == ["a", "b"]
-    assert told[1][1] - told[0][1] > 0.3
+    told: list[str] = []
+
+    def watch(line: str) -> None:
+        told.append(line)
+        seen.touch()
+
+    done = run_process([sys.executable, "-c", code, str(seen)], timeout_s=120, watch=watch)
+    assert told == ["a", "b"]
     assert (done.stdout, done.stderr) == ("a\n", "b\n")
 
 

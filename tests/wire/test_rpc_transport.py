@@ -5,7 +5,6 @@ import os
 import pty
 import socket
 import threading
-import time
 import tty
 from collections.abc import Iterator
 
@@ -88,9 +87,9 @@ def test_bytes_go_both_ways(peer: Peer) -> None:
 
 
 def test_read_waits_until_the_deadline_and_no_longer(peer: Peer) -> None:
-    start = time.monotonic()
-    assert peer.transport.read(10, Deadline.after(0.1)) == b""
-    assert 0.09 <= time.monotonic() - start < 3
+    deadline = Deadline.after(0.1)
+    assert peer.transport.read(10, deadline) == b""
+    assert deadline.expired
     assert peer.transport.read(10, Deadline.after(-1)) == b""
     os.write(peer.write_fd, b"x")
     assert peer.transport.read(10, soon()) == b"x"
@@ -99,9 +98,7 @@ def test_read_waits_until_the_deadline_and_no_longer(peer: Peer) -> None:
 def test_read_returns_as_soon_as_something_comes(peer: Peer) -> None:
     timer = threading.Timer(0.05, os.write, (peer.write_fd, b"late"))
     timer.start()
-    start = time.monotonic()
-    assert peer.transport.read(10, Deadline.after(30)) == b"late"
-    assert time.monotonic() - start < 10
+    assert peer.transport.read(10, Deadline.after(86_400)) == b"late"
     timer.join()
 
 
