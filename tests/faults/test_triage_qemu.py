@@ -13,7 +13,7 @@ from mlf_sdk import pipeline as api
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
 from mlf_sdk.tools.process import run_process
-from mlf_sdk.triage.explain import Frame, Triage
+from mlf_sdk.triage.explain import CallFrame, Triage
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.link import DeviceFaultError
 
@@ -29,11 +29,11 @@ STATUS = {
     "unaligned": ("usagefault", "UNALIGNED"),
 }
 SAYS = {
-    "bad-pointer": ("a bad pointer",),
-    "null-call": ("jumped to 0x00000000", "a null function pointer"),
+    "bad-pointer": ("invalid pointer",),
+    "null-call": ("jump to 0x00000000", "null function pointer"),
     "undefined": ("(udf #0)", "another CPU"),
     "float": ("(vadd.f32 s0, s0, s1)", "another CPU"),
-    "unaligned": ("a",),
+    "unaligned": ("unaligned",),
 }
 
 
@@ -56,7 +56,7 @@ def places(found: Triage) -> list[tuple[str, int]]:
     return [(Path(frame.path).name, frame.line) for frame in found.frames]
 
 
-def functions(frames: tuple[Frame, ...]) -> list[str]:
+def functions(frames: tuple[CallFrame, ...]) -> list[str]:
     return [frame.function.split("+")[0] for frame in frames]
 
 
@@ -97,7 +97,7 @@ def test_a_recursion_that_uses_the_stack_up(board: str, archive: Path) -> None:
     assert functions(found.frames)[:3] == ["deep", "deep", KERNEL]
     assert places(found)[1] == (FILE, line_of("recursion"))
     assert found.frames[1].repeats > 1
-    assert "the stack is used up" in found.cause
+    assert "stack overflow" in found.cause
 
 
 @pytest.mark.usefixtures("needs_qemu")

@@ -17,7 +17,7 @@ from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import Board, load_boards
 from mlf_sdk.targets.qemu import QemuMachine, QemuOptions, instructions, start_qemu
 from mlf_sdk.tools.process import ProcessError, run_process
-from mlf_sdk.triage.faultline import parse_fault
+from mlf_sdk.triage.fault_report import parse_fault
 
 GCC = shutil.which("arm-none-eabi-gcc")
 QEMU = shutil.which("qemu-system-arm")

@@ -19,7 +19,7 @@ from mlf_sdk.targets.qemu import (
     start_qemu,
 )
 from mlf_sdk.tools.process import start_process
-from mlf_sdk.triage.faultline import parse_fault, parse_faults
+from mlf_sdk.triage.fault_report import parse_fault, parse_faults
 
 LINE = (
     b"mlf-fault: busfault pc=0000019e lr=000000e1 sp=20000fc0 r0=00000001 r1=80000000 r2=000000fc r3=00000004 "

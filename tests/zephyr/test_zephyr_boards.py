@@ -21,7 +21,7 @@ from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.output import has_option
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
-from mlf_sdk.triage.faultline import parse_fault
+from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire.link import DeviceFaultError
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]

@@ -13,7 +13,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.request import Source
 from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
-from mlf_sdk.triage.faultline import FaultReport, parse_faults
+from mlf_sdk.triage.fault_report import FaultReport, parse_faults
 
 MOST_LOG_BYTES = 64 << 20
 _LONGEST_LINE = 2000

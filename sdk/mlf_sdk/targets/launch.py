@@ -16,7 +16,7 @@ from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.slots import stored
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.triage.explain import triage
-from mlf_sdk.triage.sanitizer import sanitized, sanitizer_summary
+from mlf_sdk.triage.sanitizer import add_sanitizer_report, sanitizer_summary
 from mlf_sdk.wire.errors import DeviceError, NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
 from mlf_sdk.wire.session import Session
@@ -81,7 +81,7 @@ def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
             process.wait(_END_S if not error.fault.registers else 0)  # a host program says more at its end
             words = _words(process.stderr_tail())
             found = triage(error.fault, elf, step_name=error.found.step_name)
-            error.explain(sanitized(found, words, elf.parent.parent))
+            error.explain(add_sanitizer_report(found, words, elf.parent.parent))
         elif (
             not isinstance(error, DeviceError | NoAnswerError) and (code := process.wait(_END_S)) is not None
         ):

@@ -22,7 +22,7 @@ import msgspec
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.tools.process import RunningProcess, start_process
-from mlf_sdk.triage.faultline import parse_fault
+from mlf_sdk.triage.fault_report import parse_fault
 
 QEMU = "qemu-system-arm"
 _NS_PER_S = 1_000_000_000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fault that a target reported, explained by the image that it ran: where it was, how it got there, why."""
+"""Explanation of a fault by the image that the target runs: location, call path, probable cause."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.codemap import CodeMap, Function
 from mlf_sdk.errors import InputError
-from mlf_sdk.triage.faultline import FaultReport
-from mlf_sdk.triage.faultwords import cause, status_words
+from mlf_sdk.triage.fault_report import FaultReport
+from mlf_sdk.triage.fault_status import describe_status, probable_cause
 
 _MOST_FRAMES = 32
-_ENOUGH = 2  # frames that fit together: no chance
-_LAST = frozenset({"main", "mlf_reset_handler"})
+_CONSISTENT_FRAMES = 2  # a chain of so many frames is no coincidence
+_OUTERMOST = frozenset({"main", "mlf_reset_handler"})
 _SHOWN_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """A function on the way to a fault.
+class CallFrame:
+    """Function on the call path of a fault.
 
     Attributes:
         address: of the instruction; of a call, for all but the innermost.
-        function: its name, with the offset; empty: not known.
-        path, line: its source; 0: not known.
+        function: name and offset; empty when not known.
+        path, line: of its source; line 0 when not known.
         text: that line, where the source lies beside the image.
-        certain: False: by the look of the stack only.
-        repeats: how many frames in a row were this one.
+        certain: False for a frame found by scanning the stack.
+        repeats: number of equal frames in a row.
     """
 
     address: int
@@ -41,34 +41,40 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """Function, file and line for people."""
+        """Function, file and line."""
         source = f"{self.path}:{self.line}" if self.line else "no debug information"
         return f"{self.function or f'0x{self.address:08x}'}  {source}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """What is known of a fault.
+    """Explanation of a fault.
 
     Attributes:
         fault: as reported.
-        cause: most probably, in a sentence; empty: not known.
-        status: the bits of the fault status registers, in words.
-        instruction: at pc, as in a listing.
-        frames: innermost first; its first is where it was.
-        step_name: function of the step that ran; empty: not known.
+        cause: most probable cause, in a sentence; empty when not known.
+        status: set bits of the fault status registers, described.
+        instruction: disassembly at pc.
+        frames: call path, innermost first.
+        step_name: function of the step that ran; empty when not known.
     """
 
     fault: FaultReport
     cause: str
     status: tuple[str, ...]
     instruction: str = ""
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[CallFrame, ...] = ()
     step_name: str = ""
 
 
 def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Triage:
-    """Explain a fault by the image; with no image, or one that can't be read, by the registers alone."""
+    """Explain a fault by the image; without an image that can be read, by the registers alone.
+
+    Args:
+        fault: as reported by the device.
+        elf: image that the device runs, ``PROJECT/build/app.elf``.
+        step_name: function of the step that ran.
+    """
     code: CodeMap | None = None
     if elf is not None and fault.registers:
         try:
@@ -80,49 +86,49 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
     root = elf.parent.parent if elf is not None else None
     return Triage(
         fault=fault,
-        cause=cause(fault, instruction=instruction, runs=code is None or code.is_code(pc)),
-        status=status_words(fault.registers),
+        cause=probable_cause(fault, instruction=instruction, in_code=code is None or code.is_code(pc)),
+        status=describe_status(fault.registers),
         instruction=instruction,
-        frames=_described(code, _walk(code, fault, step_name), root) if code is not None else (),
+        frames=_make_frames(code, _unwind(code, fault, step_name), root) if code is not None else (),
         step_name=step_name,
     )
 
 
-# ---- the way through the stack ----
+# ---- stack unwinding ----
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _Location:
     address: int
     certain: bool = True
     is_entry: bool = False
 
 
-def _walk(code: CodeMap, fault: FaultReport, step_name: str) -> list[_Step]:
-    """The addresses from the fault outwards."""
+def _unwind(code: CodeMap, fault: FaultReport, step_name: str) -> list[_Location]:
+    """Locations on the call path, innermost first."""
     pc, lr = (fault.registers.get(name, 0) & ~1 for name in ("pc", "lr"))
     words = {offset: word & ~1 for offset, word in fault.calls}
     if pc and code.is_code(pc):
-        return [_Step(pc), *_callers(code, words, pc, 0, lr, is_call=False)]
+        return [_Location(pc), *_callers(code, words, pc, 0, lr, is_call=False)]
     called = code.call_before(lr) if lr else None
     if called is not None:
-        return [_Step(called.address), *_callers(code, words, called.address, 0, None, is_call=True)]
-    return _lost(code, words, code.function_named(step_name))
+        return [_Location(called.address), *_callers(code, words, called.address, 0, None, is_call=True)]
+    return _unwind_from_stack(code, words, code.function_named(step_name))
 
 
-def _lost(code: CodeMap, words: dict[int, int], kernel: Function | None) -> list[_Step]:
-    """With the registers lost: the deepest return address from which a call path leads on."""
-    first: list[_Step] = []
+def _unwind_from_stack(code: CodeMap, words: dict[int, int], kernel: Function | None) -> list[_Location]:
+    """Unwind from the deepest return address on the stack that starts a consistent call path."""
+    first: list[_Location] = []
     for offset, word in sorted(words.items()):
         call = code.call_before(word)
         if call is None:
             continue
-        # What it called is where the stack ended; through a pointer it calls the step's kernel.
+        # The called function overflowed the stack; a call through a pointer is that of the step's kernel.
         target = call.target if call.target is not None else kernel.address if kernel else None
-        inner = [_Step(target, certain=False, is_entry=True)] if target is not None else []
+        inner = [_Location(target, certain=False, is_entry=True)] if target is not None else []
         onward = list(_callers(code, words, call.address, offset + 4, None, is_call=True))
-        found = [*inner, _Step(call.address, certain=bool(onward)), *onward]
-        if sum(step.certain for step in onward) >= _ENOUGH:
+        found = [*inner, _Location(call.address, certain=bool(onward)), *onward]
+        if sum(step.certain for step in onward) >= _CONSISTENT_FRAMES:
             return found
         first = first or found
     return first
@@ -130,14 +136,21 @@ def _lost(code: CodeMap, words: dict[int, int], kernel: Function | None) -> list
 
 def _callers(
     code: CodeMap, words: dict[int, int], at: int, sp: int, lr: int | None, *, is_call: bool
-) -> Iterator[_Step]:
-    """The calls that lead to an address, innermost first; ``sp`` counts from that of the fault.
+) -> Iterator[_Location]:
+    """Yield the calls that lead to an address, innermost first.
 
-    By the frames of the debug information; where that ends, by the look of the stack.
+    Frames come from the debug information; where it ends, from scanning the stack for return addresses.
+
+    Args:
+        words: possible return addresses by their distance from the sp of the fault, in bytes.
+        at: address inside the innermost function.
+        sp: distance from the sp of the fault, in bytes.
+        lr: link register, for the innermost function.
+        is_call: whether ``at`` is a call.
     """
     for _ in range(_MOST_FRAMES):
         function = code.function_at(at)
-        if function is None or function.name in _LAST:
+        if function is None or function.name in _OUTERMOST:
             return
         rule = code.frame_at(at + 2 if is_call else at)
         back, certain = None, True
@@ -161,20 +174,20 @@ def _callers(
             if found is None:
                 return
             sp_after, call = found[0] + 4, found[1]
-        yield _Step(call.address, certain=certain)
+        yield _Location(call.address, certain=certain)
         at, sp, lr, is_call = call.address, sp_after, None, True
 
 
-# ---- in words ----
+# ---- text and values ----
 
 
-def _described(code: CodeMap, steps: list[_Step], root: Path | None) -> tuple[Frame, ...]:
-    frames: list[Frame] = []
+def _make_frames(code: CodeMap, steps: list[_Location], root: Path | None) -> tuple[CallFrame, ...]:
+    frames: list[CallFrame] = []
     for step in steps:
         function = code.function_at(step.address)
         source = code.line_at(step.address, is_entry=step.is_entry)
         offset = "" if function is None else f"{function.name}+0x{step.address - function.address:x}"
-        frame = Frame(
+        frame = CallFrame(
             address=step.address,
             function=offset,
             path=source.path.removeprefix("./") if source else "",
@@ -190,7 +203,7 @@ def _described(code: CodeMap, steps: list[_Step], root: Path | None) -> tuple[Fr
 
 
 def source_text(root: Path, path: str, line: int) -> str:
-    """A line of a project's source, shortened; empty where the source is elsewhere."""
+    """Read a line of a source file of the project, shortened; empty when there is no such file."""
     try:
         with (root / path).open(encoding="utf-8", errors="replace") as file:
             for number, text in enumerate(file, 1):
@@ -202,7 +215,7 @@ def source_text(root: Path, path: str, line: int) -> str:
 
 
 def fault_headline(found: Triage) -> str:
-    """What happened, in a line."""
+    """Summary of a fault in one line: step, kernel and kind."""
     fault = found.fault
     name = f" ({found.step_name})" if found.step_name else ""
     at_step = f" in step {fault.step}{name}" if fault.step >= 0 else ""
@@ -210,13 +223,13 @@ def fault_headline(found: Triage) -> str:
 
 
 def triage_lines(found: Triage) -> list[str]:
-    """The explanation for people: a line each, what matters most first."""
+    """Explanation as lines of text, most important first."""
     fault = found.fault
     lines = [f"cause: {found.cause}"] if found.cause else []
     for index, frame in enumerate(found.frames):
         head = ("in", "from")[index > 0]
         if not frame.certain:
-            head = ("in, or in what it calls:", "from, by the look of the stack:")[index > 0]
+            head = ("in, or in a function that it calls:", "probably from:")[index > 0]
         times = f"  ({frame.repeats} times)" if frame.repeats > 1 else ""
         lines.append(f"{head} {frame.place}{times}")
         if frame.text and index == 0:
@@ -241,7 +254,7 @@ def _registers(fault: FaultReport, names: tuple[str, ...]) -> str:
 
 
 def triage_values(found: Triage) -> dict[str, object]:
-    """The explanation as plain values."""
+    """Explanation as a mapping for JSON; registers and addresses in hexadecimal."""
     fault = found.fault
     return {
         "kind": fault.kind,

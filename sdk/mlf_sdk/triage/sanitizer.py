@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sanitizer of the host wrote about a bad access, as an explanation of the fault."""
+"""Reports of the sanitizers on the host: summary and call path of an invalid access."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from mlf_sdk.triage.explain import Frame, Triage, source_text
+from mlf_sdk.triage.explain import CallFrame, Triage, source_text
 
 _FRAME = re.compile(
     r"^\s*#(?P<number>\d+) 0x(?P<address>[0-9a-f]+) in (?P<function>\S+) "
@@ -18,30 +18,30 @@ _PLACE = re.compile(r"(?P<path>[^\s:()]+):(?P<line>\d+)(?::\d+)? in (?P<function
 _SUMMARY = re.compile(r"^SUMMARY: (?P<what>.+)$|^\S+: runtime error: .+$", re.MULTILINE)
 
 
-def sanitizer_summary(words: str) -> str:
-    """The line that sums a sanitizer's report up; empty when there is none."""
-    found = _SUMMARY.search(words)
+def sanitizer_summary(output: str) -> str:
+    """Summary line of a sanitizer's report; empty when there is none."""
+    found = _SUMMARY.search(output)
     return (found["what"] or found.group()) if found else ""
 
 
-def sanitized(found: Triage, words: str, root: Path) -> Triage:
-    """An explanation with the cause and the call path of a sanitizer's report, if ``words`` hold one.
+def add_sanitizer_report(found: Triage, output: str, root: Path) -> Triage:
+    """Replace cause and call path by those of a sanitizer's report, where ``output`` holds one.
 
     Args:
-        found: what is known so far.
-        words: what the program wrote to its standard error.
-        root: the project's folder; the source lies there.
+        found: explanation so far.
+        output: standard error of the program.
+        root: folder of the project, which holds the sources.
     """
-    summary = sanitizer_summary(words)
+    summary = sanitizer_summary(output)
     if not summary:
         return found
-    frames: list[Frame] = []
-    for match in _FRAME.finditer(words):
+    frames: list[CallFrame] = []
+    for match in _FRAME.finditer(output):
         if int(match["number"]) != len(frames):
-            break  # the next stack: where the memory came from
+            break  # the next stack tells where the memory was allocated
         path, line = match["path"].removeprefix("./"), int(match["line"] or 0)
         frames.append(
-            Frame(
+            CallFrame(
                 address=int(match["address"], 16),
                 function=match["function"],
                 path=path,
@@ -53,11 +53,11 @@ def sanitized(found: Triage, words: str, root: Path) -> Triage:
     return replace(found, cause=summary, frames=tuple(known))
 
 
-def _of_summary(summary: str, root: Path) -> list[Frame]:
-    """The place that a summary names; the stack may have been too long to be kept."""
+def _of_summary(summary: str, root: Path) -> list[CallFrame]:
+    """CallFrame of the place in a summary, for a report whose stack was cut off."""
     named = _PLACE.search(summary)
     if named is None:
         return []
     path, line = named["path"].removeprefix("./"), int(named["line"])
     text = source_text(root, path, line)
-    return [Frame(address=0, function=named["function"], path=path, line=line, text=text)]
+    return [CallFrame(address=0, function=named["function"], path=path, line=line, text=text)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines, triage_values
-from mlf_sdk.triage.faultline import FaultReport, parse_fault
+from mlf_sdk.triage.fault_report import FaultReport, parse_fault
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.deadline import Clock, Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError

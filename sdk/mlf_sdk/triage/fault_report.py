@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that a fault handler prints (``crt/include/mlf/mlf_fault.h``), out of whatever a console holds."""
+"""Parser of the line that the fault handler prints (``crt/include/mlf/mlf_fault.h``)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _STEP = re.compile(r"-?\d{1,10}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultReport:
-    """What a fault handler printed.
+    """Report of a fault handler.
 
     Attributes:
         kind: e.g. ``busfault``, ``stack-overflow``.
         registers: by name: pc, lr, sp, r0 to r3, r12, xpsr, cfsr, hfsr, mmfar, bfar.
-        step: step of the model that ran; -1: none.
-        model: name of the model; empty: not known.
+        step: step of the model that ran; -1 for none.
+        model: name of the model; empty when not known.
         line: as printed.
-        calls: words of the stack that may be return addresses: distance from sp in bytes, and the word.
+        calls: possible return addresses on the stack: distance from sp in bytes, and the word.
     """
 
     kind: str
@@ -35,13 +35,13 @@ class FaultReport:
 
 
 def parse_fault(console: bytes) -> FaultReport | None:
-    """The first whole fault line in what a device sent; None when there is none."""
+    """Find the first complete fault line in the output of a device; None when there is none."""
     found = _FAULT.search(console)
     return _report(found) if found is not None else None
 
 
 def parse_faults(console: bytes) -> tuple[FaultReport, ...]:
-    """All whole fault lines in what a console showed."""
+    """Find all complete fault lines in the output of a console."""
     return tuple(_report(found) for found in _FAULT.finditer(console))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlf_sdk.triage.faultline import parse_fault, parse_faults
+from mlf_sdk.triage.fault_report import parse_fault, parse_faults
 
 LINE = (
     "mlf-fault: busfault pc=00001f3e lr=ffffffff cfsr=8200 r0=xyz bfar=123456789 step=3 model=tiny "
