@@ -87,7 +87,7 @@ def test_labels_alone(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_cases_that_can_not_be_judged(tiny: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no array is called like an output"):
+    with pytest.raises(InputError, match="no array has the name of an output"):
         run_cases(tiny, npz(tmp_path / "c.npz", outputs=False), board="host")
     with pytest.raises(InputError, match="right classes"):
         run_cases(tiny, npz(tmp_path / "c.npz"), board="host", min_accuracy=0.5)

@@ -173,7 +173,7 @@ def test_files_that_are_no_arrays(call: Caller, tiny: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("named", "says"),
     [
-        ({"z": np.zeros((1, 8), np.float32)}, ["no array is called like an output", "output"]),
+        ({"z": np.zeros((1, 8), np.float32)}, ["no array has the name of an output", "output"]),
         ({"0": np.zeros((3, 1, 8), np.float32)}, ["3 inferences here, and 1 in the inputs"]),
         ({"label": np.zeros(4, np.int64)}, ["4 inferences here", "label"]),
         ({"0": np.zeros((1, 4), np.float32)}, ["shape [1, 4]"]),

@@ -233,10 +233,10 @@ def test_floats_too_large_for_the_type_become_infinite() -> None:
     ids=lambda values: values.dtype.name,
 )
 def test_what_is_no_real_number(model: LockModel, values: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(InputError, match="are no real numbers") as caught:
+    with pytest.raises(InputError, match="are not real numbers") as caught:
         fit_array(values, tensor(shape=(8,)), "here")
     assert caught.value.where == "here"
-    with pytest.raises(InputError, match="are no real numbers") as caught:
+    with pytest.raises(InputError, match="are not real numbers") as caught:
         match_reference(model, {"label": values}, 8, "out.npz")
     assert caught.value.where == "out.npz: label"
 
@@ -312,9 +312,9 @@ def test_labels_alone(model: LockModel) -> None:
 
 
 def test_reference_that_fits_nothing(model: LockModel) -> None:
-    with pytest.raises(InputError, match="no array is called like an output") as caught:
+    with pytest.raises(InputError, match="no array has the name of an output") as caught:
         match_reference(model, {"image:0": F8}, 1, "out.npz")
-    assert caught.value.hint.startswith("Its outputs are: 'logits', '1' (or their numbers)")
+    assert caught.value.hint.startswith("Its outputs are: 'logits', '1' (or their indices)")
 
 
 @pytest.mark.parametrize("arrays", [{"logits": np.zeros((3, 3), np.float32)}, {"label": np.zeros(3, int)}])

@@ -11,9 +11,9 @@ import pytest
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.baseline import (
     Baseline,
-    Tolerance,
-    changes,
-    parse_tolerance,
+    GrowthLimit,
+    find_changes,
+    parse_growth_limit,
     read_baseline,
     save_baseline,
 )
@@ -116,7 +116,7 @@ def test_budget_without_a_heap(tmp_path: Path) -> None:
     linked = (Allocator(name="malloc", callers=("main",), used_by_model=False),)
     assert not check_budget(limits, SIZES, replace(REPORT, allocators=linked))[0].ok
     (line,) = check_budget(limits, SIZES, replace(REPORT, allocators=None))
-    assert not line.ok and "not looked at" in line.note
+    assert not line.ok and "not examined" in line.note
     assert read_budget(budget(tmp_path, "heap = true")) == ()
 
 
@@ -184,20 +184,20 @@ def after(**symbols: int) -> Baseline:
 
 
 def test_nothing_changed() -> None:
-    assert changes(BEFORE, BEFORE, Tolerance()) == ()
+    assert find_changes(BEFORE, BEFORE, GrowthLimit()) == ()
 
 
 def test_each_kind_of_change() -> None:
     now = after(grows=103, shrinks=30, comes=7)
     del now.symbols["goes"]
-    found = {c.name: (c.word, c.growth, c.ok) for c in changes(BEFORE, now, Tolerance())}
+    found = {c.name: (c.status, c.growth, c.ok) for c in find_changes(BEFORE, now, GrowthLimit())}
     assert found == {
         "grows": ("grown", 3, False),
         "comes": ("new", 7, False),
         "goes": ("gone", -9, True),
         "shrinks": ("shrunk", -10, True),
     }
-    assert [c.name for c in changes(BEFORE, now, Tolerance())] == ["comes", "grows", "shrinks", "goes"]
+    assert [c.name for c in find_changes(BEFORE, now, GrowthLimit())] == ["comes", "grows", "shrinks", "goes"]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_each_kind_of_change() -> None:
     ],
 )
 def test_growth_up_to_the_tolerance(tolerance: str, size: int, ok: bool) -> None:
-    found = changes(BEFORE, after(grows=size), parse_tolerance(tolerance))
+    found = find_changes(BEFORE, after(grows=size), parse_growth_limit(tolerance))
     assert all(c.ok for c in found) is ok
     assert len(found) == (size != 100)
 
@@ -226,7 +226,7 @@ def test_growth_up_to_the_tolerance(tolerance: str, size: int, ok: bool) -> None
 @pytest.mark.parametrize("text", ["", "1%%", "%", "-1%", "a lot", "1%,", "1% 2"])
 def test_what_is_no_tolerance(text: str) -> None:
     with pytest.raises(InputError):
-        parse_tolerance(text)
+        parse_growth_limit(text)
 
 
 def test_baseline_is_written_whole_and_read_back(tmp_path: Path) -> None:

@@ -404,8 +404,8 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
         ({}, None, "no array for the input 'x'"),
         ({"x": np.zeros((3, 9), np.float32)}, None, r"shape \[3, 9\] does not fit"),
         ({"x": np.zeros((0, 8), np.float32)}, None, "hold no inference"),
-        ({"x": np.array([["a"] * 8])}, None, "are no real numbers"),
-        ({"x": X}, {"y": X}, "no array is called like an output"),
+        ({"x": np.array([["a"] * 8])}, None, "are not real numbers"),
+        ({"x": X}, {"y": X}, "no array has the name of an output"),
         ({"x": X}, {"0": np.zeros((2, 8))}, "2 inferences here, and 1 in the inputs"),
     ],
 )

@@ -232,10 +232,10 @@ def test_steps_in_another_order_are_matched_by_their_number() -> None:
 
 
 def test_a_device_with_other_steps_is_refused() -> None:
-    with pytest.raises(TargetError, match="other steps than the archive"):
+    with pytest.raises(TargetError, match="steps of the target are not those of the archive"):
         chain((0, 1))
     session, info = twins()
-    with pytest.raises(TargetError, match="step 0 is not as in the archive"):
+    with pytest.raises(TargetError, match="step 0 differs from the archive"):
         Observer(session, info, chain_model(), [X, Y])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A baseline: the sizes of an image, kept in a file, and what changed since, symbol by symbol."""
+"""Baselines: the sizes of an image kept in a file, and the changes since, symbol by symbol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%", re.ASCII)
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The sizes of an image in bytes, and what it was."""
+    """Sizes of an image in bytes, with the SDK, board and archives that it was made of."""
 
     schema: int
     sdk_version: str
@@ -33,25 +33,25 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """How much a thing may grow: the larger of a share of what it was and a number of bytes."""
+class GrowthLimit:
+    """Permitted growth: the larger of a share of the former size and a number of bytes."""
 
     share: float = 0.0
-    bytes: int = 0
+    size_bytes: int = 0
 
     def allows(self, before: int, after: int) -> bool:
-        """Whether the growth is within it."""
-        return after - before <= max(before * self.share, self.bytes)
+        """Check a growth from ``before`` to ``after`` bytes."""
+        return after - before <= max(before * self.share, self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A thing whose size is not what it was.
+    """Change of one size since the baseline.
 
     Attributes:
         kind: ``total``, ``section``, ``symbol`` or ``model``.
-        before, after: bytes; None: it was not there, it is gone.
-        ok: it did not grow, or within the tolerance.
+        before, after: bytes; None before it existed, or after it was removed.
+        ok: it did not grow by more than is permitted.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Change:
     ok: bool
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """``new``, ``gone``, ``grown`` or ``shrunk``."""
         if self.before is None:
             return "new"
@@ -71,12 +71,12 @@ class Change:
 
     @property
     def growth(self) -> int:
-        """Bytes more than before."""
+        """Growth in bytes; negative when it shrank."""
         return (self.after or 0) - (self.before or 0)
 
 
 def make_baseline(lock: Lock, sizes: Sizes) -> Baseline:
-    """The baseline of an image."""
+    """Make the baseline of an image that was built from ``lock``."""
     totals = {"flash": sizes.flash, "ram": sizes.ram}
     if sizes.stack is not None:
         totals["stack"] = sizes.stack
@@ -93,7 +93,7 @@ def make_baseline(lock: Lock, sizes: Sizes) -> Baseline:
 
 
 def save_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline, whole or not at all; the same image gives the same bytes.
+    """Write a baseline atomically; the same image gives the same bytes.
 
     Raises:
         InputError: the file can't be written.
@@ -103,10 +103,10 @@ def save_baseline(path: Path, baseline: Baseline) -> None:
 
 
 def read_baseline(path: Path, board: str) -> Baseline:
-    """The baseline in a file.
+    """Read the baseline of ``board``.
 
     Raises:
-        InputError: it can't be read, is damaged, or is of another board or schema.
+        InputError: the file can't be read, is damaged, or has another board or schema.
     """
     try:
         with path.open("rb") as stream:
@@ -129,11 +129,11 @@ def read_baseline(path: Path, board: str) -> Baseline:
     return found
 
 
-def parse_tolerance(text: str) -> Tolerance:
-    """``1%``, ``64`` (bytes), ``1K``, or both with a comma between.
+def parse_growth_limit(text: str) -> GrowthLimit:
+    """Parse ``1%``, ``64`` (bytes), ``1K``, or a share and a size separated by a comma.
 
     Raises:
-        InputError: it is none of these.
+        InputError: ``text`` is none of these.
     """
     share, size = 0.0, 0
     for part in text.split(","):
@@ -142,11 +142,11 @@ def parse_tolerance(text: str) -> Tolerance:
             share = float(percent.group(1)) / 100
         else:
             size = parse_size(part, "--tolerance")
-    return Tolerance(share=share, bytes=size)
+    return GrowthLimit(share=share, size_bytes=size)
 
 
-def changes(before: Baseline, after: Baseline, tolerance: Tolerance) -> tuple[Change, ...]:
-    """All that is not as it was: what grew too much first, then by how much it changed."""
+def find_changes(before: Baseline, after: Baseline, limit: GrowthLimit) -> tuple[Change, ...]:
+    """Find all changes of size: those beyond the limit first, then by their size."""
     found = []
     for kind, old, new in (
         ("total", before.totals, after.totals),
@@ -157,6 +157,6 @@ def changes(before: Baseline, after: Baseline, tolerance: Tolerance) -> tuple[Ch
         for name in {**old, **new}:
             was, now = old.get(name), new.get(name)
             if was != now:
-                ok = tolerance.allows(was or 0, now or 0)
+                ok = limit.allows(was or 0, now or 0)
                 found.append(Change(kind=kind, name=name, before=was, after=now, ok=ok))
     return tuple(sorted(found, key=lambda c: (c.ok, -abs(c.growth), c.kind, c.name)))

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first step of a model whose outputs differ between two targets.
+"""Search for the first step of a model whose outputs differ between two targets.
 
-Each target runs its steps one at a time and tells a CRC of what each gave; outputs are read only where the
-CRCs differ. Steps are told apart by their number in the archive: two targets may run them in another order.
+Each target runs its steps one at a time and reports a CRC of the outputs of each; outputs are read only where
+the CRCs differ. Steps are identified by their number in the archive: their order may differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.model import Model
-from mlf_sdk.judge.compare import OutputDifference, Tolerance, compare_outputs
+from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance, compare_outputs
 from mlf_sdk.wire.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
@@ -25,17 +26,17 @@ from mlf_sdk.wire.steps import advance, can_step, describe_steps, peek
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDifference:
-    """A step whose outputs differ, although those of all steps before it agree.
+    """First step whose outputs differ between two targets.
 
     Attributes:
         number: of the step in the archive.
         index: position in the order of execution of the reference.
         name: of the function.
-        output: which of its outputs differs; ``tensor`` is its name.
-        difference: how far, and in how many elements.
-        at: index of the element that is off the most.
+        output: index of the output that differs; ``tensor`` is its name.
+        difference: its size, and the number of elements.
+        at: index of the element with the largest difference.
         expected, got: that element on the reference and on the other target.
-        same_inputs: whether the step's inputs are equal bit for bit; else they differ within the tolerance.
+        same_inputs: the inputs of the step are equal bit for bit; else they differ within the tolerance.
     """
 
     number: int
@@ -53,15 +54,61 @@ class StepDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceResult:
+    """Comparison of one target with the first.
+
+    Attributes:
+        name: as requested: ``host``, a board, ``dir:FOLDER``, ``port:PORT``.
+        board: of the target.
+        comparison: of the outputs of all inferences; None for the first target.
+        inference: index of the first inference whose outputs differ; None when all agree.
+        first: first step that differs; None when all agree or steps were not compared.
+        steps_equal: every step agrees within the tolerance; None when steps were not compared.
+        saved: npz file with the inputs and outputs of the step that differs.
+        note: reason why steps were not compared.
+    """
+
+    name: str
+    board: str
+    comparison: Comparison | None = None
+    inference: int | None = None
+    first: StepDifference | None = None
+    steps_equal: bool | None = None
+    saved: Path | None = None
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether outputs and steps agree."""
+        return (self.comparison is None or self.comparison.ok) and self.steps_equal is not False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareReport:
+    """One model on several targets; all others are compared with the first of ``places``."""
+
+    model: str
+    archive_sha256: str
+    inferences: int
+    steps: int
+    places: tuple[PlaceResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether all targets agree."""
+        return all(place.ok for place in self.places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepArrays:
-    """What a step took and gave, in the order of its arguments."""
+    """Inputs and outputs of a step, in the order of its arguments."""
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
 
 
 class Observer:
-    """A model on a target, looked at between its steps.
+    """Access to the tensors of a model on a target between its steps.
 
     Attributes:
         order: numbers of the steps in the archive, in the order in which this target runs them.
@@ -75,10 +122,17 @@ class Observer:
         inputs: Sequence[Array],
         deadline: Deadline | None = None,
     ) -> None:
-        """Ask what the steps are.
+        """Query the steps of the target.
+
+        Args:
+            session: with the target.
+            info: the model on the target.
+            model: the same model, as read from its archive.
+            inputs: of the inference.
+            deadline: of all requests.
 
         Raises:
-            TargetError: the target can't run steps one at a time, or has other steps than ``model``.
+            TargetError: the target can't run steps one at a time, or its steps are not those of ``model``.
         """
         self._session = session
         self._info = info
@@ -100,15 +154,15 @@ class Observer:
             ours = model.steps[step.number] if step.number < len(model.steps) else None
             if ours is None or counts != (len(ours.inputs), len(ours.outputs)):
                 raise TargetError(
-                    f"step {step.index} is not as in the archive, or its arguments are not known",
+                    f"step {step.index} differs from the archive, or its arguments are not known",
                     where=info.label,
-                    hint="Only projects with the static executor can be looked at between steps.",
+                    hint="Only projects with the static executor give access to tensors between steps.",
                 )
         if len(self._index) != len(model.steps):
-            raise TargetError("the target has other steps than the archive", where=info.label)
+            raise TargetError("the steps of the target are not those of the archive", where=info.label)
 
     def crcs(self) -> dict[int, int]:
-        """The CRC of each step's outputs, by its number, of one run."""
+        """Run an inference; return the CRC-32 of the outputs of each step, by its number."""
         found = {}
         self._begin()
         for index, number in enumerate(self.order):
@@ -117,12 +171,12 @@ class Observer:
         return found
 
     def outputs(self, number: int) -> tuple[Array, ...]:
-        """What a step gives."""
+        """Read the outputs of a step, by its number."""
         self._go(self._index[number] + 1)
         return tuple(self._read(number, Direction.OUTPUT))
 
     def arrays(self, number: int) -> StepArrays:
-        """What a step takes and gives."""
+        """Read the inputs and outputs of a step, by its number."""
         self._go(self._index[number])
         inputs = tuple(self._read(number, Direction.INPUT))
         return StepArrays(inputs=inputs, outputs=self.outputs(number))
@@ -159,7 +213,7 @@ class Observer:
 def first_difference(
     reference: Observer, other: Observer, model: Model, tolerance: Tolerance
 ) -> StepDifference | None:
-    """The first step, in the reference's order, whose outputs differ by more than the tolerance.
+    """Find the first step, in the order of the reference, whose outputs differ by more than the tolerance.
 
     Raises:
         TargetError: a target did not answer, or a step failed.
@@ -204,14 +258,18 @@ def _difference(
         dtype=tensor.dtype.name,
         difference=found,
         at=at,
-        expected=expected[at].item(),
-        got=got[at].item(),
+        expected=_number(expected[at]),
+        got=_number(got[at]),
         same_inputs=same_inputs,
     )
 
 
+def _number(element: np.generic) -> float | int:
+    return int(element) if element.dtype.kind == "b" else element.item()
+
+
 def _worst(expected: Array, got: Array) -> tuple[int, ...]:
-    """Index of the element that is off the most; one that is no number is off by more than any other."""
+    """Index of the element with the largest difference; NaN on one side only counts as infinite."""
     with np.errstate(invalid="ignore"):
         delta = np.abs(expected.astype(np.float64) - got.astype(np.float64))
     same = (expected == got) | ((expected != expected) & (got != got))  # noqa: PLR0124 (NaN)

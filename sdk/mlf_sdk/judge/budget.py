@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets: limits on what an image may take, from the command line and from a file.
+"""Budgets: limits on the sizes of an image, from the command line and from a file.
 
 flash = "64K"            # totals; 64K, 64KiB, 1.5M or plain bytes
 ram = "20K"
@@ -32,7 +32,7 @@ from mlf_sdk.judge.sizes import Sizes, parse_size
 from mlf_sdk.targets.boards.rowfile import read_row
 
 BUDGET_NAME = "mlf-budget.toml"
-"""A file of this name in the folder of a project is its budget."""
+"""Name of the budget file in the folder of a project."""
 
 _Size = int | str
 
@@ -54,12 +54,12 @@ class _BudgetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The most that one thing may take.
+    """Upper limit of one size.
 
     Attributes:
         kind: ``total``, ``section``, ``symbol``, ``model`` or ``heap``.
-        name: what it limits, e.g. ``flash``, ``.text``, ``tvmgen_*``, ``digits arena``.
-        field: where it is written, for people.
+        name: e.g. ``flash``, ``.text``, ``tvmgen_*``, ``digits arena``.
+        field: option or field of the file that states it.
     """
 
     kind: str
@@ -70,7 +70,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLine:
-    """A limit and what the image takes; ``actual_bytes`` is None where that is not known (``note``)."""
+    """A limit and the actual size, which is None where ``note`` says why it is not known."""
 
     limit: Limit
     actual_bytes: int | None
@@ -78,21 +78,25 @@ class BudgetLine:
 
     @property
     def ok(self) -> bool:
-        """Whether the limit is kept."""
+        """Whether the actual size is known and within the limit."""
         return self.actual_bytes is not None and self.actual_bytes <= self.limit.most_bytes
 
 
 def read_budget(path: Path) -> tuple[Limit, ...]:
-    """The limits of a budget file.
+    """Read the limits of a budget file.
 
     Raises:
-        InputError: it can't be read, or a field is wrong; with the field's path.
+        InputError: the file can't be read, or a field is invalid; with its path.
     """
     return tuple(_limits(read_row(path, _BudgetFile), str(path)))
 
 
 def total_limits(given: Mapping[str, str | None]) -> tuple[Limit, ...]:
-    """Limits of ``flash``, ``ram`` and ``stack`` as the command line has them."""
+    """Parse the limits of ``flash``, ``ram`` and ``stack`` that the command line has.
+
+    Raises:
+        InputError: a value is not a size.
+    """
     return tuple(
         Limit(kind="total", name=name, most_bytes=parse_size(text, f"--max-{name}"), field=f"--max-{name}")
         for name, text in given.items()
@@ -120,10 +124,10 @@ def _limits(file: _BudgetFile, path: str) -> Iterator[Limit]:
 
 
 def check_budget(limits: tuple[Limit, ...], sizes: Sizes, report: CheckReport) -> tuple[BudgetLine, ...]:
-    """What the image takes of each limit.
+    """Compare the sizes of an image with the limits.
 
     Raises:
-        InputError: a limit of a section, symbol or model that the image does not have.
+        InputError: a limit names a section, symbol or model that the image does not have.
     """
     return tuple(_line(limit, sizes, report) for limit in limits)
 
@@ -131,7 +135,7 @@ def check_budget(limits: tuple[Limit, ...], sizes: Sizes, report: CheckReport) -
 def _line(limit: Limit, sizes: Sizes, report: CheckReport) -> BudgetLine:
     if limit.kind == "heap":
         found = report.allocators
-        note = "not looked at: the image is not for a Cortex-M" if found is None else ""
+        note = "not examined: the image is not for a Cortex-M" if found is None else ""
         return BudgetLine(limit=limit, actual_bytes=None if found is None else len(found), note=note)
     if limit.kind == "total":
         actual = {"flash": sizes.flash, "ram": sizes.ram, "stack": sizes.stack}[limit.name]
@@ -148,6 +152,6 @@ def _matching(limit: Limit, sizes: Sizes) -> list[int]:
     if not found and limit.kind == "symbol":
         found = [size for name, size in known.items() if fnmatchcase(name, limit.name)]
     if not found:
-        hint = "Linked are: " + ", ".join(sorted(known)[:8]) if limit.kind != "symbol" else ""
+        hint = "The image has: " + ", ".join(sorted(known)[:8]) if limit.kind != "symbol" else ""
         raise InputError(f"the image has no {limit.kind} '{limit.name}'", where=limit.field, hint=hint)
     return found

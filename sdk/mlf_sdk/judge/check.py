@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linked image against the plan and against the archive's memory summary."""
+"""Comparison of the linked image with the plan and with the memory summary of the archive."""
 
 from __future__ import annotations
 
@@ -13,47 +13,49 @@ from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
 
+STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
+
 _RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
 _ARENA_ALIGNMENT = 16
 
-# Known errors of TVM's summaries, each seen in real archives.
+# Known errors in the memory summaries of TVM, each seen in real archives.
 _GRAPH_ERROR = (
-    "workspace_size_bytes is TVM's own plan with an alignment of its own; sids holds wrong sizes "
+    "workspace_size_bytes is TVM's own plan with another alignment; sids holds wrong sizes "
     "(it is indexed by storage, not by entry) and is not used"
 )
 _AOT_ERROR = "workspace_size_bytes is the entry's workspace alone; inputs and outputs are in the arena too"
-_IO_ERROR = "io_size_bytes of TVM's summaries is wrong; the plan has the sizes of shapes and types"
-_CONSTANTS_ERROR = "constants_size_bytes leaves out constants in the code and counts its own alignment"
+_IO_ERROR = "io_size_bytes of TVM's summaries is wrong; the plan uses shapes and types"
+_CONSTANTS_ERROR = "constants_size_bytes omits constants in the code and includes padding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofRow:
-    """One promise: what the archive says, what was planned, what the image has, what was measured.
+    """One prediction: figures of the archive, of the plan, of the image and measured ones.
 
     Attributes:
-        model: its name; empty where the row is about the whole image.
-        item: what it is about, e.g. ``arena``; ``heap``: how many functions of an allocator.
-        summary, planned, image, measured: bytes; None where nothing is said. Of the stack: the static
-            bound (None where it is not known), what is reserved, the painted high-water mark.
-        ok: whether planned, image and measured agree; the archive's summary is never held against it.
-        note: why a figure differs, for people.
-        summary_note: why the archive's summary differs from the plan: TVM's known errors.
+        model: its name; empty in rows about the whole image.
+        item: e.g. ``arena``; ``functions`` and ``heap`` (functions of an allocator) are counts.
+        ok: planned, image and measured agree; the summary of the archive is not compared.
+        summary, planned, image, measured: bytes; None where there is no figure. In the row ``stack``: the
+            static bound (planned), the reservation (image), the painted high-water mark (measured).
+        note: reason of a difference.
+        summary_note: reason why the summary of the archive differs from the plan.
     """
 
     model: str
     item: str
-    summary: int | None
-    planned: int | None
-    image: int | None
-    measured: int | None
     ok: bool
+    summary: int | None = None
+    planned: int | None = None
+    image: int | None = None
+    measured: int | None = None
     note: str = ""
     summary_note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedItem:
-    """A function or group and its bytes in the image."""
+    """Function or group of symbols and its bytes in the image."""
 
     name: str
     size_bytes: int
@@ -61,12 +63,16 @@ class SizedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Everything that the image shows without running it.
+    """Results of the static check of an image.
 
     Attributes:
-        stack_bytes: reserved for the stack; None where that is not known.
-        stack: the static bound of the stack; None where the image is not for a Cortex-M.
-        allocators: functions of a heap that are linked; None where that was not looked at.
+        rows: predictions about the models and the image.
+        kernels: functions of the models.
+        groups: bytes by kind of symbol.
+        regions: use of each memory of the board.
+        stack_bytes: reserved for the stack; None when not known.
+        stack: static bound of the stack; None when the image is not for a Cortex-M.
+        allocators: linked functions of an allocator; None when the image is not for a Cortex-M.
     """
 
     rows: tuple[ProofRow, ...]
@@ -79,18 +85,20 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every promise that can be checked holds."""
+        """Whether every prediction that can be checked holds."""
         return all(row.ok for row in self.rows)
 
 
 def check_image(
     lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]], code: CodeImage | None = None
 ) -> CheckReport:
-    """Compare the image with the lock's promises.
+    """Compare an image with the predictions of its lock.
 
     Args:
-        regions: the board's memories: name, origin, size in bytes.
-        code: the image's machine code, for the bound of the stack and the proof that there is no heap.
+        lock: of the project that the image was built from.
+        image: symbols and sections.
+        regions: memories of the board: name, origin, size in bytes.
+        code: machine code of the image, for the stack bound and the search for allocators.
     """
     rows: list[ProofRow] = []
     for model in lock.models:
@@ -115,7 +123,7 @@ def check_image(
 
 
 def _reserved_stack(image: Image) -> int | None:
-    """Bytes of the stack: of a bare-metal image, of Zephyr's main thread."""
+    """Bytes reserved for the stack of a bare-metal image, or of the main thread of Zephyr."""
     top, bottom = image.find("__mlf_stack_top"), image.find("__mlf_stack_bottom")
     if top and bottom:
         return top.address - bottom.address
@@ -131,37 +139,38 @@ def _stack_row(bound: StackBound, reserved: int | None) -> ProofRow:
     return ProofRow(
         model="",
         item="stack",
-        summary=None,
         planned=bound.bytes if bound.is_complete else None,
         image=reserved,
-        measured=None,
         ok=fits,
         note=note,
     )
 
 
 def with_painted(row: ProofRow, used: int | None) -> ProofRow:
-    """The stack's row with its painted high-water mark: it must be within the bound and the reservation."""
+    """Add the painted high-water mark to the row of the stack, and check it against bound and reservation.
+
+    Args:
+        row: of the stack.
+        used: high-water mark in bytes; None when not measured.
+    """
     if used is None:
         return row
     note = row.note
     if row.image is not None and used >= row.image:
-        note = "the stack is used up to its end"
+        note = STACK_EXHAUSTED
     elif row.planned is not None and used > row.planned:
-        note = "more was used than the static bound"
+        note = "measured use exceeds the static bound"
     return dataclasses.replace(row, measured=used, ok=row.ok and note == row.note, note=note)
 
 
 def _heap_row(allocators: Sequence[Allocator]) -> ProofRow:
-    """No allocator is linked, or who pulls it in; kernels and the runtime must not."""
+    """Row of the allocators: none may be reachable from the run of a model."""
     said = [f"{a.name} (from {', '.join(a.callers[:3]) or 'a table'})" for a in allocators]
     return ProofRow(
         model="",
         item="heap",
-        summary=None,
         planned=0,
         image=len(allocators),
-        measured=None,
         ok=not any(a.used_by_model for a in allocators),
         note=f"linked: {', '.join(said[:3])}" if said else "",
     )
@@ -176,7 +185,6 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             summary=model.summary.workspace_bytes,
             planned=model.arena_bytes,
             image=arena.size_bytes if arena else None,
-            measured=None,
             ok=arena is not None and arena.size_bytes == model.arena_reserved_bytes,
             note=_arena_note(model, arena),
             summary_note=_workspace_note(model),
@@ -186,8 +194,6 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             item="in + out",
             summary=model.summary.io_bytes,
             planned=model.io_bytes,
-            image=None,
-            measured=None,
             ok=True,
             summary_note=_differs(model.summary.io_bytes, model.io_bytes, _IO_ERROR),
         ),
@@ -215,10 +221,8 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         ProofRow(
             model=model.name,
             item="functions",
-            summary=None,
             planned=len(wanted),
             image=len(wanted) - len(missing),
-            measured=None,
             ok=not missing,
             note=f"not linked: {', '.join(missing[:3])}" if missing else "",
         )
@@ -258,7 +262,7 @@ def _kernels(lock: Lock, image: Image) -> list[SizedItem]:
 
 
 def _groups(lock: Lock, image: Image) -> list[SizedItem]:
-    """Bytes of the symbols of each kind: arena, parameters, tables, kernels, runtime, other."""
+    """Sum the bytes of the symbols of each kind."""
     kernels = {s for model in lock.models for s in model.kernel_symbols}
     arenas = {model.arena_symbol for model in lock.models}
     params = {f"{model.c_name}_params" for model in lock.models}

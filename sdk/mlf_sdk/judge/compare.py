@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs against a reference."""
+"""Comparison of outputs with a reference."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far an element may be off.
+    """Permitted difference of an element from its reference.
 
     Floats: ``|a - b| <= atol + rtol * scale``, where ``scale`` is the largest magnitude of that output in
     that inference's reference: sums over many terms are only as exact as their largest. Integers must be
@@ -28,11 +28,11 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDifference:
-    """How one output differs from its reference.
+    """Difference of one output from its reference.
 
     Attributes:
         max_abs: largest absolute difference.
-        max_rel: largest difference by the largest magnitude of the output in its inference.
+        max_rel: largest difference divided by the largest magnitude of the output in its inference.
         mismatches: elements outside the tolerance.
         elements: elements compared.
     """
@@ -46,7 +46,7 @@ class OutputDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All outputs against a reference."""
+    """Differences of all outputs from a reference."""
 
     outputs: tuple[OutputDifference, ...]
 
@@ -74,7 +74,13 @@ class Comparison:
 def compare_outputs(
     got: Mapping[str, Array], expected: Mapping[str, Array], tolerance: Tolerance
 ) -> Comparison:
-    """Compare the outputs that ``expected`` names: arrays (inferences, *shape), of the same shape."""
+    """Compare outputs with their reference.
+
+    Args:
+        got: outputs by name, each (inferences, *shape).
+        expected: reference by name, of the same shapes; only these outputs are compared.
+        tolerance: permitted difference.
+    """
     differences = [_difference(name, got[name], expected[name], tolerance) for name in expected]
     return Comparison(outputs=tuple(differences))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and references from npz files, matched to a model's tensors."""
+"""Inputs and references from npz files, matched to the tensors of a model."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ LABEL_KEY = "label"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Inputs of several inferences: for each input an array (inferences, *shape)."""
+    """Inputs of several inferences: an array (inferences, *shape) for each input."""
 
     arrays: tuple[Array, ...]
     count: int
 
     def inputs(self, index: int) -> tuple[Array, ...]:
-        """The inputs of one inference."""
+        """Inputs of one inference."""
         return tuple(array[index] for array in self.arrays)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Expected outputs by name, each (inferences, *shape), and class labels where given."""
+    """Expected outputs by name, each (inferences, *shape), and class labels (inferences,) where given."""
 
     outputs: Mapping[str, Array]
     labels: Array | None
 
 
 def read_npz(path: Path) -> dict[str, Array]:
-    """All arrays of an npz file; nothing is unpickled.
+    """Read all arrays of an npz file; nothing is unpickled.
 
     Raises:
-        InputError: it is missing or damaged, or holds objects.
+        InputError: the file is missing or damaged, or holds objects.
     """
     try:
         with path.open("rb") as file:
@@ -63,7 +63,7 @@ def read_npz(path: Path) -> dict[str, Array]:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays to an npz file, whole or not at all.
+    """Write arrays to an npz file atomically.
 
     Raises:
         InputError: the file can't be written.
@@ -83,10 +83,15 @@ def pattern_batch(model: LockModel) -> Batch:
 
 
 def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> Batch:
-    """The model's inputs out of ``arrays``, by real name or by index.
+    """Select the inputs of a model from ``arrays``, by name or by index.
+
+    Args:
+        model: whose inputs are wanted.
+        arrays: by name; (inferences, *shape), or the shape alone for one inference.
+        where: place of the arrays, for errors.
 
     Raises:
-        InputError: an input is missing, or an array does not fit its tensor.
+        InputError: an input is missing, or an array does not match its tensor.
     """
     found = []
     for index, tensor in enumerate(model.inputs):
@@ -113,10 +118,16 @@ def match_inputs(model: LockModel, arrays: Mapping[str, Array], where: str) -> B
 
 
 def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, where: str) -> Reference:
-    """Expected outputs out of ``arrays``, by real name or by index; ``label`` holds classes.
+    """Select the expected outputs of a model from ``arrays``, by name or by index; ``label`` holds classes.
+
+    Args:
+        model: whose outputs are expected.
+        arrays: by name; (inferences, *shape), or the shape alone for one inference.
+        count: inferences of the inputs.
+        where: place of the arrays, for errors.
 
     Raises:
-        InputError: nothing fits an output, or the number of inferences differs.
+        InputError: no array matches an output, or the number of inferences differs.
     """
     outputs: dict[str, Array] = {}
     for index, tensor in enumerate(model.outputs):
@@ -132,21 +143,21 @@ def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, w
         _same_count(len(labels), count, f"{where}: {LABEL_KEY}")
     if not outputs and labels is None:
         raise InputError(
-            "no array is called like an output",
+            "no array has the name of an output",
             where=where,
-            hint=f"Its outputs are: {_names(model.outputs)} (or their numbers); the file has: "
+            hint=f"Its outputs are: {_names(model.outputs)} (or their indices); the file has: "
             f"{', '.join(arrays) or 'nothing'}.",
         )
     return Reference(outputs=outputs, labels=labels)
 
 
 def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
-    """``array`` as (inferences, *shape) of the tensor's type.
+    """Convert an array to (inferences, *shape) and the type of a tensor.
 
-    One extra leading axis is a batch; so is a leading axis in the place of an extent of 1.
+    An extra leading axis is the batch; so is a leading axis in place of an extent of 1.
 
     Raises:
-        InputError: shape or values do not fit.
+        InputError: the shape differs, or a value can't be represented.
     """
     _check_numbers(array, where)
     shape = tuple(tensor.shape)
@@ -177,11 +188,11 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
 
 def _check_numbers(array: Array, where: str) -> None:
     if array.dtype.kind not in "biuf":
-        raise InputError(f"values of type {array.dtype} are no real numbers", where=where)
+        raise InputError(f"values of type {array.dtype} are not real numbers", where=where)
 
 
 def accuracy(outputs: Sequence[Array], labels: Array) -> float:
-    """Share of inferences whose largest output is the label."""
+    """Share of inferences, 0 to 1, whose largest output is the label."""
     hits = [int(np.argmax(o)) == int(label) for o, label in zip(outputs, labels, strict=True)]
     return sum(hits) / len(hits) if hits else 0.0
 

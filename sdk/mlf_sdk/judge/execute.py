@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a batch of inferences over a session, and measures what they needed."""
+"""Execution of a batch of inferences over a session, with the memory that they need."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What a target did.
+    """Results of a batch of inferences on a target.
 
     Attributes:
-        outputs: for each output an array (inferences, *shape).
-        ticks: of all inferences together; 0 where the target has no counter.
-        ticks_hz: the counter's frequency in Hz.
+        outputs: an array (inferences, *shape) for each output.
+        ticks: of all inferences together; 0 when the target has no counter.
+        ticks_hz: frequency of the counter in Hz.
+        count: inferences.
         stats: high-water marks of the first inference.
-        console: what the target printed.
+        console: text that the target printed.
     """
 
     outputs: tuple[Array, ...]
@@ -44,7 +45,7 @@ class Execution:
 
     @property
     def arena_high_water_bytes(self) -> int | None:
-        """End of the highest byte of the arena that was written or handed out as workspace."""
+        """End of the highest byte of the arena that was written or allocated as workspace."""
         marks = (self.stats.arena_high_water_bytes, self.stats.workspace_high_water_bytes)
         known = [mark for mark in marks if mark is not None]
         return max(known) if known else None
@@ -60,9 +61,15 @@ def execute_batch(
 ) -> Execution:
     """Run all inferences of ``batch`` on the target's copy of ``model``.
 
+    Args:
+        session: with the target.
+        model: of the project that the target was built from.
+        batch: inputs of all inferences.
+        timeout_s: for the whole batch.
+        progress: called after each inference with the number done and the total.
+
     Raises:
-        TargetError: the target holds another model, did not answer in time, or faulted; where a step is to
-            blame, it is named.
+        TargetError: the target holds another model, did not answer in time, or faulted; with the step.
     """
     try:
         return _execute(session, model, batch, timeout_s=timeout_s, progress=progress)
@@ -107,10 +114,10 @@ def _execute(
 
 
 def find_model(session: Session, model: LockModel) -> ModelInfo:
-    """The target's model that came from the same archive.
+    """Find the model of the target that was made from the same archive.
 
     Raises:
-        TargetError: there is none: the target runs another image.
+        TargetError: the target has no such model: it runs another image.
     """
     for info in session.info.models:
         same_io = [t.size_bytes for t in info.inputs] == [t.size_bytes for t in model.inputs]

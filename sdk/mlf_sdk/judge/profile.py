@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of an inference goes: the cost of each step, and what its shapes say of its work."""
+"""Profile of an inference: the cost of each step, and the work that follows from its shapes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Unit = Literal["instructions", "cycles", "ticks"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a step's shapes say of it, in bytes and multiply-accumulates; None: they don't tell.
+    """Work of a step as derived from its shapes; None where they do not determine it.
 
     Attributes:
         macs: multiply-accumulates.
-        read_bytes: of the inputs that are no constants.
+        read_bytes: of the inputs that are not constants.
         params_bytes: of the constants.
         written_bytes: of the outputs.
         workspace_bytes: of the kernel's own workspace.
@@ -34,7 +34,7 @@ class Work:
 
     @property
     def moved_bytes(self) -> int | None:
-        """All of them together: each byte of a tensor and of the workspace counted once."""
+        """Sum of all bytes: each byte of a tensor and of the workspace counts once."""
         parts = (self.read_bytes, self.params_bytes, self.written_bytes, self.workspace_bytes)
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
@@ -50,7 +50,7 @@ class StepProfile:
         cost: median over the runs, in the profile's unit.
         least, most: over the runs.
         share: of the total, 0 to 1.
-        work: what it has to do.
+        work: derived from its shapes.
     """
 
     index: int
@@ -63,7 +63,7 @@ class StepProfile:
 
     @property
     def per_mac(self) -> float | None:
-        """Cost of one multiply-accumulate."""
+        """Cost of one multiply-accumulate; None when there are none or the number is not known."""
         return self.cost / self.work.macs if self.work.macs else None
 
 
@@ -72,16 +72,16 @@ class Profile:
     """The profile of one model on one board: ``sum(step.cost) + overhead == total``.
 
     Attributes:
-        rows: what a row is: a step of the executor, or a call of a kernel inside the one step of a model that
-            was compiled ahead of time.
+        rows: meaning of a row: a step of the executor, or a call of a kernel inside the single step of a
+            model that was compiled ahead of time.
         unit: of all costs; a tick is ``1 / hz`` seconds.
         runs: inferences measured.
         steps: in the order of execution.
-        overhead: of the executor (and of the entry of an ahead-of-time model): what is in no row.
+        overhead: cost outside all rows: of the executor, and of the entry of an ahead-of-time model.
         total: of one inference (median).
-        resolution: costs are exact to this many units; 0: exact.
-        method: how it was measured, for people.
-        notes: what could not be told, for people.
+        resolution: costs are exact to this many units; 0 when exact.
+        method: description of the measurement.
+        notes: limitations of the measurement.
     """
 
     model: str
@@ -100,14 +100,14 @@ class Profile:
 
     @property
     def macs(self) -> int | None:
-        """Multiply-accumulates of all rows that tell theirs; None: none does."""
+        """Multiply-accumulates of all rows where they are known; None when no row has them."""
         known = [step.work.macs for step in self.steps if step.work.macs is not None]
         return sum(known) if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What was measured: for each run, of all of it and of each row.
+    """Measured costs of each run: in total and of each row.
 
     Attributes:
         totals: of each run.
@@ -121,12 +121,17 @@ class Costs:
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle value; of an even number of values the lower of the two in the middle."""
+    """Median; of an even number of values the lower one of the middle two."""
     return statistics.median_low(values)
 
 
 def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
-    """The rows of a profile."""
+    """Make the rows of a profile.
+
+    Args:
+        costs: of all runs.
+        works: of each row, in the same order.
+    """
     total = median(costs.totals)
     found = []
     for index, (name, work) in enumerate(zip(costs.names, works, strict=True)):
@@ -142,7 +147,7 @@ def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
 
 
 def works_of(model: LockModel) -> tuple[Work, ...]:
-    """What the shapes say of each step, in the order of execution."""
+    """Derive the work of each step from its shapes, in the order of execution."""
     return tuple(_work(model, step) for step in model.steps)
 
 
@@ -163,7 +168,7 @@ def _work(model: LockModel, step: LockStep) -> Work:
 
 
 def _distinct(model: LockModel, ids: Sequence[int]) -> list[LockNode]:
-    """Tensors of these numbers, each storage once."""
+    """Tensors with these ids, each storage once."""
     found = {model.tensors[i].root: model.tensors[i] for i in ids}
     return list(found.values())
 

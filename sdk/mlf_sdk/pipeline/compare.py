@@ -16,10 +16,16 @@ import numpy as np
 from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.ir.model import Model
-from mlf_sdk.judge.bisect import Observer, StepArrays, StepDifference, first_difference
+from mlf_sdk.judge.bisect import (
+    CompareReport,
+    Observer,
+    PlaceResult,
+    StepArrays,
+    StepDifference,
+    first_difference,
+)
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Batch, write_npz
-from mlf_sdk.judge.places import CompareReport, PlaceResult
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget

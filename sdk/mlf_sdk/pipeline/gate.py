@@ -10,9 +10,9 @@ from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.baseline import (
     Change,
-    changes,
+    find_changes,
     make_baseline,
-    parse_tolerance,
+    parse_growth_limit,
     read_baseline,
     save_baseline,
 )
@@ -48,7 +48,7 @@ def gate(project: TargetProject, report: CheckReport, own: GateOptions) -> GateR
     Raises:
         InputError: a budget or baseline that can't be read, or limits what the image does not have.
     """
-    tolerance = parse_tolerance(own.tolerance)
+    limit = parse_growth_limit(own.tolerance)
     limits = _limits(project.folder, own)
     before = read_baseline(Path(own.baseline), project.lock.board) if own.baseline is not None else None
     image = read_image(project.target.image(project.folder))
@@ -57,7 +57,7 @@ def gate(project: TargetProject, report: CheckReport, own: GateOptions) -> GateR
     found = GateReport(
         sizes=sizes,
         budget=check_budget(limits, sizes, report),
-        changes=None if before is None else changes(before, now, tolerance),
+        changes=None if before is None else find_changes(before, now, limit),
     )
     if own.save_baseline is not None:
         save_baseline(Path(own.save_baseline), now)

@@ -8,8 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from mlf_sdk.judge.bisect import StepDifference
-from mlf_sdk.judge.places import CompareReport, PlaceResult
+from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepDifference
 from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.report.values import comparison_values
 

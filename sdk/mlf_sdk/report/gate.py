@@ -24,7 +24,14 @@ def gate_parts(report: GateReport) -> Parts:
     if report.changes is not None:
         shown = report.changes[:_SHOWN]
         changed = [
-            (f"{c.growth:+,}", number(c.before), number(c.after), verdict(c.ok), c.word, f"{c.kind} {c.name}")
+            (
+                f"{c.growth:+,}",
+                number(c.before),
+                number(c.after),
+                verdict(c.ok),
+                c.status,
+                f"{c.kind} {c.name}",
+            )
             for c in shown
         ]
         heads = (">change", ">before", ">now", "=", "=", "since the baseline")
@@ -45,5 +52,5 @@ def gate_values(report: GateReport) -> dict[str, Any]:
         ],
         "changes": None
         if report.changes is None
-        else [{**dataclasses.asdict(c), "what": c.word, "growth": c.growth} for c in report.changes],
+        else [{**dataclasses.asdict(c), "status": c.status, "growth": c.growth} for c in report.changes],
     }

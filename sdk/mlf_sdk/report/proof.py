@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.analysis.thumb.callgraph import Depth
-from mlf_sdk.judge.check import CheckReport, ProofRow
+from mlf_sdk.judge.check import STACK_EXHAUSTED, CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
@@ -157,7 +157,7 @@ def _stack_row(report: RunReport) -> list[ProofRow]:
             image=memory.stack_bytes,
             measured=used,
             ok=fits,
-            note="" if fits else "the stack is used up to its end",
+            note="" if fits else STACK_EXHAUSTED,
         )
     ]
 
