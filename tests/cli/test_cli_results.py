@@ -44,7 +44,7 @@ def test_inspect(kind: str, call: Caller, tmp_path: Path) -> None:
     path = write(build(spec), tmp_path / "model.tar.gz")
     value = call("inspect", path, "--json").value
     assert value["archive_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert value["mlf_version"] == 7
+    assert (value["format"], value["format_version"]) == ("MLF", "7")
     expected = [8] if kind == "operator" else [1, 8]
     assert [t["shape"] for t in value["inputs"]] == [expected]
     assert [t["dtype"] for t in value["outputs"]] == ["float32"]

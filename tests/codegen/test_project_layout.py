@@ -13,7 +13,7 @@ from model_cases import Net, by_name
 from archives import Spec, build, write
 from mlf_sdk.codegen.link import SHARED_ARENA, link_models
 from mlf_sdk.codegen.samples import pattern_array, pattern_bytes
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import CodeUnit, Model, Tensor, TensorKind, UnitKind
 from mlf_sdk.planner.layout import ALIGNMENT, ModelLayout, align_up, lay_out, plan_problem

@@ -15,7 +15,7 @@ from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.writer import write_project
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import plan_project
 from mlf_sdk.tools.process import run_process

@@ -12,8 +12,8 @@ from archives import Spec, build, merge, write
 from elfobjects import M4, Elf
 from mlf_sdk.errors import ArchiveError, FaultCollector
 from mlf_sdk.frontends.code import CodeIndex, index_code
-from mlf_sdk.frontends.mlf.build import load_model
-from mlf_sdk.frontends.mlf.reader import CodeFile, load_mlf
+from mlf_sdk.frontends.mlf.archive import CodeFile, load_mlf
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import UnitKind
 
 GLOBAL, WEAK, LOCAL = 18, 34, 2  # functions

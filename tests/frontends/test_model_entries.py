@@ -12,7 +12,7 @@ import pytest
 from archives import Spec, build, edit_json, merge, without, write
 from elfobjects import Elf
 from mlf_sdk.errors import ArchiveError, InputError
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import Model, Pool, StepAbi, TensorKind
 
 LIB0 = "codegen/host/src/tiny_lib0.c"
@@ -93,7 +93,7 @@ def test_versions_before_7(tmp_path: Path, version: int, kind: str) -> None:
     files = build(kind=kind, version=version)
     (text,) = typed_relay().values()
     model = load({**files, "src/relay.txt": text}, tmp_path)
-    assert model.mlf_version == version
+    assert model.provenance.format_version == str(version)
     assert [t.shape for t in model.tensors] == [(1, 8), (1, 8)]
     assert model.steps[0].exact
 
@@ -497,7 +497,7 @@ def test_modules_are_chosen_by_name(tmp_path: Path) -> None:
     first, second = load(files, tmp_path, "first"), load(files, tmp_path, "second")
     assert (first.name, first.executor, first.tensors[0].dtype.name) == ("first", "graph", "float32")
     assert (second.name, second.executor, second.tensors[0].dtype.name) == ("second", "aot", "int8")
-    assert first.archive_sha256 == second.archive_sha256
+    assert first.provenance == second.provenance
     assert not {u.member for u in first.units if u.linked} & {u.member for u in second.units if u.linked}
     for module, what in ((None, "several modules"), ("third", "no module called 'third'")):
         with pytest.raises(InputError, match=what) as caught:

@@ -11,7 +11,7 @@ from model_cases import Net, by_name
 
 from archives import Spec, build, edit_json, graph_member, write
 from mlf_sdk.errors import ArchiveError
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import Model, StepAbi, TensorKind, UnitKind
 
 ONES = np.ones((1, 8), np.float32)
@@ -33,9 +33,10 @@ def load(files: dict[str, bytes], tmp_path: Path) -> Model:
 def test_tiny_model(tmp_path: Path) -> None:
     path = write(build(), tmp_path / "tiny.tar")
     model = load_model(path)
-    assert (model.name, model.c_name, model.executor, model.mlf_version) == ("tiny", "tiny", "graph", 7)
+    assert (model.name, model.c_name, model.executor) == ("tiny", "tiny", "graph")
+    assert model.provenance.format_text == "MLF 7"
     assert model.source == str(path)
-    assert len(model.archive_sha256) == 64
+    assert len(model.provenance.sha256) == 64
     assert model.targets == ("c -keys=cpu",)
     assert [(t.name, t.kind, t.shape, t.dtype.name) for t in model.tensors] == [
         ("x", TensorKind.INPUT, (1, 8), "float32"),
@@ -380,6 +381,6 @@ def test_shared_graph_member_of_old_versions(tmp_path: Path) -> None:
     for version in (1, 5):
         spec = Spec(version=version)
         model = load(build(spec), tmp_path)
-        assert model.mlf_version == version
+        assert model.provenance.format_version == str(version)
         assert graph_member(spec).endswith("graph.json")
         assert len(model.steps) == 3

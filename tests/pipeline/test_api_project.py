@@ -422,7 +422,7 @@ def test_arrays_that_are_refused_before_anything_is_built(
 def test_examination_of_an_archive(tmp_path: Path) -> None:
     found = examine_archive(tiny(tmp_path, Spec(kind="aot-c")))
     assert found.model.executor == "aot"
-    assert {oddity.where for oddity in found.oddities} >= {
+    assert {finding.where for finding in found.findings} >= {
         "the interface header",
         "metadata.json: export_datetime",
     }

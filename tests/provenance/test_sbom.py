@@ -57,7 +57,7 @@ def test_of_a_built_project(arm_app: Path, tmp_path: Path) -> None:
     lock = read_lock(arm_app)
     image = "tiny-mps2-an386-firmware"
     assert packages.keys() == {
-        "tiny-mps2-an386", image, "mlf-sdk", "mlf-sdk runtime", "tiny", lock.models[0].compiler.split()[0], "GCC"
+        "tiny-mps2-an386", image, "mlf-sdk", "mlf-sdk runtime", "tiny", lock.models[0].compiler, "GCC"
     }  # fmt: skip
     assert packages["tiny"].checksums[0].value == lock.models[0].archive_sha256
     assert packages["tiny"].file_name == "tiny.tar"

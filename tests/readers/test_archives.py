@@ -12,7 +12,7 @@ import pytest
 
 import archives
 from mlf_sdk.frontends.intake.members import read_archive
-from mlf_sdk.frontends.mlf.reader import load_mlf
+from mlf_sdk.frontends.mlf.archive import load_mlf
 
 CRT = Path(__file__).resolve().parents[2] / "crt" / "include"
 

@@ -35,7 +35,7 @@ SAID = Provenance(
     params="ram",
     cflags="-O2",
     cmsis_nn=True,
-    models=(NoteModel(name="m\\\0\n", archive_sha256="ab" * 32, mlf_version=7, compiler="TVM 0.11.1"),),
+    models=(NoteModel(name="m\\\0\n", archive_sha256="ab" * 32, format="MLF 7", compiler="TVM 0.11.1"),),
 )
 BUILD_ID = bytes(range(20))
 
@@ -148,8 +148,11 @@ def changed(**values: object) -> bytes:
         (changed(format="x" * 10_000), "format 'xxx"),
         (changed(board=3), r"\$.board"),
         (changed(models=[{"name": "m"}]), r"\$.models\[0\]"),
-        (changed(models=[{"name": "m", "sha256": "g" * 64, "mlf": 7, "compiler": "c"}]), "hexadecimal"),
-        (changed(models=[{"name": "m", "sha256": "ab", "mlf": 7, "compiler": "c"}]), "hexadecimal"),
+        (
+            changed(models=[{"name": "m", "sha256": "g" * 64, "format": "MLF 7", "compiler": "c"}]),
+            "hexadecimal",
+        ),
+        (changed(models=[{"name": "m", "sha256": "ab", "format": "MLF 7", "compiler": "c"}]), "hexadecimal"),
         (b'{"format": 1, "format": 1}', "twice"),
         (b'{"format": 1, "x": ' + b"[" * 100_000, "bytes; at most|nested"),
         (b" " * (MAX_BYTES + 1), "at most 65536 are read"),

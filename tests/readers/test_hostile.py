@@ -12,7 +12,7 @@ import pytest
 from archives import tar_bytes
 from hostile import GOOD, HOSTILE, SAYS
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.reader import load_mlf
+from mlf_sdk.frontends.mlf.archive import load_mlf
 
 MAX_SECONDS = 20.0  # of computing; what is quadratic takes minutes
 MAX_BYTES = 96 << 20

@@ -9,7 +9,7 @@ import pytest
 
 from archives import Spec, build, edit_json, graph_member, merge, tensors, without, write
 from mlf_sdk.errors import ArchiveError
-from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule, load_mlf
+from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, load_mlf
 
 GRAPH = graph_member(Spec())
 LIB0, LIB1 = "codegen/host/src/tiny_lib0.c", "codegen/host/src/tiny_lib1.c"
@@ -257,5 +257,5 @@ def test_looking_for_functions_is_bounded(one: Any, monkeypatch: pytest.MonkeyPa
     )
     assert one(files).graph is not None
     files[LIB1] = b"int y;\n"
-    monkeypatch.setattr("mlf_sdk.frontends.mlf.reader._SCAN_BYTES", 0)
+    monkeypatch.setattr("mlf_sdk.frontends.mlf.archive._SCAN_BYTES", 0)
     assert one(files).graph is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mlf_sdk.frontends.mlf.archive import RawModule, load_mlf
 from mlf_sdk.frontends.mlf.params import write_params
-from mlf_sdk.frontends.mlf.reader import RawModule, load_mlf
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "mlf"
 ARCHIVES = sorted(FOLDER.rglob("*.tar")) if FOLDER.is_dir() else []

@@ -47,7 +47,7 @@ def test_an_archive(needs_qemu: None, tmp_path: Path, capsys: pytest.CaptureFixt
         sum(s["cost"] for s in value["profile"]["steps"]) + value["profile"]["overhead"]
         == value["profile"]["total"]
     )
-    assert value["oddities"] is not None
+    assert value["findings"] is not None
     assert [v["ok"] for v in value["verdicts"]] == [True, True, True]
     facts = {f["label"]: f["text"] for f in value["provenance"]}
     assert len(facts["sha256"]) == 64

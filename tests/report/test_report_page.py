@@ -14,7 +14,7 @@ from model_cases import Net
 from report_cases import Page, findings
 from rich.console import Console
 
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.report.html import page as page_module
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import Report
@@ -157,7 +157,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     for other in inputs[1:]:
         last = net.call("add", [last, other], "in0[i] + in1[i]", name=HOSTILE[1])
     report = collect(findings(net.write(tmp_path / "hostile.tar", last)))
-    oddities = tuple(Oddity(where=text, what=text, handled=text) for text in HOSTILE)
+    hostile = tuple(Finding(where=text, what=text, handled=text) for text in HOSTILE)
     rects = tuple(
         dataclasses.replace(rect, name=HOSTILE[4], label=HOSTILE[4] + HOSTILE[5])
         for rect in report.arena.rects
@@ -165,7 +165,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     report = dataclasses.replace(
         report,
         board=HOSTILE[1],
-        oddities=oddities,
+        findings=hostile,
         arena=dataclasses.replace(report.arena, rects=rects),
         no_profile=HOSTILE[0],
         profile=None,

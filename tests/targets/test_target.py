@@ -21,7 +21,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets import target as targets

@@ -98,7 +98,7 @@ class _ModelView:
         _number_duplicates(inputs)
         _number_duplicates(outputs)
         tensors = [self._dl_tensor(index, i) for index, i in enumerate(self._arguments())]
-        sha256 = self.model.archive_sha256
+        sha256 = self.model.provenance.sha256
         return {
             "banner": c_comment(f"{self.model.name}: {self.model.executor} model"),
             "c_name": self.c_name,

@@ -62,7 +62,7 @@ def dynamic_model(layout: ModelLayout) -> DynamicModel:
         steps.append(BlobStep(kernel=kernel, args=args, slots=_slots(layout, step)))
     model = layout.model
     constants = [t for t in model.constants if t.id in place]
-    archive = bytes.fromhex(model.archive_sha256)
+    archive = bytes.fromhex(model.provenance.sha256)
     graph = GraphBlob(
         name=model.name,
         tensors=tuple(_tensor(layout, i) for i in used),

@@ -10,7 +10,7 @@ import msgspec
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class LockTensor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -87,8 +87,10 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     c_name: str
     archive: str
     archive_sha256: str
-    mlf_version: int
+    format: str
+    format_version: str
     compiler: str
+    compiler_version: str
     executor: str
     inputs: tuple[LockTensor, ...]
     outputs: tuple[LockTensor, ...]
@@ -107,7 +109,16 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     buffers: tuple[LockBuffer, ...]
     kernel_symbols: tuple[str, ...]
     summary: LockSummary
-    notes: tuple[str, ...]
+
+    @property
+    def format_text(self) -> str:
+        """Format and version of the archive: ``MLF 7``."""
+        return f"{self.format} {self.format_version}".rstrip()
+
+    @property
+    def compiler_text(self) -> str:
+        """Compiler of the archive and version: ``TVM 0.11.1``."""
+        return f"{self.compiler} {self.compiler_version}".rstrip()
 
 
 class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -58,14 +58,16 @@ def make_lock(
 
 
 def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
-    model = layout.model
+    model, origin = layout.model, layout.model.provenance
     return LockModel(
         name=model.name,
         c_name=model.c_name,
-        archive=Path(model.source).name,
-        archive_sha256=model.archive_sha256,
-        mlf_version=model.mlf_version,
-        compiler=model.compiler,
+        archive=Path(origin.source).name,
+        archive_sha256=origin.sha256,
+        format=origin.format,
+        format_version=origin.format_version,
+        compiler=origin.compiler,
+        compiler_version=origin.compiler_version,
         executor=model.executor,
         inputs=tuple(_lock_tensor(model, i, model.tensors[i].name) for i in model.inputs),
         outputs=tuple(
@@ -90,7 +92,6 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
             constants_bytes=model.summary.constants_bytes,
             io_bytes=model.summary.io_bytes,
         ),
-        notes=model.notes,
     )
 
 

@@ -41,8 +41,8 @@ def provenance_of(lock: Lock) -> Provenance:
             NoteModel(
                 name=model.name,
                 archive_sha256=model.archive_sha256,
-                mlf_version=model.mlf_version,
-                compiler=model.compiler,
+                format=model.format_text,
+                compiler=model.compiler_text,
             )
             for model in lock.models
         ),

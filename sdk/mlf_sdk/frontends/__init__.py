@@ -1,2 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input formats: one folder each, recognised by content."""
+"""Readers of compiled models: one folder for each format, found by the content of a file.
+
+`load` is the door: whatever the format, it gives a `Model`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlf_sdk.frontends.registry import (
+    Examination,
+    Frontend,
+    find_frontend,
+    frontends,
+    register_frontend,
+    unregister_frontend,
+)
+
+if TYPE_CHECKING:
+    from mlf_sdk.ir.model import Model
+
+__all__ = [
+    "Examination",
+    "Frontend",
+    "examine",
+    "find_frontend",
+    "frontends",
+    "load",
+    "modules",
+    "register_frontend",
+    "unregister_frontend",
+]
+
+
+def load(path: Path, module: str | None = None) -> Model:
+    """Load a compiled model of any known format.
+
+    Args:
+        path: a file or a folder.
+        module: name of the model to load, where the file holds several.
+
+    Raises:
+        ArchiveError: the file is broken; all of its faults at once.
+        ModuleChoiceError: it holds several models, and ``module`` names none of them.
+        InputError: it can't be read, or is of no known format.
+    """
+    return find_frontend(path).load(path, module)
+
+
+def modules(path: Path) -> tuple[str, ...]:
+    """Names of the models in ``path``; empty when there is no choice. Errors as in `load`."""
+    return find_frontend(path).modules(path)
+
+
+def examine(path: Path, module: str | None = None) -> Examination:
+    """Load a model and list what is unusual about its file; arguments and errors as in `load`."""
+    return find_frontend(path).examine(path, module)

@@ -10,7 +10,7 @@ from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
 from mlf_sdk.analysis.elf.objects import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.reader import CodeFile, RawModule
+from mlf_sdk.frontends.mlf.archive import CodeFile, RawModule
 from mlf_sdk.ir.model import CodeUnit, UnitKind
 
 # Headers that the runtime, the C library or the compiler provide.

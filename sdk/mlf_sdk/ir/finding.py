@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Oddity:
+class Finding:
     """One finding: what is odd and what the SDK does about it.
 
     Attributes:

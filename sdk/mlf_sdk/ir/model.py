@@ -162,8 +162,39 @@ class CodeUnit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Origin of a model.
+
+    Attributes:
+        format: short name of the format, e.g. ``MLF``.
+        format_version: as the file states it, e.g. ``7``; empty when it states none.
+        compiler: e.g. ``TVM``.
+        compiler_version: e.g. ``0.11.1``; empty when the file does not state it.
+        sha256: hex; of the file, or of the kept files of a folder.
+        source: path as given.
+    """
+
+    format: str
+    format_version: str
+    compiler: str
+    compiler_version: str
+    sha256: str
+    source: str
+
+    @property
+    def format_text(self) -> str:
+        """Format and version: ``MLF 7``."""
+        return f"{self.format} {self.format_version}".rstrip()
+
+    @property
+    def compiler_text(self) -> str:
+        """Compiler and version: ``TVM 0.11.1``."""
+        return f"{self.compiler} {self.compiler_version}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySummary:
-    """What the archive says about its memory (``memory.functions.main``), in bytes."""
+    """Memory that the archive states for itself, in bytes; None where it states nothing."""
 
     workspace_bytes: int | None = None
     constants_bytes: int | None = None
@@ -177,10 +208,7 @@ class Model:
 
     name: str
     c_name: str
-    source: str
-    archive_sha256: str
-    mlf_version: int
-    compiler: str
+    provenance: Provenance
     executor: str
     targets: tuple[str, ...]
     tensors: tuple[Tensor, ...]
@@ -192,7 +220,6 @@ class Model:
     units: tuple[CodeUnit, ...]
     summary: MemorySummary
     interface_header: str = ""
-    notes: tuple[str, ...] = ()
 
     def root(self, tensor: int) -> Tensor:
         """The tensor that owns the storage of ``tensor``."""

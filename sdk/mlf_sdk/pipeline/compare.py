@@ -113,11 +113,11 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
 
 
 def _check_same_archive(folder: str, lock: Lock, model: Model) -> None:
-    if any(m.archive_sha256 == model.archive_sha256 and m.name == model.name for m in lock.models):
+    if any(m.archive_sha256 == model.provenance.sha256 and m.name == model.name for m in lock.models):
         return
     held = ", ".join(f"{m.name} ({m.archive_sha256[:12]})" for m in lock.models)
     raise InputError(
-        f"the project was not made from this archive ({model.archive_sha256[:12]}); it holds: {held}",
+        f"the project was not made from this archive ({model.provenance.sha256[:12]}); it holds: {held}",
         where=folder,
         hint="Give the archive that it was made from.",
     )
@@ -141,7 +141,7 @@ class _Comparer:
         results += [self._against(place, batch, expected) for place in self.places[1:]]
         return CompareReport(
             model=self.model.name,
-            archive_sha256=self.model.archive_sha256,
+            archive_sha256=self.model.provenance.sha256,
             inferences=batch.count,
             steps=len(self.model.steps),
             places=tuple(results),

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.build import build_model, choose_module
-from mlf_sdk.frontends.mlf.findings import find_oddities
-from mlf_sdk.frontends.mlf.reader import load_mlf
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.frontends import examine
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.boards.findings import board_oddities
+from mlf_sdk.targets.boards.findings import board_findings
 from mlf_sdk.targets.target import ZEPHYR, resolve_target
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
@@ -40,13 +38,13 @@ class ArchiveExamination:
     """What is odd in one module of an archive that can be deployed."""
 
     model: Model
-    oddities: tuple[Oddity, ...]
+    findings: tuple[Finding, ...]
     board: str | None = None
 
     @property
     def ok(self) -> bool:
         """Whether it can be deployed (on the board, where one was named)."""
-        return not any(oddity.blocks for oddity in self.oddities)
+        return not any(finding.blocks for finding in self.findings)
 
 
 def examine_machine(request: Request | None = None) -> MachineExamination:
@@ -70,23 +68,20 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
     board = None
     if request.board is not None and request.platform != ZEPHYR:
         board = resolve_target(stages.target_choice(request.replace(port=None))).board
-    path = Path(request.source[0])
-    archive = load_mlf(path)
-    model = build_model(archive, module=request.module)
-    raw = choose_module(archive, request.module)
-    oddities = find_oddities(archive, raw, model)
+    found = examine(Path(request.source[0]), request.module)
+    model, findings = found.model, found.findings
     if board is not None:
-        oddities += board_oddities(model, board)
-        if not any(o.blocks for o in oddities) and not model.external_headers:
-            oddities += _misfit(request, pipeline)
-    return ArchiveExamination(model=model, oddities=oddities, board=board.name if board else None)
+        findings += board_findings(model, board)
+        if not any(o.blocks for o in findings) and not model.external_headers:
+            findings += _misfit(request, pipeline)
+    return ArchiveExamination(model=model, findings=findings, board=board.name if board else None)
 
 
-def _misfit(request: Request, pipeline: Pipeline) -> tuple[Oddity, ...]:
+def _misfit(request: Request, pipeline: Pipeline) -> tuple[Finding, ...]:
     """Finding that the board's memories are too small."""
     try:
         pipeline.plan(request.replace(port=None))
     except InputError as error:
         where = f"board {request.board}"
-        return (Oddity(where=where, what=error.what, handled=error.hint, blocks=True),)
+        return (Finding(where=where, what=error.what, handled=error.hint, blocks=True),)
     return ()

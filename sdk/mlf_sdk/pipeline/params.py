@@ -101,7 +101,7 @@ def _source_of_archive(file: Path) -> ParamsSource:
             where=str(file),
             hint="Build and flash its project instead.",
         )
-    sha256 = bytes.fromhex(model.archive_sha256)
+    sha256 = bytes.fromhex(model.provenance.sha256)
     return ParamsSource(name=file.name, sha256=sha256, tensors=tensors, code_id=code_id(model))
 
 

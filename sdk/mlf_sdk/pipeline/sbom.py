@@ -145,19 +145,21 @@ def _add_model(bill: _Bill, model: LockModel, project: Package, contents: dict[s
         make_package(
             model.name,
             "ARCHIVE",
-            version=f"MLF {model.mlf_version}",
+            version=model.format_text,
             file_name=model.archive,
             sha256=model.archive_sha256,
-            comment="a compiled model in TVM's Model Library Format",
+            comment=f"a compiled model ({model.format_text})",
         )
     )
     bill.relate(project, "GENERATED_FROM", archive)
     for name, file in contents.items():
         if name.startswith(f"model/{model.c_name}/"):
             bill.relate(file, "GENERATED_FROM", archive)
-    tool, _, version = model.compiler.partition(" ")
-    comment = "" if version else "the archive does not say which version"
-    compiler = bill.add(make_package(tool, "APPLICATION", version=version, licence=_APACHE, comment=comment))
+    version = model.compiler_version
+    comment = "" if version else "the archive does not state its version"
+    compiler = bill.add(
+        make_package(model.compiler, "APPLICATION", version=version, licence=_APACHE, comment=comment)
+    )
     bill.relate(compiler, "BUILD_TOOL_OF", archive)
 
 

@@ -20,7 +20,7 @@ from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.build import load_model
+from mlf_sdk.frontends import load as load_model
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
@@ -58,7 +58,7 @@ def load(request: Request) -> tuple[Model, ...]:
         ArchiveError: an archive is broken or hostile: all of its faults at once.
         InputError: no such file, an unknown format, or a module must be chosen.
     """
-    return tuple(load_model(Path(source), module=request.module) for source in request.source)
+    return tuple(load_model(Path(source), request.module) for source in request.source)
 
 
 # ---- plan ----

@@ -125,7 +125,7 @@ def verify(
     else:
         model = pipeline.models(made)[0]
         expected = Expected(
-            models=(ExpectedModel(name=model.name, archive_sha256=model.archive_sha256),),
+            models=(ExpectedModel(name=model.name, archive_sha256=model.provenance.sha256),),
             whole=False,
             no_build_id="an archive can be in any image",
         )

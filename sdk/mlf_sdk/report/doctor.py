@@ -27,12 +27,12 @@ def doctor_values(found: Examination) -> dict[str, object]:
     return {
         "ok": found.ok,
         "board": found.board,
-        "archive": found.model.source,
-        "archive_sha256": found.model.archive_sha256,
+        "archive": found.model.provenance.source,
+        "archive_sha256": found.model.provenance.sha256,
         "module": found.model.name,
         "findings": [
             {"where": o.where, "what": o.what, "handled": o.handled, "blocks": o.blocks}
-            for o in found.oddities
+            for o in found.findings
         ],
     }
 
@@ -99,13 +99,14 @@ def _mark(status: ToolStatus) -> Text:
 
 def _archive(found: ArchiveExamination) -> Parts:
     model = found.model
-    about = f"MLF {model.mlf_version}, {executor_text(model.executor)}, module {model.name}"
-    parts: Parts = [line("archive", f"{model.source}: {about}")]
-    for oddity in found.oddities:
-        parts += ["", line("where", oddity.where), line("odd", oddity.what), line("handled", oddity.handled)]
+    about = f"{model.provenance.format_text}, {executor_text(model.executor)}, module {model.name}"
+    parts: Parts = [line("archive", f"{model.provenance.source}: {about}")]
+    for finding in found.findings:
+        parts += ["", line("where", finding.where), line("finding", finding.what)]
+        parts.append(line("handled", finding.handled))
     on_board = f" on {found.board}" if found.board else ""
-    if not found.oddities:
+    if not found.findings:
         return [*parts, line("verdict", f"nothing odd; it can be deployed{on_board}")]
     can = "all handled: it can" if found.ok else "not all can be handled: it can't"
-    text = f"{counted(len(found.oddities), 'oddity')}, {can} be deployed{on_board}"
+    text = f"{counted(len(found.findings), 'finding')}, {can} be deployed{on_board}"
     return [*parts, "", line("verdict", text, verdict(found.ok) if found.board else None)]

@@ -39,7 +39,7 @@ def _use(writable: bool, executable: bool, in_file: bool) -> str:
 
 def _provenance_parts(said: Provenance) -> Parts:
     on = f"{said.board} (Zephyr {said.zephyr})" if said.zephyr else said.board
-    models = [f"{m.name}  MLF {m.mlf_version}, {m.compiler}, sha256 {m.archive_sha256}" for m in said.models]
+    models = [f"{m.name}  {m.format}, {m.compiler}, sha256 {m.archive_sha256}" for m in said.models]
     return [
         line("made by", f"mlf-sdk {said.sdk} for {on}"),
         line("options", ", ".join(options_text(said))),

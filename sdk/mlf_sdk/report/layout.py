@@ -36,7 +36,7 @@ def capacity(value: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count and its noun: ``1 step``, ``9 steps``, ``2 oddities``."""
+    """A count and its noun: ``1 step``, ``9 steps``, ``2 findings``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"

@@ -122,7 +122,7 @@ def _about(report: RunReport) -> Table:
     model = report.model
     params = f"{size(model.params_bytes)} parameters" if model.params_bytes else "constants in the code"
     what = f"{executor_text(model.executor)}: {counted(len(model.steps), 'step')}, {params}"
-    text = f"MLF {model.mlf_version}, {model.compiler}, {what}"
+    text = f"{model.format_text}, {model.compiler_text}, {what}"
     return line(model.name, text) if fits_label(model.name) else line("model", f"{model.name}: {text}")
 
 

@@ -30,9 +30,10 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
     names = dict(zip(model.outputs, model.output_names, strict=True))
     params = f"{size(layout.params_bytes)} parameters" if layout.params_bytes else "constants in the code"
     steps = counted(len(model.steps), "step")
+    origin = model.provenance
     parts: Parts = [
         line("model", f"{model.name}: {executor_text(model.executor)}, {steps}, {params}"),
-        line("archive", f"MLF {model.mlf_version}, {model.compiler}, sha256 {model.archive_sha256[:16]}..."),
+        line("archive", f"{origin.format_text}, {origin.compiler_text}, sha256 {origin.sha256[:16]}..."),
         line("target", "; ".join(t.strip() for t in model.targets) or "the archive does not say"),
         *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
@@ -41,7 +42,6 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
     ]
     if model.external_headers:
         parts.append(line("needs", ", ".join(model.external_headers)))
-    parts += lines("note", model.notes)
     return [*parts, "", _steps(layout), "", _code(model)]
 
 

@@ -119,10 +119,12 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
     return {
         "name": model.name,
         "c_name": model.c_name,
-        "archive": model.source,
-        "archive_sha256": model.archive_sha256,
-        "mlf_version": model.mlf_version,
-        "compiler": model.compiler,
+        "archive": model.provenance.source,
+        "archive_sha256": model.provenance.sha256,
+        "format": model.provenance.format,
+        "format_version": model.provenance.format_version,
+        "compiler": model.provenance.compiler,
+        "compiler_version": model.provenance.compiler_version,
         "executor": model.executor,
         "targets": list(model.targets),
         "inputs": [tensor(i) for i in model.inputs],
@@ -154,5 +156,4 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
             if u.kind is not UnitKind.HEADER
         ],
         "external_headers": list(model.external_headers),
-        "notes": list(model.notes),
     }

@@ -14,16 +14,21 @@ from mlf_sdk.tools.jsontext import convert, load_json
 SECTION = ".note.mlf"
 OWNER = "mlf-sdk"
 TYPE = 1
-FORMAT = 1
+FORMAT = 2
 MAX_BYTES = 64 << 10
 
 
 class NoteModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model of the firmware: its name, and the archive that it was generated from."""
+    """A model of the firmware, and the archive that it was generated from.
+
+    Attributes:
+        format: format of the archive and its version, e.g. ``MLF 7``.
+        compiler: that made the archive, and its version, e.g. ``TVM 0.11.1``.
+    """
 
     name: str
     archive_sha256: str = msgspec.field(name="sha256")
-    mlf_version: int = msgspec.field(name="mlf")
+    format: str
     compiler: str
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from mlf_sdk.analysis.c.source import scan_source
-from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 
 _CODE = frozenset({UnitKind.C, UnitKind.CXX})
@@ -20,7 +20,7 @@ _DOUBLE = re.compile(rb"\bdouble\b")
 _NO_SCRATCH = re.compile(rb"cmsis_nn_context\s+\w+\s*=\s*\{\s*NULL\s*,\s*0\s*\}")
 
 
-def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Oddity]:
+def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
     """Files that no step needs, and the prototypes in them that contradict the kernels."""
     unused = [u.member for u in model.units if not u.linked and u.kind is not UnitKind.HEADER]
     if not unused:
@@ -31,7 +31,7 @@ def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[
         name, declared, defined = clash
         what += f", whose prototypes clash: {name} takes {declared} there and {defined} where it is defined"
     names = ", ".join(member.rpartition("/")[2] for member in unused)
-    yield Oddity(where=unused[0], what=what, handled=f"not needed, and left out of the build: {names}")
+    yield Finding(where=unused[0], what=what, handled=f"not needed, and left out of the build: {names}")
 
 
 def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str, str, str] | None:
@@ -54,12 +54,12 @@ def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str
     return None
 
 
-def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
     """Constants as text: digits that are lost, infinities that are no C."""
     for unit in _sources(model):
         rounded = [text.decode() for text in _ROUNDED.findall(unit.data) if text != _LARGEST]
         if rounded:
-            yield Oddity(
+            yield Finding(
                 where=unit.member,
                 what=f"{_count(len(rounded), 'float constant')} printed with 7 digits where float needs 9, "
                 f"e.g. {rounded[0]}",
@@ -67,7 +67,7 @@ def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterato
             )
         infinite = len(_INFINITE.findall(unit.data))
         if infinite:
-            yield Oddity(
+            yield Finding(
                 where=unit.member,
                 what=f"{_count(infinite, 'infinity')} printed as `inff`, which is no C",
                 handled="the runtime's headers define it",

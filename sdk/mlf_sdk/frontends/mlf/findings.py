@@ -6,23 +6,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
-from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import KERNEL_ABIS, Model, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 
-__all__ = ["Oddity", "find_oddities", "needs_cmsis_nn"]
+__all__ = ["Finding", "module_findings", "needs_cmsis_nn"]
 
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1
 
 
-def find_oddities(archive: RawArchive, module: RawModule, model: Model) -> tuple[Oddity, ...]:
+def module_findings(archive: RawArchive, module: RawModule, model: Model) -> tuple[Finding, ...]:
     """All findings about one module, in the order of the archive's parts."""
     return tuple(
         finding
         for check in (
-            _notes,
             _summary,
             _storage,
             _header,
@@ -37,34 +36,34 @@ def find_oddities(archive: RawArchive, module: RawModule, model: Model) -> tuple
     )
 
 
-def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Oddity]:
+def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
     place = "metadata.json: memory.functions.main"
     entry = next((s for s in model.steps if s.abi not in KERNEL_ABIS), None)
     told = model.summary.workspace_bytes
     if entry is not None and told is not None and entry.exact:
         needed = entry.stack_high_water_bytes + sum(w.size_bytes for w in entry.workspaces)
         if needed != told:
-            yield Oddity(
+            yield Finding(
                 where=place,
                 what=f"workspace_size_bytes is {told:,}; the code takes {needed:,}",
                 handled="the workspace is sized by replaying the code's allocations",
             )
     if not model.constants and not model.summary.constants_bytes:
-        yield Oddity(
+        yield Finding(
             where=place,
             what="constants_size_bytes is 0 or missing, and the constants are in the code",
             handled="their size is read from the linked image",
         )
     io_bytes = sum(model.tensors[i].size_bytes for i in (*model.inputs, *model.outputs))
     if model.summary.io_bytes not in (None, io_bytes):
-        yield Oddity(
+        yield Finding(
             where=place,
             what=f"io_size_bytes is {model.summary.io_bytes:,}; inputs and outputs take {io_bytes:,}",
             handled="sizes are computed from shapes and types",
         )
 
 
-def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Oddity]:
+def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Finding]:
     """TVM looks the sizes of storage ids up among the tensors, where the same numbers mean something else."""
     if module.graph is None:
         return
@@ -75,7 +74,7 @@ def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator
     wrong = [sid for sid in sorted(told) if told[sid] != needed.get(sid, 0)]
     if wrong:
         first = wrong[0]
-        yield Oddity(
+        yield Finding(
             where="metadata.json: memory.sids",
             what=f"{len(wrong)} of {len(told)} sizes are wrong: storage id {first} is {told[first]:,} bytes "
             f"there, its tensors take {needed.get(first, 0):,}",
@@ -83,7 +82,7 @@ def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator
         )
 
 
-def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Oddity]:
+def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
     if module.interface is None:
         return
     sizes = {model.tensors[i].size_bytes for i in (*model.inputs, *model.outputs)}
@@ -93,50 +92,50 @@ def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[O
         if "WORKSPACE" not in name and value not in sizes
     ]
     if wrong:
-        yield Oddity(
+        yield Finding(
             where="the interface header",
             what=f"size macros are garbage: {', '.join(wrong[:3])}{'...' if len(wrong) > 3 else ''}",
             handled="the generated header has the right sizes; these are not used",
         )
 
 
-def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
     odd = [
         t.name
         for t in model.tensors
         if legal_identifier(t.name) != t.name and t.id in (*model.inputs, *model.outputs)
     ]
     if odd:
-        yield Oddity(
+        yield Finding(
             where="names",
             what="not C identifiers: " + ", ".join(f"'{n}'" for n in odd[:5]),
             handled="made legal for C; npz files use the real names",
         )
     alike = [n for n, k in Counter(legal_identifier(t.name) for t in model.tensors).items() if k > 1]
     if alike:
-        yield Oddity(
+        yield Finding(
             where="names",
             what=f"tensors have the same name once it is made legal: {', '.join(map(repr, alike[:3]))}",
             handled="numbered apart",
         )
     longest = max((s.symbol for s in model.steps), key=len, default="")
     if len(longest) > LONG_NAME:
-        yield Oddity(
+        yield Finding(
             where="names",
             what=f"function names of up to {len(longest)} characters",
             handled="functions are called directly; no runtime buffer holds their names",
         )
 
 
-def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
     if model.external_headers:
-        yield Oddity(
+        yield Finding(
             where="codegen",
             what="the code includes " + ", ".join(model.external_headers),
             handled="pass --cmsis-nn PATH" if needs_cmsis_nn(model) else "can't be built",
         )
     if any(u.kind is UnitKind.OBJECT and u.linked for u in model.units):
-        yield Oddity(
+        yield Finding(
             where="codegen/host/lib",
             what="ready-made objects: no source to analyse, and none to run on the host",
             handled="checked against the board's CPU and float ABI; workspaces are read from the code",
@@ -148,35 +147,29 @@ def needs_cmsis_nn(model: Model) -> bool:
     return any("arm_nn" in header for header in model.external_headers)
 
 
-def _notes(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
-    for note in model.notes:
-        what, _, handled = note.partition(": ")
-        yield Oddity(where="codegen", what=what, handled=handled or "see there")
-
-
-def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Oddity]:
+def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
     for step in model.steps:
         asked = sum(w.size_bytes for w in step.workspaces)
         tensors = sum(
             model.tensors[i].size_bytes for i in {*step.outputs, *step.inputs} if model.root(i).data is None
         )
         if step.abi in KERNEL_ABIS and asked > 16 * max(tensors, 1):
-            yield Oddity(
+            yield Finding(
                 where=step.name,
                 what=f"asks for {asked:,} bytes of workspace; its activations take {tensors:,}",
                 handled="planned as asked (the kernel repacks its weights)",
             )
         if not step.exact:
-            yield Oddity(
+            yield Finding(
                 where=step.name,
                 what="its workspace can't be read from the code",
                 handled="the archive's figure is used, a bound",
             )
 
 
-def _metadata(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Oddity]:
+def _metadata(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Finding]:
     if (module.metadata.export_datetime or "").endswith("Z"):
-        yield Oddity(
+        yield Finding(
             where="metadata.json: export_datetime",
             what="local time, though it is marked as UTC",
             handled="not used; provenance is the archive's sha256",

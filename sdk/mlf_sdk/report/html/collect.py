@@ -51,7 +51,7 @@ def collect(found: Findings) -> Report:
             for s in found.image.sections
         ),
         provenance=_provenance(found),
-        oddities=None if found.examination is None else found.examination.oddities,
+        findings=None if found.examination is None else found.examination.findings,
     )
 
 
@@ -87,7 +87,7 @@ def _facts(found: Findings) -> tuple[Fact, ...]:
     others = [m.c_name for m in found.lock.models if m is not model]
     facts = [
         Fact(label="model", text=f"{executor_text(model.executor)}, {counted(len(model.steps), 'step')}"),
-        Fact(label="archive", text=f"{model.archive}: MLF {model.mlf_version}, made by {model.compiler}"),
+        Fact(label="archive", text=f"{model.archive}: {model.format_text}, made by {model.compiler_text}"),
         Fact(label="board", text=f"{found.board.name}: {board_text(found.board)}"),
         *io,
         Fact(label="parameters", text=params),
@@ -95,7 +95,7 @@ def _facts(found: Findings) -> tuple[Fact, ...]:
     facts += [Fact(label="compiler", text=text) for text in found.firmware.toolchain]
     if others:
         facts.append(Fact(label="with it", text=f"also in the image: {', '.join(others)}"))
-    return (*facts, *(Fact(label="note", text=note) for note in model.notes))
+    return tuple(facts)
 
 
 def _verdicts(found: Findings) -> tuple[Verdict, ...]:
@@ -174,7 +174,7 @@ def _provenance(found: Findings) -> tuple[Fact, ...]:
     return (
         Fact(label="archive", text=model.archive),
         Fact(label="sha256", text=model.archive_sha256),
-        Fact(label="format", text=f"Model Library Format {model.mlf_version}, made by {model.compiler}"),
+        Fact(label="format", text=f"{model.format_text}, made by {model.compiler_text}"),
         Fact(label="SDK", text=f"mlf-sdk {lock.sdk_version}"),
         Fact(label="build id", text=found.firmware.build_id or "the linker made none"),
         *(Fact(label="compiler", text=text) for text in found.firmware.toolchain),

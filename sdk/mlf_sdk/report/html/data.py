@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.judge.check import ProofRow, SizedItem
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
@@ -152,7 +152,7 @@ class Report:
         allocators: functions of a heap that are linked; None where that was not looked at.
         inference: None when nothing was run.
         not_run, no_profile: why; empty when it was.
-        oddities: None when no archive was examined.
+        findings: None when no archive was examined.
     """
 
     model: str
@@ -176,4 +176,4 @@ class Report:
     groups: tuple[SizedItem, ...]
     sections: tuple[SectionRow, ...]
     provenance: tuple[Fact, ...]
-    oddities: tuple[Oddity, ...] | None
+    findings: tuple[Finding, ...] | None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.mlf.codefindings import computes_in_double, lacks_scratch
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.boards.requirements import DSP_HEADERS
@@ -18,17 +18,17 @@ _DOUBLE_FPUS = ("fpv5-d16", "auto")
 _OTHER = "refused: choose a board that fits, or export the model again for this one"
 
 
-def board_oddities(model: Model, board: Board) -> tuple[Oddity, ...]:
+def board_findings(model: Model, board: Board) -> tuple[Finding, ...]:
     """All findings about a model's code on a board; those that block make it impossible there."""
     if not board.cpu:
         return ()
     return (*_objects(model, board), *_cmsis_nn(model, board), *_double(model, board))
 
 
-def _objects(model: Model, board: Board) -> Iterator[Oddity]:
+def _objects(model: Model, board: Board) -> Iterator[Finding]:
     for unit in model.units:
         info = (
-            read_object(unit.data, unit.member, FaultCollector(model.source))
+            read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
             if unit.kind is UnitKind.OBJECT and unit.linked
             else None
         )
@@ -36,9 +36,9 @@ def _objects(model: Model, board: Board) -> Iterator[Oddity]:
             continue
         problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
         for problem in problems:
-            yield Oddity(where=unit.member, what=problem, handled=_OTHER, blocks=True)
+            yield Finding(where=unit.member, what=problem, handled=_OTHER, blocks=True)
         if not problems and board.fpu not in _NO_FPU and _is_soft_float(info):
-            yield Oddity(
+            yield Finding(
                 where=unit.member,
                 what=f"computes floats in software; {board.name} has an FPU ({board.fpu})",
                 handled="works, and is slow: export the model with -mfloat-abi for this board",
@@ -51,16 +51,16 @@ def _is_soft_float(info: ObjectInfo) -> bool:
     return calls and info.attributes is not None and not info.attributes.fp_arch
 
 
-def _cmsis_nn(model: Model, board: Board) -> Iterator[Oddity]:
+def _cmsis_nn(model: Model, board: Board) -> Iterator[Finding]:
     if any(header in DSP_HEADERS for header in model.external_headers) and not board.dsp:
-        yield Oddity(
+        yield Finding(
             where="codegen",
             what=f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
             handled=_OTHER,
             blocks=True,
         )
     if board.dsp and lacks_scratch(model):
-        yield Oddity(
+        yield Finding(
             where="codegen",
             what="its CMSIS-NN calls carry no scratch buffers; with the DSP instructions of "
             f"{board.name} they need some",
@@ -69,12 +69,12 @@ def _cmsis_nn(model: Model, board: Board) -> Iterator[Oddity]:
         )
 
 
-def _double(model: Model, board: Board) -> Iterator[Oddity]:
+def _double(model: Model, board: Board) -> Iterator[Finding]:
     if board.fpu in _DOUBLE_FPUS:
         return
     has = "has no FPU" if board.fpu in _NO_FPU else f"has an FPU for float only ({board.fpu})"
     for member in computes_in_double(model):
-        yield Oddity(
+        yield Finding(
             where=member,
             what=f"computes in double; {board.name} {has}",
             handled="works, in software and slow: export the model in float32",

@@ -27,7 +27,7 @@ def _check_objects(model: Model, board: Board) -> None:
     for unit in model.units:
         if unit.kind is not UnitKind.OBJECT or not unit.linked:
             continue
-        info = read_object(unit.data, unit.member, FaultCollector(model.source))
+        info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
         if info is None:
             continue
         if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
@@ -39,7 +39,7 @@ def _check_objects(model: Model, board: Board) -> None:
         faults += [Fault(member=unit.member, what=what) for what in problems]
     if faults:
         raise ArchiveError(
-            model.source,
+            model.provenance.source,
             faults,
             hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: "
             "choose a board that fits, or export the model again for this one (or with the C target).",
@@ -52,7 +52,7 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
         return
     names = ", ".join(headers)
     cmsis = [h for h in headers if h.startswith("arm_nn")]
-    where = f"{model.source}, module {model.name}"
+    where = f"{model.provenance.source}, module {model.name}"
     if cmsis and options.cmsis_nn is None:
         raise InputError(
             f"its code includes {names}, a part of CMSIS-NN, which archives do not hold",

@@ -11,22 +11,22 @@ from model_cases import Net
 
 from archives import Spec, build, edit_json, without, write
 from mlf_sdk import pipeline as api
-from mlf_sdk.frontends.mlf.build import build_model, choose_module
-from mlf_sdk.frontends.mlf.findings import find_oddities
-from mlf_sdk.frontends.mlf.reader import load_mlf
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.frontends.mlf.archive import load_mlf
+from mlf_sdk.frontends.mlf.findings import module_findings
+from mlf_sdk.frontends.mlf.load import build_model, choose_module
+from mlf_sdk.ir.finding import Finding
 
 SOURCE = "codegen/host/src/tiny_lib1.c"
 REGISTRY = "codegen/host/src/tiny_lib0.c"
 
 
-def findings(files: dict[str, bytes], tmp_path: Path) -> list[Oddity]:
+def findings(files: dict[str, bytes], tmp_path: Path) -> list[Finding]:
     archive = load_mlf(write(files, tmp_path / "odd.tar"))
-    return list(find_oddities(archive, choose_module(archive, None), build_model(archive)))
+    return list(module_findings(archive, choose_module(archive, None), build_model(archive)))
 
 
 def texts(files: dict[str, bytes], tmp_path: Path) -> list[str]:
-    return [oddity.what for oddity in findings(files, tmp_path)]
+    return [finding.what for finding in findings(files, tmp_path)]
 
 
 def plain(spec: Spec | None = None) -> dict[str, bytes]:
@@ -50,7 +50,7 @@ def test_nothing_odd(tmp_path: Path) -> None:
 def test_every_finding_is_whole(tmp_path: Path) -> None:
     found = [*findings(build(), tmp_path), *findings(build(kind="aot-c"), tmp_path)]
     assert len(found) >= 4
-    assert all(oddity.where and oddity.what and oddity.handled for oddity in found)
+    assert all(finding.where and finding.what and finding.handled for finding in found)
 
 
 def test_local_time_marked_as_utc(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_code_that_is_left_out(tmp_path: Path) -> None:
         REGISTRY: build()[REGISTRY],
         "codegen/host/src/tiny_lib2.c": b"int unused(void) { return 0; }\n",
     }
-    (oddity,) = findings(files, tmp_path)
-    assert oddity.where == REGISTRY
-    assert "registry" in oddity.what
-    assert oddity.handled == "not needed, and left out of the build: tiny_lib0.c, tiny_lib2.c"
+    (finding,) = findings(files, tmp_path)
+    assert finding.where == REGISTRY
+    assert "registry" in finding.what
+    assert finding.handled == "not needed, and left out of the build: tiny_lib0.c, tiny_lib2.c"
 
 
 def test_workspace_of_main_that_is_not_what_the_code_takes(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_io_bytes(tmp_path: Path) -> None:
 
 def test_garbage_macros_of_the_interface_header(tmp_path: Path) -> None:
     files = plain(Spec(kind="aot-c"))
-    (oddity,) = [o for o in findings(files, tmp_path) if o.where == "the interface header"]
-    assert "TVMGEN_TINY_X_SIZE -1717804352" in oddity.what
+    (finding,) = [o for o in findings(files, tmp_path) if o.where == "the interface header"]
+    assert "TVMGEN_TINY_X_SIZE -1717804352" in finding.what
     header = "codegen/host/include/tvmgen_tiny.h"
     files[header] = files[header].replace(b"-1717804352", b"32")
     assert not [o for o in findings(files, tmp_path) if o.where == "the interface header"]
@@ -129,9 +129,9 @@ def test_many_garbage_macros_are_not_all_listed(tmp_path: Path) -> None:
     files[header] = files[header].replace(
         b"struct tvmgen_tiny_inputs", more + b"struct tvmgen_tiny_inputs", 1
     )
-    (oddity,) = [o for o in findings(files, tmp_path) if o.where == "the interface header"]
-    assert oddity.what.endswith("...")
-    assert oddity.what.count("_SIZE") == 3
+    (finding,) = [o for o in findings(files, tmp_path) if o.where == "the interface header"]
+    assert finding.what.endswith("...")
+    assert finding.what.count("_SIZE") == 3
 
 
 def net_findings(tmp_path: Path, net: Net, *heads: Any) -> list[str]:
@@ -166,9 +166,9 @@ def test_headers_that_the_archive_does_not_have(tmp_path: Path) -> None:
     for header, handled in (("arm_nnfunctions.h", "pass --cmsis-nn PATH"), ("vendor.h", "can't be built")):
         files = plain()
         files[SOURCE] = f'#include "{header}"\n'.encode() + files[SOURCE]
-        (oddity,) = findings(files, tmp_path)
-        assert oddity.what == f"the code includes {header}"
-        assert oddity.handled == handled
+        (finding,) = findings(files, tmp_path)
+        assert finding.what == f"the code includes {header}"
+        assert finding.handled == handled
     files["codegen/host/include/vendor.h"] = b"#define VENDOR 1\n"
     assert findings(files, tmp_path) == []
 
@@ -176,9 +176,9 @@ def test_headers_that_the_archive_does_not_have(tmp_path: Path) -> None:
 def test_kernel_that_asks_for_much(tmp_path: Path) -> None:
     files = plain()
     files[SOURCE] = files[SOURCE].replace(b"(uint64_t)40", b"(uint64_t)4000")
-    (oddity,) = findings(files, tmp_path)
-    assert oddity.where == "tvmgen_tiny_fused_smooth"
-    assert oddity.what == "asks for 4,000 bytes of workspace; its activations take 64"
+    (finding,) = findings(files, tmp_path)
+    assert finding.where == "tvmgen_tiny_fused_smooth"
+    assert finding.what == "asks for 4,000 bytes of workspace; its activations take 64"
 
 
 def test_workspace_that_the_code_does_not_tell(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_sizes_of_storage_ids(tmp_path: Path) -> None:
         sids = top["modules"]["tiny"]["memory"]["sids"]
         sids[1]["size_bytes"], sids[3]["size_bytes"] = 4096, 4
 
-    (oddity,) = findings(edit_json(plain(), "metadata.json", change), tmp_path)
-    assert oddity.where == "metadata.json: memory.sids"
-    assert oddity.what == "2 of 5 sizes are wrong: storage id 1 is 4,096 bytes there, its tensors take 32"
+    (finding,) = findings(edit_json(plain(), "metadata.json", change), tmp_path)
+    assert finding.where == "metadata.json: memory.sids"
+    assert finding.what == "2 of 5 sizes are wrong: storage id 1 is 4,096 bytes there, its tensors take 32"
     for odd in (7, None, [{"storage_id": "x"}], [{"storage_id": 1, "size_bytes": -4}], [[]]):
         files = edit_json(
             plain(),
@@ -215,11 +215,11 @@ def test_sizes_of_storage_ids_in_version_1(tmp_path: Path) -> None:
 
 
 def test_prototypes_that_clash(tmp_path: Path) -> None:
-    (oddity,) = findings({**plain(), REGISTRY: build()[REGISTRY]}, tmp_path)
-    assert "prototypes clash: tvmgen_tiny_fused_multiply takes TVMValue*, int*, int," in oddity.what
-    assert "and void*, int32_t*, int32_t," in oddity.what
-    (oddity,) = findings({**plain(), REGISTRY: b"int nothing(void) { return 0; }\n"}, tmp_path)
-    assert "clash" not in oddity.what
+    (finding,) = findings({**plain(), REGISTRY: build()[REGISTRY]}, tmp_path)
+    assert "prototypes clash: tvmgen_tiny_fused_multiply takes TVMValue*, int*, int," in finding.what
+    assert "and void*, int32_t*, int32_t," in finding.what
+    (finding,) = findings({**plain(), REGISTRY: b"int nothing(void) { return 0; }\n"}, tmp_path)
+    assert "clash" not in finding.what
 
 
 def test_constants_with_too_few_digits(tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_constants_with_too_few_digits(tmp_path: Path) -> None:
         assert findings(files, tmp_path) == []
     bad = b"{ static volatile float v = 1.234567e-01f, w = 6.944444e-03f; (void)v; (void)w; } return 0;"
     files[SOURCE] = plain()[SOURCE].replace(b"return 0;", bad, 1)
-    (oddity,) = findings(files, tmp_path)
-    assert oddity.where == SOURCE
-    assert oddity.what.startswith("2 float constants are printed with 7 digits")
-    assert "1.234567e-01f" in oddity.what
+    (finding,) = findings(files, tmp_path)
+    assert finding.where == SOURCE
+    assert finding.what.startswith("2 float constants are printed with 7 digits")
+    assert "1.234567e-01f" in finding.what
 
 
 @pytest.mark.toolchain
@@ -243,7 +243,7 @@ def test_infinities(tmp_path: Path) -> None:
     """Found, and built: the headers define what TVM prints."""
     files = plain()
     files[SOURCE] = files[SOURCE].replace(b"v > 0.000000e+00f", b"v > -inff && v > 0.000000e+00f")
-    (oddity,) = findings(files, tmp_path)
-    assert oddity.what == "1 infinity is printed as `inff`, which is no C"
-    assert oddity.handled == "the runtime's headers define it"
+    (finding,) = findings(files, tmp_path)
+    assert finding.what == "1 infinity is printed as `inff`, which is no C"
+    assert finding.handled == "the runtime's headers define it"
     assert api.run(write(files, tmp_path / "infinite.tar"), board="host").outputs

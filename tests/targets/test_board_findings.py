@@ -9,7 +9,7 @@ import pytest
 
 from archives import build, edit_json, write
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.finding import Oddity
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.pipeline.doctor import examine_archive
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.process import run_process
@@ -17,14 +17,14 @@ from mlf_sdk.tools.process import run_process
 SOURCE = "codegen/host/src/tiny_lib1.c"
 
 
-def on_board(files: dict[str, bytes], board: str, folder: Path) -> tuple[bool, list[Oddity]]:
+def on_board(files: dict[str, bytes], board: str, folder: Path) -> tuple[bool, list[Finding]]:
     """Whether it can be deployed there, and what a board adds to the findings."""
     path = write(files, folder / "odd.tar")
     found = examine_archive(path, board=board)
     assert found.board == board
-    common = examine_archive(path).oddities
-    assert found.oddities[: len(common)] == common
-    return found.ok, list(found.oddities[len(common) :])
+    common = examine_archive(path).findings
+    assert found.findings[: len(common)] == common
+    return found.ok, list(found.findings[len(common) :])
 
 
 @pytest.mark.parametrize("board", ["microbit", "mps2-an386", "mps3-an547", "host"])
@@ -40,10 +40,10 @@ def test_an_unknown_board(tmp_path: Path) -> None:
 def test_dsp_instructions(tmp_path: Path) -> None:
     files = build()
     files[SOURCE] = b"#include <arm_nnsupportfunctions.h>\n" + files[SOURCE]
-    ok, (oddity,) = on_board(files, "mps2-an385", tmp_path)
+    ok, (finding,) = on_board(files, "mps2-an385", tmp_path)
     assert not ok
-    assert oddity.blocks
-    assert oddity.what == (
+    assert finding.blocks
+    assert finding.what == (
         "its kernels use the DSP instructions, which the cortex-m3 of mps2-an385 does not have"
     )
     assert on_board(files, "mps2-an386", tmp_path) == (True, [])
@@ -55,9 +55,9 @@ def test_cmsis_nn_without_scratch(tmp_path: Path) -> None:
         b"#include <arm_nnfunctions.h>\nstatic int f(void) {\n  cmsis_nn_context context= {NULL,0};\n}\n"
     )
     files[SOURCE] = context + files[SOURCE]
-    ok, (oddity,) = on_board(files, "mps2-an386", tmp_path)
-    assert (ok, oddity.blocks) == (False, True)
-    assert "no scratch buffers" in oddity.what
+    ok, (finding,) = on_board(files, "mps2-an386", tmp_path)
+    assert (ok, finding.blocks) == (False, True)
+    assert "no scratch buffers" in finding.what
     assert on_board(files, "mps2-an385", tmp_path) == (True, [])
     files[SOURCE] = files[SOURCE].replace(b"{NULL,0}", b"{buffer,64}")
     assert on_board(files, "mps2-an386", tmp_path) == (True, [])
@@ -84,9 +84,9 @@ def test_doubles(board: str, says: str, tmp_path: Path) -> None:
 def test_memory_that_is_too_small(tmp_path: Path) -> None:
     files = build()
     files[SOURCE] = files[SOURCE].replace(b"(uint64_t)40", b"(uint64_t)40000")
-    ok, (oddity,) = on_board(files, "microbit", tmp_path)
+    ok, (finding,) = on_board(files, "microbit", tmp_path)
     assert not ok
-    assert oddity.what.startswith("it does not fit: it needs at least")
+    assert finding.what.startswith("it does not fit: it needs at least")
     assert on_board(files, "mps2-an386", tmp_path) == (True, [])
 
 
@@ -113,9 +113,9 @@ def with_object(folder: Path, *flags: str) -> dict[str, bytes]:
 class TestObjects:
     def test_soft_float_arguments_on_a_board_with_hard_floats(self, tmp_path: Path) -> None:
         files = with_object(tmp_path, "-mcpu=cortex-m4", "-mfloat-abi=soft")
-        ok, (oddity,) = on_board(files, "mps2-an386", tmp_path)
-        assert (ok, oddity.blocks) == (False, True)
-        assert oddity.what == "it passes floats in integer registers; the board's float ABI is hard"
+        ok, (finding,) = on_board(files, "mps2-an386", tmp_path)
+        assert (ok, finding.blocks) == (False, True)
+        assert finding.what == "it passes floats in integer registers; the board's float ABI is hard"
 
     def test_floats_in_software_on_a_board_with_an_fpu(self, tmp_path: Path) -> None:
         files = with_object(tmp_path, "-mcpu=cortex-m3", "-mfloat-abi=soft")
@@ -125,7 +125,7 @@ class TestObjects:
         board.write_text(row)
         found = examine_archive(write(files, tmp_path / "soft.tar"), board="own", board_file=board)
         assert found.ok
-        assert found.oddities[-1].what == "computes floats in software; own has an FPU (fpv4-sp-d16)"
+        assert found.findings[-1].what == "computes floats in software; own has an FPU (fpv4-sp-d16)"
         assert on_board(files, "mps2-an385", tmp_path) == (True, [])
 
     def test_code_for_another_cpu(self, tmp_path: Path) -> None:

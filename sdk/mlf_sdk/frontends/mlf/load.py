@@ -8,11 +8,11 @@ from pathlib import Path
 from mlf_sdk.errors import FaultCollector, ModuleChoiceError
 from mlf_sdk.frontends.code import index_code
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
-from mlf_sdk.frontends.mlf.aot import wire_aot
-from mlf_sdk.frontends.mlf.graph_model import wire_graph
-from mlf_sdk.frontends.mlf.operator import wire_operator
-from mlf_sdk.frontends.mlf.parts import BuildInput, assemble
-from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule, load_mlf
+from mlf_sdk.frontends.mlf.aot_schedule import schedule_aot
+from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, load_mlf
+from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
+from mlf_sdk.frontends.mlf.operator_schedule import schedule_operator
+from mlf_sdk.frontends.mlf.schedule import BuildInput, assemble
 from mlf_sdk.ir.model import Model
 
 
@@ -36,13 +36,13 @@ def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
     code = index_code(raw, faults)
     source = BuildInput(archive=archive, module=raw, code=code, faults=faults)
     if raw.metadata.style == "operator":
-        wiring = wire_operator(source, module if module != raw.metadata.name else None)
+        schedule = schedule_operator(source, module if module != raw.metadata.name else None)
     elif raw.graph is not None:
-        wiring = wire_graph(source, raw.graph)
+        schedule = schedule_graph(source, raw.graph)
     else:
-        wiring = wire_aot(source)
+        schedule = schedule_aot(source)
     faults.raise_if_any()
-    return assemble(source, wiring)
+    return assemble(source, schedule)
 
 
 def choose_module(archive: RawArchive, module: str | None) -> RawModule:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from mlf_sdk.frontends.kernels import kernel_step
-from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring, operator_workspaces
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
 from mlf_sdk.ir.model import Step, TensorKind
 
 
-def wire_graph(source: BuildInput, graph: RawGraph) -> Wiring:
+def schedule_graph(source: BuildInput, graph: RawGraph) -> Schedule:
     """Tensors and steps of ``graph``. Faults go to the collector of ``source``."""
-    return _GraphBuilder(source, graph).wire()
+    return _GraphBuilder(source, graph).schedule()
 
 
 class _GraphBuilder:
@@ -25,7 +25,7 @@ class _GraphBuilder:
         self.steps: list[Step] = []
         self.inputs: list[int] = []
 
-    def wire(self) -> Wiring:
+    def schedule(self) -> Schedule:
         for index, node in enumerate(self.graph.nodes):
             if node.op == "null":
                 self._placeholder(index, node)
@@ -35,7 +35,7 @@ class _GraphBuilder:
                 self._call(index, node)
         self._unused_parameters()
         outputs = tuple(self.tensor_of[self.graph.entry_index(head)] for head in self.graph.heads)
-        return Wiring(
+        return Schedule(
             tensors=tuple(self.table.tensors),
             inputs=tuple(self.inputs),
             outputs=outputs,

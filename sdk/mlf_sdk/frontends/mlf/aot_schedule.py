@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.c.liveness import stack_peak
 from mlf_sdk.analysis.c.source import EntryWrapper
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.graph_model import output_names
+from mlf_sdk.frontends.mlf.graph_schedule import output_names
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
-from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring
 from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, TensorSize
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
 from mlf_sdk.frontends.mlf.signatures import Signature, parse_c_metadata, parse_main_signature
 from mlf_sdk.ir.model import Pool, Span, Step, StepAbi, TensorKind, Workspace
 
@@ -20,9 +20,9 @@ STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
 
 
-def wire_aot(source: BuildInput) -> Wiring:
+def schedule_aot(source: BuildInput) -> Schedule:
     """The single step of an ahead-of-time model and its inputs and outputs."""
-    return _AotBuilder(source).wire()
+    return _AotBuilder(source).schedule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +40,18 @@ class _AotBuilder:
         self.interface: InterfaceHeader | None = source.module.interface
         self.prefix = f"tvmgen_{''.join(c if c.isascii() and c.isalnum() else '_' for c in self.name)}"
 
-    def wire(self) -> Wiring:
+    def schedule(self) -> Schedule:
         usmp = self._usmp_wrapper()
         if usmp is None and self._lacks_main():
             self._report_missing_main()
-            return Wiring(tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot")
+            return Schedule(tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot")
         abi, symbol = self._entry(usmp)
         io = self._io()
         table = TensorTable()
         inputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INPUT) for s in io.inputs)
         outputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INTERMEDIATE) for s in io.outputs)
         step = self._step(abi, symbol, inputs, outputs, usmp)
-        return Wiring(
+        return Schedule(
             tensors=tuple(table.tensors),
             inputs=inputs,
             outputs=outputs,

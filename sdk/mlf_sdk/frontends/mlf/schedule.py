@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
-from mlf_sdk.frontends.mlf.reader import RawArchive, RawModule
+from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import MemorySummary, Model, Step, Tensor, TensorKind
+from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import NameTable, legal_identifier
 
 
@@ -46,7 +46,7 @@ class TensorTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
+class Schedule:
     """What a builder found: tensors, steps, and which tensors the caller sees."""
 
     tensors: tuple[Tensor, ...]
@@ -57,7 +57,6 @@ class Wiring:
     executor: str
     io_fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     interface_header: str = ""
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,30 +76,34 @@ def operator_workspaces(module: RawModule) -> dict[str, int]:
     }
 
 
-def assemble(source: BuildInput, wiring: Wiring) -> Model:
-    """The model of ``wiring`` with its provenance, code and summary."""
+def assemble(source: BuildInput, schedule: Schedule) -> Model:
+    """The model of ``schedule`` with its provenance, code and summary."""
     metadata = source.module.metadata
     main = metadata.main[0] if metadata.main else None
-    linked = source.code.reachable(dict.fromkeys(step.symbol for step in wiring.steps))
-    units_of_entries = [step.unit for step in wiring.steps if step.unit]
+    linked = source.code.reachable(dict.fromkeys(step.symbol for step in schedule.steps))
+    units_of_entries = [step.unit for step in schedule.steps if step.unit]
     c_name = legal_identifier(metadata.name, fallback="model", max_length=40)
     if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
         c_name = f"m_{c_name}"
     return Model(
         name=metadata.name,
         c_name=c_name,
-        source=source.archive.source,
-        archive_sha256=source.archive.sha256,
-        mlf_version=source.archive.version,
-        compiler=f"TVM {metadata.tvm_version}" if metadata.tvm_version else "TVM",
-        executor=wiring.executor,
+        provenance=Provenance(
+            format="MLF",
+            format_version=str(source.archive.version),
+            compiler="TVM",
+            compiler_version=metadata.tvm_version or "",
+            sha256=source.archive.sha256,
+            source=source.archive.source,
+        ),
+        executor=schedule.executor,
         targets=metadata.targets,
-        tensors=wiring.tensors,
-        inputs=wiring.inputs,
-        outputs=wiring.outputs,
-        output_names=wiring.output_names,
-        io_fields=wiring.io_fields,
-        steps=wiring.steps,
+        tensors=schedule.tensors,
+        inputs=schedule.inputs,
+        outputs=schedule.outputs,
+        output_names=schedule.output_names,
+        io_fields=schedule.io_fields,
+        steps=schedule.steps,
         units=source.code.units(dict.fromkeys([*linked, *units_of_entries])),
         summary=MemorySummary(
             workspace_bytes=main.workspace_size_bytes if main else None,
@@ -108,6 +111,5 @@ def assemble(source: BuildInput, wiring: Wiring) -> Model:
             io_bytes=main.io_size_bytes if main else None,
             operators=operator_workspaces(source.module),
         ),
-        interface_header=wiring.interface_header,
-        notes=wiring.notes,
+        interface_header=schedule.interface_header,
     )

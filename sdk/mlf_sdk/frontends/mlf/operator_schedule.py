@@ -6,11 +6,11 @@ from __future__ import annotations
 from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.kernels import kernel_step
-from mlf_sdk.frontends.mlf.parts import BuildInput, TensorTable, Wiring
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
 from mlf_sdk.ir.model import TensorKind
 
 
-def wire_operator(source: BuildInput, function: str | None) -> Wiring:
+def schedule_operator(source: BuildInput, function: str | None) -> Schedule:
     """One step that calls ``function``, or the archive's only one.
 
     Which arguments a function writes stands only in its code: they are its outputs; the last one is
@@ -52,7 +52,7 @@ def wire_operator(source: BuildInput, function: str | None) -> Wiring:
         outputs=outputs,
         metadata_bytes=None,
     )
-    return Wiring(
+    return Schedule(
         tensors=tuple(table.tensors),
         inputs=inputs,
         outputs=outputs,

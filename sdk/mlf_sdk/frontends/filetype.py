@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of files by their first bytes: for messages about a file that is no compiled model."""
+
+from __future__ import annotations
+
+import codecs
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mlf_sdk.errors import InputError
+
+_HEAD_BYTES: Final = 1024
+_ELF_TYPES: Final = {1: "a relocatable object", 2: "a linked program", 3: "a shared library"}
+_COMPILE: Final = "Compile it first, e.g. with TVM, and pass what the compiler exports. "
+_MAGIC: Final = (
+    (0, b"\x1f\x8b", "a gzip archive", ""),
+    (0, b"\xfd7zXZ\x00", "an xz archive", ""),
+    (257, b"ustar", "a tar archive", ""),
+    (4, b"TFL3", "a TensorFlow Lite model, not a compiled one", _COMPILE),
+    (0, b"!<arch>\n", "a library of objects (ar)", ""),
+    (0, b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
+    (0, b"\x89HDF\r\n", "an HDF5 file (perhaps a Keras model)", _COMPILE),
+    (0, b"\x93NUMPY", "a numpy array", ""),
+    (0, b":", "perhaps an Intel HEX image", ""),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Kind of a file.
+
+    Attributes:
+        title: with its article, e.g. ``a zip archive``.
+        hint: a sentence with a space behind it, or empty.
+    """
+
+    title: str
+    hint: str = ""
+
+
+def looks_like(path: Path) -> Look:
+    """Kind of the file at ``path``.
+
+    Raises:
+        InputError: it can't be read, or is neither a file nor a folder.
+    """
+    try:
+        if path.is_dir():
+            return Look(title="a folder")
+        if path.exists() and not path.is_file():
+            raise InputError("neither a file nor a folder", where=str(path))
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        hint = "Give the path of an archive or of its folder."
+        raise InputError(f"cannot be read: {what}", where=str(path), hint=hint) from error
+    return _of_head(head)
+
+
+def _of_head(head: bytes) -> Look:
+    if not head:
+        return Look(title="an empty file")
+    if head.startswith(b"\x7fELF"):
+        return _of_elf(head)
+    for offset, magic, title, hint in _MAGIC:
+        if head.startswith(magic, offset):
+            return Look(title=title, hint=hint)
+    return Look(title="a text file" if _is_text(head) else "a file of an unknown kind")
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # its last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return all(c.isprintable() or c in "\t\r\n\f" for c in text)
+
+
+def _of_elf(head: bytes) -> Look:
+    order = ">" if head[5:6] == b"\x02" else "<"
+    kind = struct.unpack(f"{order}H", head[16:18])[0] if len(head) >= 18 else 0
+    hint = ""
+    if kind == 2:
+        hint = "Give the archive that the firmware was made from; mlf-sdk inspect FIRMWARE names it. "
+    return Look(title=f"{_ELF_TYPES.get(kind, 'a file')} (ELF)", hint=hint)
+
+
+def is_container(path: Path) -> bool:
+    """Tell whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
+    look = looks_like(path).title
+    return look in ("a folder", "a gzip archive", "an xz archive", "a tar archive")

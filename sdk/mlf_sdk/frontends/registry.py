@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats of compiled models: the interface of a frontend, and the table of those known.
+
+A format is one folder (or one class of another package) that recognises its files by content and loads
+them as a `Model`. Another package adds one through the entry-point group ``mlf_sdk.frontends``, a program
+through `register_frontend`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.filetype import looks_like
+
+if TYPE_CHECKING:
+    from mlf_sdk.ir.finding import Finding
+    from mlf_sdk.ir.model import Model
+
+ENTRY_POINTS: Final = "mlf_sdk.frontends"
+"""Entry-point group of other packages; each names a class derived from `Frontend`."""
+
+_BUILT_IN: Final = {"mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend"}
+_registered: dict[str, Frontend] = {}
+
+
+class Frontend(ABC):
+    """A format of compiled models.
+
+    Attributes:
+        name: short and unique, e.g. ``mlf``.
+        title: for people, e.g. ``Model Library Format``.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+
+    @abstractmethod
+    def recognise(self, path: Path) -> bool:
+        """Tell whether ``path`` is of this format, by its content: cheap, bounded, without errors.
+
+        A damaged file of the format is recognised: `load` then says what is wrong with it.
+        """
+
+    @abstractmethod
+    def load(self, path: Path, module: str | None = None) -> Model:
+        """Load the model in ``path``.
+
+        Args:
+            module: name of the model to load, where the file holds several.
+
+        Raises:
+            ArchiveError: the file is broken; all of its faults at once.
+            ModuleChoiceError: it holds several models, and ``module`` names none of them.
+        """
+
+    def modules(self, path: Path) -> tuple[str, ...]:
+        """Names of the models in ``path`` that `load` can be asked for; empty when there is no choice."""
+        return ()
+
+    def examine(self, path: Path, module: str | None = None) -> Examination:
+        """Load the model as `load` does, and list what is unusual about its file."""
+        return Examination(model=self.load(path, module))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """A model, and the findings about the file that it came from."""
+
+    model: Model
+    findings: tuple[Finding, ...] = ()
+
+
+def register_frontend(frontend: Frontend) -> None:
+    """Add a format to those that this process knows; it is asked before the built-in ones.
+
+    Raises:
+        InputError: a format of that name exists.
+    """
+    if frontend.name in _BUILT_IN or frontend.name in _registered:
+        raise InputError(f"there is a format '{frontend.name}' already", where="register_frontend")
+    _registered[frontend.name] = frontend
+
+
+def unregister_frontend(name: str) -> None:
+    """Remove a format that `register_frontend` added; of other names, do nothing."""
+    _registered.pop(name, None)
+
+
+def frontends() -> Iterator[Frontend]:
+    """All known formats, registered ones first; a built-in one is imported when its turn comes.
+
+    Raises:
+        InputError: an entry point of another package can't be loaded.
+    """
+    yield from _registered.values()
+    for place in _BUILT_IN.values():
+        module, _, attribute = place.partition(":")
+        yield getattr(importlib.import_module(module), attribute)()
+    yield from _installed()
+
+
+def _installed() -> Iterator[Frontend]:
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+        try:
+            found = point.load()()
+        except Exception as error:
+            raise InputError(
+                f"the format '{point.name}' can't be loaded: {error}",
+                where=f"entry point {point.value} of {point.dist.name if point.dist else 'a package'}",
+                hint="Repair or remove that package.",
+            ) from error
+        yield found
+
+
+def find_frontend(path: Path) -> Frontend:
+    """The format of ``path``, by its content.
+
+    Raises:
+        InputError: the file can't be read, or is of no known format; says what it looks like.
+    """
+    look = looks_like(path)
+    known: list[str] = []
+    for frontend in frontends():
+        with contextlib.suppress(OSError):
+            if frontend.recognise(path):
+                return frontend
+        known.append(f"{frontend.name} ({frontend.title})")
+    raise InputError(
+        f"not a compiled model of a known format: it is {look.title}",
+        where=str(path),
+        hint=f"{look.hint}Known formats: {', '.join(known)}.",
+    )
