@@ -35,7 +35,7 @@ def test_tiny_model(tmp_path: Path) -> None:
     model = load_model(path)
     assert (model.name, model.c_name, model.executor) == ("tiny", "tiny", "graph")
     assert model.provenance.format_text == "MLF 7"
-    assert model.source == str(path)
+    assert model.provenance.source == str(path)
     assert len(model.provenance.sha256) == 64
     assert model.targets == ("c -keys=cpu",)
     assert [(t.name, t.kind, t.shape, t.dtype.name) for t in model.tensors] == [

@@ -10,7 +10,7 @@ import msgspec
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 
-SCHEMA = 2
+SCHEMA = 1
 
 
 class LockTensor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

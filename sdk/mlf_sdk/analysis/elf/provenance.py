@@ -14,7 +14,7 @@ from mlf_sdk.tools.jsontext import convert, load_json
 SECTION = ".note.mlf"
 OWNER = "mlf-sdk"
 TYPE = 1
-FORMAT = 2
+FORMAT = 1
 MAX_BYTES = 64 << 10
 
 
