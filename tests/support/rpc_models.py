@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.testing.fake import FakeClock, FakeDevice, FakeFailure, FakeModel, FakeStep, FakeTensor
-from mlf_sdk.wire.protocol import Status
+from mlf_sdk.wire.codes import Status
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import LoopbackTransport
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from rpc_models import X, Y, vector_device
 
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.protocol import Direction, Message, Opcode
-from mlf_sdk.wire.stepmessages import AdvanceRequest, PeekRequest, StepRequest
+from mlf_sdk.wire.codes import Direction, Opcode
+from mlf_sdk.wire.protocol import AdvanceRequest, Message, PeekRequest, StepRequest
 
 VECTORS = Path(__file__).parent / "vectors" / "rpc.json"
 IN, OUT = Direction.INPUT, Direction.OUTPUT

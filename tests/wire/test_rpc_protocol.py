@@ -12,8 +12,16 @@ from rpc_vectors import VECTORS, build, conversation
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.fake import FakeDevice
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.protocol import Capability, Direction, Flag, Message, MessageError, Opcode, Status
-from mlf_sdk.wire.stepmessages import AdvanceReply, AdvanceRequest, PeekRequest, StepReply, StepRequest
+from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Flag, Opcode, Status
+from mlf_sdk.wire.protocol import (
+    AdvanceReply,
+    AdvanceRequest,
+    Message,
+    MessageError,
+    PeekRequest,
+    StepReply,
+    StepRequest,
+)
 
 CRT = Path(__file__).parents[2] / "crt"
 STEPS = json.loads(VECTORS.read_text(encoding="utf-8"))["steps"]
@@ -47,8 +55,8 @@ def test_numbers_equal_the_c_headers() -> None:
 
 
 def test_every_status_has_a_text() -> None:
-    assert set(protocol.STATUS_TEXT) == set(Status)
-    assert len(set(protocol.STATUS_TEXT.values())) == len(Status)
+    assert set(STATUS_TEXT) == set(Status)
+    assert len(set(STATUS_TEXT.values())) == len(Status)
 
 
 @pytest.mark.parametrize("kind", [Opcode, Status, Capability])

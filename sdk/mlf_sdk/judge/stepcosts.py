@@ -13,11 +13,11 @@ from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, functio
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
 from mlf_sdk.targets.target import Target
-from mlf_sdk.wire.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance
+from mlf_sdk.wire.tensors import Array
 
 RUN, STEP = "run", "step"
 

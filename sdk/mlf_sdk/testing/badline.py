@@ -62,7 +62,7 @@ class Reset:
 
 
 @dataclass(slots=True)
-class Counts:
+class LaneCounts:
     """What a direction has done: bytes that came in and went out, and faults of each kind."""
 
     taken: int = 0
@@ -77,7 +77,7 @@ class Lane:
     """One direction of a line: bytes in, bytes out when they are due."""
 
     def __init__(self, faults: Faults, clock: Clock, seed: int) -> None:
-        self.counts = Counts()
+        self.counts = LaneCounts()
         self._faults = faults
         self._clock = clock
         self._chance = random.Random(seed)  # noqa: S311

@@ -13,13 +13,14 @@ from mlf_sdk.testing import fake_steps
 from mlf_sdk.testing.fake_model import FakeClock, FakeFailure, FakeModel, FakeStep, FakeTensor
 from mlf_sdk.testing.fake_model import FakeRefusal as _Refused
 from mlf_sdk.wire import frames, protocol
-from mlf_sdk.wire.protocol import Capability, Direction, Flag, Message, Opcode, Status
+from mlf_sdk.wire.codes import Capability, Direction, Flag, Opcode, Status
+from mlf_sdk.wire.protocol import Message
 
 __all__ = ["FakeClock", "FakeDevice", "FakeFailure", "FakeModel", "FakeStep", "FakeTensor"]
 
 
-_MOST_STRIKES = 9  # as in mlf_rpc.c
-_FIRST_STRIKES = 6
+_MAX_CONSECUTIVE_DROPS = 9  # as in mlf_rpc.c
+_DROPS_AT_NEW_BAUD = 6
 _MOST_ZEROS = 8
 
 
@@ -65,7 +66,7 @@ class FakeDevice:
         self._last: tuple[int, bytes] | None = None
         self._reply = b""
         self._next_baud: int | None = None
-        self._strikes = 0
+        self._consecutive_drops = 0
         self._zeros = 0
         for model in self.models:
             model.forget()
@@ -78,7 +79,7 @@ class FakeDevice:
             self._zeros = 0 if chunk else self._zeros + 1
             if not chunk:
                 if self._zeros % _MOST_ZEROS == 0:
-                    self._strike()
+                    self._count_drop()
                 continue
             sent += self._receive(chunk)
             if self._next_baud is not None:
@@ -94,20 +95,20 @@ class FakeDevice:
         if protocol.HEADER.size <= len(payload) <= self.max_payload and not payload[1] & protocol.REPLY:
             return self._handle(payload)
         self._dropped += 1
-        self._strike()
+        self._count_drop()
         return b""
 
-    def _strike(self) -> None:
-        if self._strikes:
-            self._strikes += 1
-            if self._strikes > _MOST_STRIKES:
+    def _count_drop(self) -> None:
+        if self._consecutive_drops:
+            self._consecutive_drops += 1
+            if self._consecutive_drops > _MAX_CONSECUTIVE_DROPS:
                 self._change_baud(0)
 
     # ---- sessions and sequence numbers ----------------------------------------------------------
 
     def _handle(self, payload: bytes) -> bytes:
         request = Message.unpack(payload)
-        self._strikes = min(self._strikes, 1)
+        self._consecutive_drops = min(self._consecutive_drops, 1)
         if request.version != protocol.VERSION:
             return _frame(
                 request, Status.VERSION, protocol.VersionReply(protocol.VERSION, protocol.VERSION).pack()
@@ -310,7 +311,7 @@ class FakeDevice:
         return b""
 
     def _change_baud(self, baud: int) -> None:
-        self._strikes = _FIRST_STRIKES if baud else 0
+        self._consecutive_drops = _DROPS_AT_NEW_BAUD if baud else 0
         if self.baud is not None:
             self.baud(baud, True)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mlf_sdk.wire.protocol import Status
+from mlf_sdk.wire.codes import Status
 
 
 class FakeClock:

@@ -8,29 +8,21 @@ from collections.abc import Callable
 
 from mlf_sdk.testing.fake_model import FakeArgument, FakeFailure, FakeModel, FakeRefusal, FakeStep
 from mlf_sdk.wire import protocol
-from mlf_sdk.wire.protocol import Direction, Status
-from mlf_sdk.wire.stepmessages import (
-    TICKS,
-    AdvanceReply,
-    AdvanceRequest,
-    PeekRequest,
-    StepReply,
-    StepRequest,
-)
+from mlf_sdk.wire.codes import Direction, Status
 
 
 def describe(model: FakeModel, body: bytes, room: int) -> bytes:
-    """STEP."""
-    step = _step(model, StepRequest.unpack(body).step)
-    reply = StepReply(step.number, len(step.inputs), len(step.outputs)).pack()
+    """Answer STEP."""
+    step = _step(model, protocol.StepRequest.unpack(body).step)
+    reply = protocol.StepReply(step.number, len(step.inputs), len(step.outputs)).pack()
     return reply + protocol.pack_name(step.name, room - len(reply))
 
 
 def advance(
     model: FakeModel, body: bytes, room: int, ticks: int, begin: Callable[[FakeModel], None]
 ) -> bytes:
-    """ADVANCE; ``begin`` forgets what a run changes."""
-    request = AdvanceRequest.unpack(body)
+    """Answer ADVANCE; ``begin`` invalidates what a run changes."""
+    request = protocol.AdvanceRequest.unpack(body)
     first, count = request.first, request.count
     if not count or first + count > model.num_steps:
         raise FakeRefusal(Status.ARGUMENT)
@@ -38,25 +30,30 @@ def advance(
         raise FakeRefusal(Status.STATE)
     if first == 0:
         begin(model)
-    count = min(count, (room - AdvanceReply.LAYOUT.size) // TICKS.size)
+    count = min(count, (room - protocol.AdvanceReply.LAYOUT.size) // protocol.TICKS.size)
     for position in range(first, first + count):
         try:
             model.steps[position].run(model.arena)
         except FakeFailure as failure:
             model.position = 0
-            reply = AdvanceReply(failure.step, position, 0, ticks).pack()
-            raise FakeRefusal(failure.status, reply + TICKS.pack(ticks) * (position - first)) from None
+            reply = protocol.AdvanceReply(failure.step, position, 0, ticks).pack()
+            raise FakeRefusal(
+                failure.status, reply + protocol.TICKS.pack(ticks) * (position - first)
+            ) from None
     model.position = first + count
     model.has_outputs = model.position == model.num_steps
     crc = 0
     for output in model.steps[model.position - 1].outputs:
         crc = zlib.crc32(_bytes(model, output), crc)
-    return AdvanceReply(protocol.NO_STEP, model.position, crc, ticks).pack() + TICKS.pack(ticks) * count
+    return (
+        protocol.AdvanceReply(protocol.NO_STEP, model.position, crc, ticks).pack()
+        + protocol.TICKS.pack(ticks) * count
+    )
 
 
 def peek(model: FakeModel, body: bytes, room: int) -> bytes:
-    """PEEK."""
-    request = PeekRequest.unpack(body)
+    """Answer PEEK."""
+    request = protocol.PeekRequest.unpack(body)
     step = _step(model, request.step)
     known = {Direction.INPUT.value: step.inputs, Direction.OUTPUT.value: step.outputs}
     arguments = known.get(request.direction, ())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors over a line: pieces in flight up to the device's window, sized by what the line lets through.
+"""Bulk transfer: pieces in flight up to the device's window, of a size that adapts to losses.
 
 WRITE and READ may be repeated: a piece that was lost is asked for again under a new number, so that a
 device needs to keep no more than its last reply. Replies come in the order of the requests; a reply to a
@@ -12,22 +12,24 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import frames, protocol
+from mlf_sdk.wire.codes import Opcode, Status
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceResetError
 from mlf_sdk.wire.link import Link
-from mlf_sdk.wire.protocol import Message, Opcode, Status
+from mlf_sdk.wire.protocol import Message
 
 UNBOUNDED_WINDOW = 0xFFFF
-_MOST_FLYING = 8
+_MOST_IN_FLIGHT = 8
 _LEAST_PIECE = 48
-_GOOD_TO_GROW = 8
+_REPLIES_TO_GROW = 8
 _LEAST_WAIT_S = 0.02
 
 
 @dataclass(slots=True, kw_only=True)
 class Pace:
-    """How fast the line lets pieces through; lives as long as the session.
+    """Adaptive limits of a line: window, piece size, round-trip time; lives as long as the session.
 
     Attributes:
         window_bytes: bytes that the device takes while it is busy with a request.
@@ -38,23 +40,23 @@ class Pace:
 
     window_bytes: int
     payload_bytes: int
-    most: int = _MOST_FLYING
+    most: int = _MOST_IN_FLIGHT
     piece_bytes: int = 1 << 16
     round_trip_s: float | None = None
     _good: int = field(default=0, repr=False)
 
     def good(self, round_trip_s: float) -> None:
-        """A piece came through at once."""
+        """Record a piece that came through at once."""
         known = self.round_trip_s
         self.round_trip_s = max(round_trip_s, 0.9 * (known or 0.0) + 0.1 * round_trip_s)
         self._good += 1
-        if self._good >= _GOOD_TO_GROW:
+        if self._good >= _REPLIES_TO_GROW:
             self._good = 0
             self.piece_bytes = min(self.payload_bytes, self.piece_bytes + self.piece_bytes // 2)
-            self.most = min(_MOST_FLYING, self.most + 1)
+            self.most = min(_MOST_IN_FLIGHT, self.most + 1)
 
     def lost(self) -> None:
-        """A piece was lost: shorter ones have better chances."""
+        """Record a lost piece: shorter ones have better chances."""
         self._good = 0
         size = min(self.piece_bytes, self.payload_bytes)
         self.piece_bytes = max(_LEAST_PIECE, size // 2)
@@ -63,7 +65,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """What is to be carried: ``size_bytes`` in pieces of up to ``room_bytes``.
+    """A transfer of ``size_bytes`` in pieces of up to ``room_bytes``.
 
     Attributes:
         request: the body of the request for the bytes from start to end.
@@ -80,7 +82,9 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
+class InFlight:
+    """A request without a reply yet: bytes from start to end, in a frame of so many bytes."""
+
     start: int
     end: int
     frame_bytes: int
@@ -96,6 +100,47 @@ def carry(link: Link, pace: Pace, transfer: Transfer, deadline: Deadline) -> Non
     _Carrier(link, pace, transfer, deadline).run()
 
 
+def read_all(
+    link: Link,
+    pace: Pace,
+    opcode: Opcode,
+    size_bytes: int,
+    request: Callable[[int, int], bytes],
+    where: str,
+    deadline: Deadline,
+) -> bytearray:
+    """Return ``size_bytes`` bytes that the device sends in pieces.
+
+    Args:
+        link, pace: the line.
+        opcode: of the requests.
+        size_bytes: of the whole.
+        request: returns the body of the request for the bytes from start to end.
+        where: the tensor, for errors.
+        deadline: for all of it.
+
+    Raises:
+        TargetError: as :func:`carry`; a piece has another size than was asked for.
+    """
+    data = bytearray(size_bytes)
+
+    def take(start: int, end: int, piece: bytes) -> None:
+        if len(piece) != end - start:
+            raise TargetError(f"the device sent {len(piece)} bytes instead of {end - start}", where=where)
+        data[start:end] = piece
+
+    transfer = Transfer(
+        opcode=opcode,
+        size_bytes=size_bytes,
+        room_bytes=pace.payload_bytes - protocol.HEADER.size - protocol.STATUS_SIZE,
+        request=request,
+        take=take,
+        where=where,
+    )
+    carry(link, pace, transfer, deadline)
+    return data
+
+
 class _Carrier:
     def __init__(self, link: Link, pace: Pace, transfer: Transfer, deadline: Deadline) -> None:
         self._link = link
@@ -103,17 +148,17 @@ class _Carrier:
         self._transfer = transfer
         self._deadline = deadline
         self._waiting = [(0, transfer.size_bytes)]  # a heap: the lowest bytes go first
-        self._flying: dict[int, _Flight] = {}  # by sequence number, in the order of sending
+        self._in_flight: dict[int, InFlight] = {}  # by sequence number, in the order of sending
         self._sent_at: dict[int, float] = {}  # also of what was given up: a late reply tells the time
 
     def run(self) -> None:
         timeouts = self._link.timeouts
         started = heard = timeouts.clock()
         silent = 0
-        while self._waiting or self._flying:
-            self._launch()
+        while self._waiting or self._in_flight:
+            self.send_window()
             wait_s = self._wait_s() * timeouts.back_off**silent
-            if self._land(self._deadline.within(wait_s)):
+            if self.receive(self._deadline.within(wait_s)):
                 heard, silent = timeouts.clock(), 0
                 continue
             silent += 1
@@ -123,13 +168,13 @@ class _Carrier:
                     self._transfer.opcode, silent, started, self._transfer.where, late=late
                 )
             self._pace.lost()
-            self._give_up(list(self._flying))
+            self._resend_later(list(self._in_flight))
 
     # ---- out ----
 
-    def _launch(self) -> None:
-        """Send what the window lets through."""
-        while self._waiting and len(self._flying) < self._pace.most:
+    def send_window(self) -> None:
+        """Send as many requests as the window takes."""
+        while self._waiting and len(self._in_flight) < self._pace.most:
             start, end = heapq.heappop(self._waiting)
             cut = min(end, start + min(self._pace.piece_bytes, self._transfer.room_bytes))
             body = self._transfer.request(start, cut)
@@ -140,26 +185,26 @@ class _Carrier:
             if cut < end:
                 heapq.heappush(self._waiting, (cut, end))
             sequence = self._link.post(self._transfer.opcode, body, self._deadline)
-            self._flying[sequence] = _Flight(start, cut, size)
+            self._in_flight[sequence] = InFlight(start, cut, size)
             self._sent_at[sequence] = self._link.timeouts.clock()
 
     def _fits(self, frame_bytes: int) -> bool:
-        """Whether the device can take a frame besides the one that it is busy with."""
-        if not self._flying or self._pace.window_bytes == UNBOUNDED_WINDOW:
+        """Return True when the device can take a frame besides the one that it is busy with."""
+        if not self._in_flight or self._pace.window_bytes == UNBOUNDED_WINDOW:
             return True
-        ahead = [flight.frame_bytes for flight in self._flying.values()][1:]
+        ahead = [flight.frame_bytes for flight in self._in_flight.values()][1:]
         return sum(ahead) + frame_bytes <= self._pace.window_bytes
 
     def _wait_s(self) -> float:
         known = self._pace.round_trip_s
         if known is not None:
             return min(_LEAST_WAIT_S, self._link.timeouts.first_try_s) + 4 * known
-        size = sum(flight.frame_bytes for flight in self._flying.values())
+        size = sum(flight.frame_bytes for flight in self._in_flight.values())
         return self._link.timeouts.first_try_s + self._link.line_s(size + self._pace.payload_bytes)
 
     # ---- in ----
 
-    def _land(self, deadline: Deadline) -> bool:
+    def receive(self, deadline: Deadline) -> bool:
         """Wait for a reply to something in flight; False when none came in time."""
         while True:
             reply = self._link.next_reply(deadline, self._transfer.where)
@@ -171,21 +216,21 @@ class _Carrier:
             if sent_at is None:
                 continue
             round_trip_s = self._link.timeouts.clock() - sent_at
-            if reply.sequence in self._flying:
-                self._landed(reply, round_trip_s)
+            if reply.sequence in self._in_flight:
+                self._take(reply, round_trip_s)
                 return True
             self._pace.round_trip_s = max(self._pace.round_trip_s or 0.0, round_trip_s)
 
-    def _landed(self, reply: Message, round_trip_s: float) -> None:
+    def _take(self, reply: Message, round_trip_s: float) -> None:
         earlier = []
-        for sequence in self._flying:
+        for sequence in self._in_flight:
             if sequence == reply.sequence:
                 break
             earlier.append(sequence)
         if earlier:
             self._pace.lost()
-            self._give_up(earlier)
-        flight = self._flying.pop(reply.sequence)
+            self._resend_later(earlier)
+        flight = self._in_flight.pop(reply.sequence)
         if self._is_gap(reply, flight):
             heapq.heappush(self._waiting, (flight.start, flight.end))
             return
@@ -193,13 +238,13 @@ class _Carrier:
         self._transfer.take(flight.start, flight.end, body)
         self._pace.good(round_trip_s)
 
-    def _is_gap(self, reply: Message, flight: _Flight) -> bool:
-        """Whether a WRITE came too early, because the one before it was lost."""
+    def _is_gap(self, reply: Message, flight: InFlight) -> bool:
+        """Return True when a WRITE came too early, because the one before it was lost."""
         status = int.from_bytes(reply.body[: protocol.STATUS_SIZE], "little", signed=True)
         if self._transfer.opcode is not Opcode.WRITE or status != Status.GAP:
             return False
         written = protocol.WriteReply.unpack(reply.body[protocol.STATUS_SIZE :]).written
-        outstanding = [flight.start, *(f.start for f in self._flying.values())]
+        outstanding = [flight.start, *(f.start for f in self._in_flight.values())]
         outstanding += [start for start, _ in self._waiting]
         if written < min(outstanding):
             raise DeviceResetError(
@@ -208,7 +253,7 @@ class _Carrier:
             )
         return True
 
-    def _give_up(self, sequences: list[int]) -> None:
+    def _resend_later(self, sequences: list[int]) -> None:
         for sequence in sequences:
-            flight = self._flying.pop(sequence)
+            flight = self._in_flight.pop(sequence)
             heapq.heappush(self._waiting, (flight.start, flight.end))

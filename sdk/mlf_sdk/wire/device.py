@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.protocol import Capability, Direction
+from mlf_sdk.wire.codes import Capability, Direction
 
 _KINDS = {0: "i", 1: "u", 2: "f"}
 _WIDTHS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64)}

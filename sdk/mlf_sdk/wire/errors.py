@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.protocol import STATUS_TEXT, Opcode, Status
+from mlf_sdk.wire.codes import STATUS_TEXT, Opcode, Status
 
 
 class NoAnswerError(TargetError):

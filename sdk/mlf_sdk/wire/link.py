@@ -12,9 +12,10 @@ from mlf_sdk.errors import TargetError
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines, triage_values
 from mlf_sdk.triage.fault_report import FaultReport, parse_fault
 from mlf_sdk.wire import frames, protocol
+from mlf_sdk.wire.codes import Opcode, Status
 from mlf_sdk.wire.deadline import Clock, Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
-from mlf_sdk.wire.protocol import Message, Opcode, Status
+from mlf_sdk.wire.protocol import Message
 from mlf_sdk.wire.transport import RatedTransport, Transport
 
 _LARGEST_PAYLOAD = 16384

@@ -13,9 +13,10 @@ from mlf_sdk.codegen.graphblob import GraphBlob, read_graph_blob
 from mlf_sdk.codegen.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.wire import protocol
+from mlf_sdk.wire.codes import Status
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError, NoAnswerError
-from mlf_sdk.wire.protocol import Body, Status
+from mlf_sdk.wire.protocol import Body
 from mlf_sdk.wire.session import ModelKey, Session
 
 _LEAST_WRITE_S = 60.0

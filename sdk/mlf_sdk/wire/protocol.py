@@ -12,15 +12,14 @@ from dataclasses import astuple, dataclass
 from typing import ClassVar, TypeVar
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Flag, Opcode, Status
-
-__all__ = ["STATUS_TEXT", "Capability", "Direction", "Flag", "Opcode", "Status", "is_hello_of"]
+from mlf_sdk.wire.codes import Flag, Status
 
 VERSION = 1
 REPLY = 0x80
 HEADER = struct.Struct("<BBH")
 STATUS_SIZE = 1
 NO_STEP = -1
+TICKS = struct.Struct("<Q")
 
 
 class MessageError(TargetError):
@@ -147,6 +146,38 @@ class BaudRequest(Body):
     baud: int
 
 
+@dataclass(frozen=True, slots=True)
+class StepRequest(Body):
+    """STEP: model, and index of the step in the order of execution."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BH")
+    model: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceRequest(Body):
+    """ADVANCE: model, the first step to run (the device's position, or 0 to begin), and how many."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHH")
+    model: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeekRequest(Body):
+    """PEEK: model, step, Direction, index of the argument, offset and size in bytes."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHIH")
+    model: int
+    step: int
+    direction: int
+    index: int
+    offset: int
+    size: int
+
+
 # ---- replies, behind their status -------------------------------------------------------------
 
 
@@ -232,6 +263,29 @@ class StatsReply(Body):
     dropped_frames: int
 
 
+@dataclass(frozen=True, slots=True)
+class StepReply(Body):
+    """STEP: the step's number in the archive, how many inputs and outputs; flags and name follow."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<HHH")
+    number: int
+    num_inputs: int
+    num_outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceReply(Body):
+    """ADVANCE: the step that failed or NO_STEP, steps that have run, CRC-32 of the last one's outputs,
+    and ticks between two looks at the counter; the ticks of each step follow.
+    """
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<iHIQ")
+    step: int
+    position: int
+    crc32: int
+    empty_ticks: int
+
+
 def is_hello_of(reply: bytes, session: int) -> bool:
     """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
     if reply[:1] != bytes([Status.OK]):
@@ -267,3 +321,10 @@ def unpack_name(body: bytes) -> tuple[Flag, str]:
     if len(body) < 2 or len(body) != 2 + body[1]:
         raise MessageError("a name has the wrong size")
     return Flag(body[0]), body[2:].decode(errors="replace")
+
+
+def unpack_ticks(body: bytes) -> tuple[int, ...]:
+    """Return the ticks of each step, which follow an AdvanceReply."""
+    if len(body) % TICKS.size:
+        raise MessageError("the ticks of a step are cut off")
+    return tuple(ticks for (ticks,) in TICKS.iter_unpack(body))

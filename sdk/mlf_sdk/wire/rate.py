@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import protocol
+from mlf_sdk.wire.codes import Opcode
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.wire.link import Link
-from mlf_sdk.wire.protocol import Opcode, is_hello_of
+from mlf_sdk.wire.protocol import is_hello_of
 from mlf_sdk.wire.transport import RatedTransport, Transport
 
 CONFIRM_S = 2.0
@@ -20,7 +21,7 @@ _GOODBYE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMark:
-    """By which a session is known again: its number, and the device's boot."""
+    """Identity of a session: its number, and the nonce of the device's boot."""
 
     session: int
     boot_nonce: int
@@ -40,7 +41,7 @@ def change_baud(
         deadline: for all of it.
 
     Returns:
-        Whether the line runs at ``baud``; if not, it runs as before, or at ``first``.
+        True: the line runs at ``baud``; False: as before, or at ``first``.
 
     Raises:
         NoAnswerError: the device can't be reached any more, at neither rate.
@@ -52,14 +53,14 @@ def change_baud(
         return False
     except NoAnswerError:  # it may have changed, and its answer be lost
         transport.set_baud(first)
-        _greet(link, mark, deadline)
+        _find_again(link, mark, deadline)
         return False
     try:
         transport.set_baud(baud)
-        _greet(link, mark, deadline.within(CONFIRM_S))
+        _find_again(link, mark, deadline.within(CONFIRM_S))
     except (NoAnswerError, PortError):
         transport.set_baud(first)
-        _greet(link, mark, deadline)
+        _find_again(link, mark, deadline)
         return False
     return True
 
@@ -84,16 +85,16 @@ class LineRate:
 
     @property
     def baud(self) -> int:
-        """Bits a second; 0: there is no rate that we know."""
+        """Bits a second; 0: unknown, or the line has none."""
         return self._transport.baud if self._transport is not None else 0
 
     @property
     def is_raised(self) -> bool:
-        """Whether it is not the one that the line was opened with."""
+        """Return True when it differs from the rate that the line was opened with."""
         return self.baud != self._first
 
     def raise_to(self, baud: int, deadline: Deadline) -> None:
-        """See change_baud; a line without a rate, or as fast already, stays as it is."""
+        """Raise the rate to ``baud`` where it is lower; see change_baud."""
         if self._transport is not None and baud > self.baud:
             change_baud(self._link, self._transport, self.mark, baud, self._first, deadline)
 
@@ -116,12 +117,21 @@ class LineRate:
         if self.is_raised and opcode not in (Opcode.HELLO, Opcode.BAUD):
             self.fall_back()
             with suppress(NoAnswerError):
-                _greet(self._link, self.mark, self._link.after(CONFIRM_S))
+                _find_again(self._link, self.mark, self._link.after(CONFIRM_S))
 
 
-def _greet(link: Link, mark: SessionMark, deadline: Deadline) -> None:
-    """Say hello until the device answers; at a rate that is not its own this makes it fall back."""
-    request = protocol.HelloRequest(mark.session).pack()
-    body = link.call(Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, mark.session))
+def greet(link: Link, session: int, deadline: Deadline) -> bytes:
+    """Send HELLO until the device answers for this session; return the body of its reply."""
+    request = protocol.HelloRequest(session).pack()
+    return link.call(Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, session))
+
+
+def _find_again(link: Link, mark: SessionMark, deadline: Deadline) -> None:
+    """Send HELLO until the device answers; at a rate that is not its own this makes it fall back.
+
+    Raises:
+        DeviceResetError: it has started again meanwhile.
+    """
+    body = greet(link, mark.session, deadline)
     if protocol.split(protocol.HelloReply, body)[0].boot_nonce != mark.boot_nonce:
         raise DeviceResetError("the device was reset: it runs the line at its first rate again")

@@ -18,15 +18,14 @@ import numpy as np
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.wire import protocol
-from mlf_sdk.wire.arrays import Array, Inputs, arrays_of, bytes_of, pick
 from mlf_sdk.wire.bulk import Pace
+from mlf_sdk.wire.codes import Capability, Direction, Flag, Opcode
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import Link, Timeouts
-from mlf_sdk.wire.protocol import Capability, Direction, Flag, Opcode, is_hello_of
-from mlf_sdk.wire.rate import CONFIRM_S, LineRate, SessionMark
-from mlf_sdk.wire.tensors import read_tensor, write_tensor
+from mlf_sdk.wire.rate import CONFIRM_S, LineRate, SessionMark, greet
+from mlf_sdk.wire.tensors import Array, Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
 from mlf_sdk.wire.transport import Transport
 
 __all__ = ["Session", "Timeouts"]
@@ -84,7 +83,7 @@ class Session:
 
     @property
     def baud(self) -> int:
-        """Bits a second of the line; 0: it has no rate that we know."""
+        """Bits a second of the line; 0: unknown, or it has none."""
         return self._rate.baud
 
     def raise_baud(self, baud: int, deadline: Deadline | None = None) -> int:
@@ -99,17 +98,17 @@ class Session:
 
     @property
     def console_text(self) -> str:
-        """What the device printed so far (the last part of it, if that is very much)."""
+        """Return the text that the device printed so far (the last part of a long one)."""
         return self._link.console_text
 
     @property
     def info(self) -> DeviceInfo:
-        """What ``hello`` returned; raises TargetError before it was called."""
+        """Return the description that ``hello`` got; raises TargetError before it was called."""
         if self._info is None:
             raise TargetError("no session was started", hint="Call hello() first.")
         return self._info
 
-    # ---- who are you ----------------------------------------------------------------------------
+    # ---- description ----------------------------------------------------------------------------
 
     def hello(self, deadline: Deadline | None = None) -> DeviceInfo:
         """Start a session and return what the device holds; waits for a device that is still booting.
@@ -140,19 +139,12 @@ class Session:
         return self._info
 
     def _greet(self, session: int, until: Deadline) -> bytes:
-        """Say hello at the rate of now, then at the first one, where a device is that was reset."""
-
-        def hello(deadline: Deadline) -> bytes:
-            request = protocol.HelloRequest(session).pack()
-            return self._link.call(
-                Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, session)
-            )
-
+        """Send HELLO at the present rate, then at the first one, which a device has after a reset."""
         if self._rate.is_raised:
             with suppress(NoAnswerError):
-                return hello(until.within(CONFIRM_S))
+                return greet(self._link, session, until.within(CONFIRM_S))
             self._rate.fall_back()
-        return hello(until)
+        return greet(self._link, session, until)
 
     def _build_id(self, can: Capability, deadline: Deadline) -> str:
         return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""
@@ -240,7 +232,7 @@ class Session:
         return self._read(info, pick(info, info.outputs, index), deadline)
 
     def read_input(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
-        """Return what an input holds, as a new array; it must be completely written."""
+        """Return the content of an input as a new array; it must be completely written."""
         info = self.model(model)
         return self._read(info, pick(info, info.inputs, index), deadline)
 
@@ -266,7 +258,7 @@ class Session:
 
     @property
     def line(self) -> tuple[Link, Pace]:
-        """What carries requests, and how fast; for other modules of this package."""
+        """Return the link and its pace, for other modules of this package."""
         return self._link, self._pace
 
     def extension(
@@ -279,7 +271,7 @@ class Session:
     # ---- measuring ------------------------------------------------------------------------------
 
     def prepare(self, model: ModelKey, pattern: int, deadline: Deadline | None = None) -> None:
-        """Paint the arena and the free stack with a byte, and reset what is measured.
+        """Paint the arena and the free stack with a byte, and reset the measurements.
 
         The inputs are not written and the outputs not valid afterwards.
         """
@@ -292,7 +284,7 @@ class Session:
             raise protocol.MessageError("the reply to PREPARE has a body", where=info.label)
 
     def stats(self, model: ModelKey, deadline: Deadline | None = None) -> Stats:
-        """Return what was measured since ``prepare``."""
+        """Return the measurements since ``prepare``."""
         info = self.model(model)
         until = deadline or self._link.after(self.timeouts.transfer_s)
         body = self._link.call(
