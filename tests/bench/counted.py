@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.analysis.thumb.firmware import Firmware
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.judge.counting import Counts, Window, counter
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.qemu import QemuOptions, start_qemu
@@ -24,7 +24,7 @@ class Counted:
 
 
 def count(
-    firmware: Firmware,
+    image: Image,
     board: Board,
     windows: Sequence[Window],
     *,
@@ -38,9 +38,9 @@ def count(
         ToolError: QEMU or the plugin failed.
         TargetError: the image did not print it in time, or faulted.
     """
-    with counter(firmware, windows, plugin=plugin) as counting:
+    with counter(image, windows, plugin=plugin) as counting:
         options = QemuOptions(args=counting.arguments)
-        with start_qemu(board, firmware.elf, timeout_s=timeout_s, options=options) as machine:
+        with start_qemu(board, image.path, timeout_s=timeout_s, options=options) as machine:
             console = machine.read_until(until)
             machine.process.stop(grace_s=20.0)  # the plugin's last words come at the orderly end
         return Counted(counts=counting.read(), console=console.decode("utf-8", "replace"))

@@ -12,7 +12,7 @@ from typing import Any
 from counted import count
 from linkmap import Piece, read_map
 
-from mlf_sdk.analysis.thumb.firmware import Firmware, read_firmware
+from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.ir.model import Model
@@ -71,7 +71,7 @@ class Built:
     folder: Path
     model: Model
     lock: LockModel
-    firmware: Firmware
+    image: Image
 
 
 class BenchError(Exception):
@@ -85,18 +85,18 @@ def build_bench(archive: Path, folder: Path, *, main: str = MAIN, runs: int = RU
     lock = project.lock.models[0]
     (folder / "src" / "main.c").write_text(main.format(name=lock.c_name, runs=runs), encoding="ascii")
     built = build(folder)
-    return Built(folder=folder, model=load(archive), lock=lock, firmware=read_firmware(built.elf))
+    return Built(folder=folder, model=load(archive), lock=lock, image=read_image(built.elf))
 
 
 def count_bench(built: Built, tools: Path) -> Counts:
     """Count the windows ``boot`` (reset to the first run), ``run`` and ``step``."""
-    firmware = built.firmware
+    image = built.image
     windows = (
-        Window(name="boot", begin=firmware.address("mlf_reset_handler"), ends=(firmware.address("mlf_run"),)),
-        function_window(firmware, "mlf_run"),
-        kernel_window(firmware),
+        Window(name="boot", begin=image.address_of("mlf_reset_handler"), ends=(image.address_of("mlf_run"),)),
+        function_window(image, "mlf_run"),
+        kernel_window(image),
     )
-    done = count(firmware, find_board(BOARD), windows, plugin=build_plugin(tools), until=b"\r\n")
+    done = count(image, find_board(BOARD), windows, plugin=build_plugin(tools), until=b"\r\n")
     if done.console.strip() != "mlf: done 0":
         raise BenchError(f"the model did not run: {done.console.strip()!r}")
     return done.counts

@@ -15,17 +15,15 @@ from counted import Counted, count
 from linkmap import read_map
 from measure import BOARD, build_bench
 
-from mlf_sdk.analysis.thumb.firmware import Call, Firmware, thumb_calls
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import (
     Counts,
     Tally,
-    Window,
     build_plugin,
-    function_window,
-    kernel_window,
     missing_plugin_support,
 )
+from mlf_sdk.judge.windows import Window, function_window, kernel_window
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.qemu import QEMU
 
@@ -79,10 +77,10 @@ emulated = [
 
 
 @pytest.fixture(scope="module")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> Firmware:
+def loops(tmp_path_factory: pytest.TempPathFactory) -> Image:
     """The digits model in a loop, with a loop of known length before each run."""
     folder = tmp_path_factory.mktemp("loops") / "digits"
-    return build_bench(DIGITS, folder, main=LOOP_MAIN, runs=2).firmware
+    return build_bench(DIGITS, folder, main=LOOP_MAIN, runs=2).image
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +89,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def ran(loops: Firmware, plugin: Path) -> Counted:
+def ran(loops: Image, plugin: Path) -> Counted:
     return count_loops(loops, plugin)
 
 
@@ -100,13 +98,13 @@ def counted(ran: Counted) -> Counts:
     return ran.counts
 
 
-def count_loops(firmware: Firmware, plugin: Path) -> Counted:
+def count_loops(image: Image, plugin: Path) -> Counted:
     windows = (
-        function_window(firmware, "spin", window="spin"),
-        function_window(firmware, "mlf_run"),
-        kernel_window(firmware),
+        function_window(image, "spin", window="spin"),
+        function_window(image, "mlf_run"),
+        kernel_window(image),
     )
-    return count(firmware, find_board(BOARD), windows, plugin=plugin, timeout_s=60)
+    return count(image, find_board(BOARD), windows, plugin=plugin, timeout_s=60)
 
 
 class TestCounting:
@@ -120,7 +118,7 @@ class TestCounting:
             assert one.tallies.keys() == {"spin"}
             assert one.tallies["spin"] == Tally(instructions=one.total, calls=1)
 
-    def test_two_boots_give_the_same_counts(self, loops: Firmware, plugin: Path, counted: Counts) -> None:
+    def test_two_boots_give_the_same_counts(self, loops: Image, plugin: Path, counted: Counts) -> None:
         assert count_loops(loops, plugin).counts.passes == counted.passes
 
     def test_functions_and_the_rest_are_the_total(self, counted: Counts) -> None:
@@ -145,13 +143,13 @@ class TestCounting:
             # The clock's own calls are inside its measure and outside the window.
             assert 0 <= measured * NS_PER_TICK + NS_PER_TICK - run.total < 200
 
-    def test_a_window_that_never_ends_is_an_error(self, loops: Firmware, plugin: Path) -> None:
+    def test_a_window_that_never_ends_is_an_error(self, loops: Image, plugin: Path) -> None:
         begin = loops.address("mlf_run")
         window = Window(name="run", begin=begin, ends=(loops.address("mlf_platform_exit") + 1,))
         with pytest.raises(ToolError, match=r"windows without an end: \['run'\]"):
             count(loops, find_board(BOARD), [window], plugin=plugin, timeout_s=60)
 
-    def test_a_function_that_is_not_called_has_no_window(self, loops: Firmware) -> None:
+    def test_a_function_that_is_not_called_has_no_window(self, loops: Image) -> None:
         with pytest.raises(LookupError, match=r"nothing in app\.elf calls mlf_reset_handler"):
             function_window(loops, "mlf_reset_handler")
         with pytest.raises(LookupError, match=r"app\.elf has no function nobody"):
@@ -253,33 +251,7 @@ class TestFigures:
         assert 0 < code["ram_outside_arena_bytes"] <= 64
 
 
-# ---- reading images and maps ----
-
-
-def test_calls_are_found_in_thumb_code() -> None:
-    code = bytes.fromhex(
-        "f7b5"  # push
-        "fef77bff"  # bl, back
-        "00f0bafb"  # bl, forward
-        "b047"  # blx r6
-        "dff88090"  # ldr.w: four bytes, no call
-        "7047"  # bx lr
-    )
-    assert list(thumb_calls(code, 0x1144)) == [
-        Call(address=0x1146, after=0x114A, target=0x40),
-        Call(address=0x114A, after=0x114E, target=0x18C2),
-        Call(address=0x114E, after=0x1150, target=None),
-    ]
-
-
-def test_a_jump_out_of_a_function_is_a_call_that_does_not_return() -> None:
-    code = bytes.fromhex("fee7fff7fdbf00f000b804e0")  # b, b.w inside; b.w inside, b to behind the end
-    assert list(thumb_calls(code, 0x100)) == [
-        Call(address=0x10A, after=0x10C, target=0x116, is_tail=True),
-    ]
-    assert list(thumb_calls(code[:10], 0x100)) == [
-        Call(address=0x106, after=0x10A, target=0x10A, is_tail=True),
-    ]
+# ---- reading maps ----
 
 
 def test_a_map_tells_what_was_linked(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from archives import KINDS, Spec, build, reference, sample, write
 from mlf_sdk import pipeline as api
-from mlf_sdk.analysis.elf.image import Region
 from mlf_sdk.cli.output import show
 from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
 from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.pipeline import RunReport
 from mlf_sdk.report.proof import check_parts, run_parts
 from mlf_sdk.report.values import run_values

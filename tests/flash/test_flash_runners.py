@@ -14,7 +14,14 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.flashers.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError
 from mlf_sdk.targets.flashers.execute import FlashJob, run_runner
-from mlf_sdk.targets.flashers.image import Segment, flat_binary, intel_hex, load_segments, uf2, vector_table
+from mlf_sdk.targets.flashers.image import (
+    LoadedBytes,
+    flat_binary,
+    intel_hex,
+    load_segments,
+    uf2,
+    vector_table,
+)
 from mlf_sdk.targets.flashers.load import find_runner, load_runner, load_runners
 from mlf_sdk.targets.flashers.volumes import find_volume
 
@@ -309,8 +316,8 @@ def test_a_placeholder_that_nothing_fills(elf: Path, tools: Path, tmp_path: Path
 def test_segments_of_an_image(elf: Path, tmp_path: Path) -> None:
     """By load address (not where they run); what is only cleared is not loaded."""
     assert load_segments(elf) == (
-        Segment(address=0x0800_0000, data=bytes(range(32))),
-        Segment(address=0x0800_0100, data=b"\x01\x02\x03"),
+        LoadedBytes(address=0x0800_0000, data=bytes(range(32))),
+        LoadedBytes(address=0x0800_0100, data=b"\x01\x02\x03"),
     )
     assert vector_table(elf, load_segments(elf)) == 0x0800_0000
     for segments, says in (
@@ -321,7 +328,7 @@ def test_segments_of_an_image(elf: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=says):
             load_segments(elf_file(tmp_path / "bad.elf", *segments))
     (tmp_path / "bad.elf").write_bytes(b"\x7fELF")
-    with pytest.raises(InputError, match="no image"):
+    with pytest.raises(InputError, match="not an ELF file"):
         load_segments(tmp_path / "bad.elf")
 
 
@@ -329,7 +336,7 @@ def test_a_flat_binary(elf: Path) -> None:
     data = flat_binary(load_segments(elf))
     assert data == bytes(range(32)) + b"\xff" * (0x100 - 32) + b"\x01\x02\x03"
     with pytest.raises(InputError, match="too far apart"):
-        flat_binary([Segment(address=0, data=b"a"), Segment(address=0x2000_0000, data=b"b")])
+        flat_binary([LoadedBytes(address=0, data=b"a"), LoadedBytes(address=0x2000_0000, data=b"b")])
 
 
 def read_hex(text: str) -> dict[int, int]:
@@ -353,15 +360,18 @@ def read_hex(text: str) -> dict[int, int]:
 
 
 def test_intel_hex() -> None:
-    segments = [Segment(address=0xFFF3, data=bytes(range(40))), Segment(address=0x0800_0001, data=b"\xaa")]
+    segments = [
+        LoadedBytes(address=0xFFF3, data=bytes(range(40))),
+        LoadedBytes(address=0x0800_0001, data=b"\xaa"),
+    ]
     expected = {s.address + i: byte for s in segments for i, byte in enumerate(s.data)}
     assert read_hex(intel_hex(segments).decode()) == expected
 
 
 def test_uf2() -> None:
     segments = [
-        Segment(address=0x1000_00F0, data=bytes(range(32))),
-        Segment(address=0x1000_0400, data=b"\x07"),
+        LoadedBytes(address=0x1000_00F0, data=bytes(range(32))),
+        LoadedBytes(address=0x1000_0400, data=b"\x07"),
     ]
     blocks = list(struct.iter_unpack("<8I476sI", uf2(segments, 0xE48B_FF56)))
     assert [b[3] for b in blocks] == [0x1000_0000, 0x1000_0100, 0x1000_0400]

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image, region_use
+from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import CheckReport, ProofRow, check_image
+from mlf_sdk.judge.memorymap import region_use
 from mlf_sdk.pipeline import load, plan_project
 from mlf_sdk.tools.process import run_process
 
@@ -209,7 +210,7 @@ def test_regions() -> None:
 
 def test_ends_of_a_region() -> None:
     sections = (section("a", 0x0F, 1), section("b", 0x10, 2), section("c", 0x1F, 4), section("d", 0x20, 8))
-    (found,) = region_use(image(sections=sections), [("r", 0x10, 0x10)])
+    (found,) = region_use(sections, [("r", 0x10, 0x10)])
     assert found.used_bytes == 6
 
 
@@ -256,7 +257,7 @@ def test_symbols_of_a_thumb_image(tmp_path: Path, needs_arm: None) -> None:
     assert data.address == 0x2000_0000 and data.in_file
     assert text.address <= data.load_address < text.address + 0x1000
     assert not next(s for s in found.sections if s.name == ".bss").in_file
-    flash, ram = region_use(found, [("flash", 0x1000, 1 << 16), ("ram", 0x2000_0000, 4096)])
+    flash, ram = region_use(found.sections, [("flash", 0x1000, 1 << 16), ("ram", 0x2000_0000, 4096)])
     assert ram.used_bytes == 12 + 20
     assert flash.used_bytes == sum(s.size_bytes for s in found.sections if s.address < 0x2000_0000) + 12
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.analysis.thumb.callgraph import EXECUTORS, LAUNCH, CallGraph
-from mlf_sdk.analysis.thumb.thumbcode import CodeImage, read_code
+from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.heap import linked_allocators
 from mlf_sdk.tools.process import run_process
@@ -65,7 +66,7 @@ int main(void) {
 """
 
 
-def link(folder: Path, cpu: str, source: str, *flags: str, suffix: str = "c") -> CodeImage:
+def link(folder: Path, cpu: str, source: str, *flags: str, suffix: str = "c") -> ThumbCode:
     (folder / f"p.{suffix}").write_text(source)
     gcc = "arm-none-eabi-g++" if suffix == "cc" else "arm-none-eabi-gcc"
     argv = [gcc, *CPUS[cpu], "-mthumb", "-g", "-w", "-fstack-usage", "-ffunction-sections", *flags]
@@ -74,12 +75,12 @@ def link(folder: Path, cpu: str, source: str, *flags: str, suffix: str = "c") ->
         cwd=folder,
         timeout_s=60,
     )
-    code = read_code(folder / "p.elf")
+    code = read_image(folder / "p.elf").code
     assert code is not None
     return code
 
 
-def graph(code: CodeImage, **steps: tuple[int, int]) -> CallGraph:
+def graph(code: ThumbCode, **steps: tuple[int, int]) -> CallGraph:
     return CallGraph(code, steps, [])
 
 
@@ -109,7 +110,7 @@ def test_frames_are_what_the_compiler_says(tmp_path: Path, cpu: str, level: str)
 def test_deepest_path(tmp_path: Path, cpu: str) -> None:
     code = link(tmp_path, cpu, FRAMES, "-O1")
     calls = graph(code)
-    main = code.find("main")
+    main = code.image.find("main")
     assert main is not None
     found = calls.deepest(main.address)
     assert [name for name, _ in found.path] == ["main", "large"]
@@ -117,8 +118,8 @@ def test_deepest_path(tmp_path: Path, cpu: str) -> None:
     assert found.unknown == ()
 
 
-def deepest(code: CodeImage) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-    main = code.find("main")
+def deepest(code: ThumbCode) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
+    main = code.image.find("main")
     assert main is not None
     found = graph(code).deepest(main.address)
     return found.bytes, tuple(name for name, _ in found.path), found.unknown
@@ -157,7 +158,7 @@ def test_calls_through_pointers(tmp_path: Path) -> None:
     code = link(tmp_path, "m4", source, "-O2")
     size, path, unknown = deepest(code)
     assert path == ("main", "chosen", "deep") and size >= 400 and unknown == ()
-    later = code.find("later")
+    later = code.image.find("later")
     assert later is not None
     found = graph(code).deepest(later.address)
     assert [name for name, _ in found.path] == ["later", "back"]
@@ -195,11 +196,11 @@ def test_kernels_are_called_by_the_executor_alone(tmp_path: Path) -> None:
     code = link(tmp_path, "m4", source, "-O2")
     steps = {}
     for name in "ab":
-        table = code.find(f"{name}_steps")
+        table = code.image.find(f"{name}_steps")
         assert table is not None
         steps[name] = (table.address, table.end)
     calls = graph(code, **steps)
-    run, other = code.find("mlf_run"), code.find("other")
+    run, other = code.image.find("mlf_run"), code.image.find("other")
     assert run is not None and other is not None
     assert [n for n, _ in calls.deepest(run.address, "a").path] == ["mlf_run", "kernel_a"]
     assert [n for n, _ in calls.deepest(run.address).path] == ["mlf_run", "kernel_b"]
@@ -259,7 +260,7 @@ def test_no_heap(tmp_path: Path) -> None:
 def test_image_of_another_machine(tmp_path: Path, needs_cc: str) -> None:
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     run_process([needs_cc, "p.c", "-o", "p.elf"], cwd=tmp_path, timeout_s=60)
-    assert read_code(tmp_path / "p.elf") is None
+    assert read_image(tmp_path / "p.elf").code is None
 
 
 def test_image_cut_anywhere(tmp_path: Path) -> None:
@@ -270,7 +271,7 @@ def test_image_cut_anywhere(tmp_path: Path) -> None:
     for length in range(0, len(whole), max(1, len(whole) // 23)):
         (tmp_path / "cut.elf").write_bytes(whole[:length])
         try:
-            read_code(tmp_path / "cut.elf")
+            read_image(tmp_path / "cut.elf")
         except InputError:
             errors += 1
     assert errors > 10

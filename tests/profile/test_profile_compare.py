@@ -12,11 +12,12 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk.analysis.thumb.firmware import read_firmware
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import missing_plugin_support
+from mlf_sdk.judge.windows import handlers
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 counts = pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
@@ -57,7 +58,7 @@ def test_instructions_are_exact_and_the_same_again(archive: Path) -> None:
 
 def test_what_runs_in_interrupts_only(edited: Path) -> None:
     mlf_sdk.build(edited)
-    found = read_firmware(edited / "build" / "app.elf").handlers()
+    found = handlers(read_image(edited / "build" / "app.elf"))
     assert {"mlf_systick_handler", "mlf_fault_handler"} <= found
     assert not {"main", "mlf_run", "mlf_reset_handler", "mlf_rpc_feed"} & found
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.elf.codemap import CodeMap, FrameRule
+from mlf_sdk.analysis.elf.debuginfo import FrameRule
+from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.thumb.code import ThumbCode
+from mlf_sdk.analysis.thumb.decode import text_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
 
@@ -28,6 +31,13 @@ int third(int x) {
   return second(first, x) - 5;
 }
 """
+
+
+def code_of(elf: Path) -> ThumbCode:
+    code = read_image(elf).code
+    assert code is not None
+    return code
+
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.usefixtures("needs_arm")]
 
@@ -50,38 +60,38 @@ def listing(elf: Path) -> dict[int, str]:
 
 
 def test_functions_and_lines(elf: Path) -> None:
-    code = CodeMap(elf)
+    code = code_of(elf)
     addresses = list(listing(elf))
     argv = ["arm-none-eabi-addr2line", "-f", "-e", str(elf), *map(hex, addresses)]
     told = run_process(argv, timeout_s=30).stdout.splitlines()
     for address, name, place in zip(addresses, told[::2], told[1::2], strict=True):
-        function, source = code.function_at(address), code.line_at(address)
+        function, source = code.image.function_at(address), code.image.debug.line_at(address)
         assert function is not None
         assert source is not None
         assert (function.name, f"{source.path}:{source.line}") == (
             name,
             place.split(" ")[0].removeprefix("./"),
         )
-    first = code.function_named("first")
+    first = code.image.find("first")
     assert first is not None
-    start = code.line_at(first.address, is_entry=True)
+    start = code.image.debug.line_at(first.address, is_entry=True)
     assert start is not None
     assert start.line == 1
 
 
 def test_outside_of_the_code(elf: Path) -> None:
-    code = CodeMap(elf)
+    code = code_of(elf)
     for address in (0, 0xFFE, 0x20000000):
-        assert not code.is_code(address)
-        assert code.function_at(address) is None
-        assert code.line_at(address) is None
-        assert code.frame_at(address) is None
+        assert not code.image.is_code(address)
+        assert code.image.function_at(address) is None
+        assert code.image.debug.line_at(address) is None
+        assert code.image.debug.frame_at(address) is None
         assert code.call_before(address) is None
-        assert code.instruction_at(address) == ""
+        assert code.instruction_at(address) is None
 
 
 def test_calls(elf: Path) -> None:
-    code = CodeMap(elf)
+    code = code_of(elf)
     rows = listing(elf)
     after = dict(zip(rows, list(rows)[1:], strict=False))
     calls = {after[at]: text for at, text in rows.items() if text.startswith(("bl\t", "blx\t"))}
@@ -95,34 +105,34 @@ def test_calls(elf: Path) -> None:
 
 def test_frames(elf: Path) -> None:
     """At a function's first instruction it has no frame; behind its push and sub it has them."""
-    code = CodeMap(elf)
-    second = code.function_named("second")
+    code = code_of(elf)
+    second = code.image.find("second")
     assert second is not None
-    assert code.frame_at(second.address) == FrameRule(size_bytes=0, return_at=None)
+    assert code.image.debug.frame_at(second.address) == FrameRule(size_bytes=0, return_at=None)
     rows = {at: text for at, text in listing(elf).items() if at >= second.address}
     pushed = rows[second.address].split("{")[1].count(",") + 1
     call = next(at for at, text in rows.items() if text.startswith("bl\t"))
     room = next(int(text.split("#")[1].split("@")[0]) for text in rows.values() if text.startswith("sub\tsp"))
-    assert code.frame_at(call) == FrameRule(size_bytes=4 * pushed + room, return_at=-4)
+    assert code.image.debug.frame_at(call) == FrameRule(size_bytes=4 * pushed + room, return_at=-4)
 
 
 def test_files_that_are_no_image(elf: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such image"):
-        CodeMap(tmp_path / "none.elf")
+        read_image(tmp_path / "none.elf")
     with pytest.raises(InputError, match="not an ELF file"):
-        CodeMap(elf.parent / "three.c")
+        read_image(elf.parent / "three.c")
     with pytest.raises(InputError, match="not an ELF file"):
-        CodeMap(tmp_path)
+        read_image(tmp_path)
     cut = tmp_path / "cut.elf"
     cut.write_bytes(elf.read_bytes()[:2000])
     with pytest.raises(InputError, match="not an ELF file"):
-        CodeMap(cut)
+        read_image(cut)
     stripped = tmp_path / "stripped.elf"
     run_process(["arm-none-eabi-objcopy", "--strip-debug", str(elf), str(stripped)], timeout_s=30)
-    code = CodeMap(stripped)
-    assert code.function_at(0x1000) is not None
-    assert code.line_at(0x1000) is None
-    assert code.frame_at(0x1000) is None
+    code = code_of(stripped)
+    assert code.image.function_at(0x1000) is not None
+    assert code.image.debug.line_at(0x1000) is None
+    assert code.image.debug.frame_at(0x1000) is None
 
 
 NO_LINES = """\
@@ -152,23 +162,24 @@ def test_units_without_an_index_or_without_lines(elf: Path, tmp_path: Path) -> N
     )
     path = str(tmp_path / "a.elf")
     run_process(["arm-none-eabi-objcopy", "-R", ".debug_aranges", path], timeout_s=30)
-    code = CodeMap(Path(path))
-    first = code.function_named("first")
+    code = code_of(Path(path))
+    first = code.image.find("first")
     assert first is not None
-    found = code.line_at(first.address, is_entry=True)
+    found = code.image.debug.line_at(first.address, is_entry=True)
     assert found is not None
     assert (Path(found.path).name, found.line) == ("three.c", 1)
 
 
 def test_instructions(elf: Path) -> None:
-    code = CodeMap(elf)
+    code = code_of(elf)
     for at, text in listing(elf).items():
         if text.startswith("."):
             continue  # a constant among the code
-        shown = code.instruction_at(at)
-        assert shown.split(" ")[0].removesuffix(".w") == text.split("\t")[0].removesuffix(".n").removesuffix(
-            ".w"
-        )
+        found = code.instruction_at(at)
+        assert found is not None
+        assert text_of(found).split(" ")[0].removesuffix(".w") == text.split("\t")[0].removesuffix(
+            ".n"
+        ).removesuffix(".w")
 
 
 def test_a_frame_that_the_stack_pointer_does_not_tell(tmp_path: Path) -> None:
@@ -183,10 +194,10 @@ def test_a_frame_that_the_stack_pointer_does_not_tell(tmp_path: Path) -> None:
         "-nostdlib",
     ]
     run_process([*argv, "-Wl,--entry=third", "three.c", "-o", "a.elf"], cwd=tmp_path, timeout_s=30)
-    code = CodeMap(tmp_path / "a.elf")
-    second = code.function_named("second")
+    code = code_of(tmp_path / "a.elf")
+    second = code.image.find("second")
     assert second is not None
-    rules = [code.frame_at(second.address + at) for at in range(0, second.size_bytes, 2)]
+    rules = [code.image.debug.frame_at(second.address + at) for at in range(0, second.size_bytes, 2)]
     assert rules[0] == FrameRule(size_bytes=0, return_at=None)
     assert None in rules  # the frame pointer tells them
 
@@ -197,7 +208,7 @@ def test_frames_that_are_damaged(elf: Path, tmp_path: Path, garbage: bytes) -> N
     path = tmp_path / "a.elf"
     update = f".debug_frame={tmp_path / 'frames'}"
     run_process(["arm-none-eabi-objcopy", "--update-section", update, str(elf), str(path)], timeout_s=30)
-    code = CodeMap(path)
-    second = code.function_named("second")
+    code = code_of(path)
+    second = code.image.find("second")
     assert second is not None
-    assert code.frame_at(second.address) is None
+    assert code.image.debug.frame_at(second.address) is None

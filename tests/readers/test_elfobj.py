@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from elfobjects import M0, M3, M4, M4F, M55, Elf, attributes
 from mlf_sdk.analysis.elf import raw as rawelf
-from mlf_sdk.analysis.elf.objects import CallSite, check_object_against, object_workspaces, read_object
-from mlf_sdk.analysis.thumb import flow as thumb
+from mlf_sdk.analysis.elf.objects import check_object_against, object_workspaces, read_object
+from mlf_sdk.analysis.thumb import flow, objectcode
 from mlf_sdk.errors import FaultCollector
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "mlf"
@@ -47,7 +47,7 @@ class TestReading:
         assert info.defined == ("k", "weak", "common")
         assert info.strong == ("k", "common")
         assert info.undefined == (ALLOCATE,)
-        assert info.allocator_sites == (CallSite(section=".text", offset=0),)
+        assert info.allocator_sites == ((".text", 0),)
         assert info.section_sizes[".text"] == 2
         assert info.section_sizes[".bss"] == 100
 
@@ -411,9 +411,9 @@ class TestMachineCode:
         assert workspace(link * 60, *inner).slots == (64,)
         assert "too deeply" in workspace(link * 70, *inner).reason
 
-    @pytest.mark.parametrize("limit", ["MAX_INSTRUCTIONS", "MAX_VISITS"])
-    def test_too_much_code(self, limit, monkeypatch):
-        monkeypatch.setattr(thumb, limit, 5)
+    @pytest.mark.parametrize(("module", "limit"), [(objectcode, "MAX_INSTRUCTIONS"), (flow, "MAX_VISITS")])
+    def test_too_much_code(self, module, limit, monkeypatch):
+        monkeypatch.setattr(module, limit, 5)
         found = workspace(PUSH, R2_64, R3_0, ALLOCATE, FREE, POP)
         assert not found.exact
         assert "object has" in found.reason

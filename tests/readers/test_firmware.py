@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mlf_sdk.analysis.elf.firmware import read_firmware
+from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.analysis.elf.notes import SHT_NOTE, Note, NoteFormatError, read_notes
 from mlf_sdk.analysis.elf.provenance import (
     MAX_BYTES,
@@ -89,7 +89,7 @@ def firmware(order: str = "<", **changed: int) -> bytes:
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("bits", [32, 64])
 def test_what_is_written_is_read(bits: int, order: str) -> None:
-    found = read_firmware(firmware(order, bits=bits), "x")
+    found = read_firmware_info(firmware(order, bits=bits), "x")
     assert found.provenances == (SAID,)
     assert found.build_id == BUILD_ID.hex()
     assert found.toolchain == ("GCC: one", "GCC: two")
@@ -164,7 +164,7 @@ def test_hostile_provenance(data: bytes, what: str) -> None:
     assert len(str(caught.value)) < 300
     whole = elf([(".note.mlf", SHT_NOTE, 2, note(b"mlf-sdk\0", 1, data))])
     with pytest.raises(InputError, match="a note of the firmware is broken") as shown:
-        read_firmware(whole, "x")
+        read_firmware_info(whole, "x")
     assert shown.value.exit_code == 2
 
 
@@ -174,21 +174,21 @@ def test_a_later_minor_change_is_read() -> None:
 
 def test_notes_of_others_are_passed_over() -> None:
     other = note(b"mlf-sdk\0", 2, b"{") + note(b"else\0", 1, b"{")
-    assert read_firmware(elf([(".note.mlf", SHT_NOTE, 2, other)]), "x").provenances == ()
-    assert read_firmware(elf([(".note.mlf", 1, 2, b"no note")]), "x").provenances == ()
+    assert read_firmware_info(elf([(".note.mlf", SHT_NOTE, 2, other)]), "x").provenances == ()
+    assert read_firmware_info(elf([(".note.mlf", 1, 2, b"no note")]), "x").provenances == ()
 
 
 def test_the_same_note_twice_is_one() -> None:
     one = note(b"mlf-sdk\0", 1, encode_provenance(SAID))
     other = note(b"mlf-sdk\0", 1, changed(sdk="9"))
-    found = read_firmware(elf([(".note.mlf", SHT_NOTE, 2, one + one + other)]), "x").provenances
+    found = read_firmware_info(elf([(".note.mlf", SHT_NOTE, 2, one + one + other)]), "x").provenances
     assert [said.sdk for said in found] == ["1.2.3", "9"]
 
 
 @pytest.mark.parametrize("kind", [0, 1, 4])
 def test_only_linked_files(kind: int) -> None:
     with pytest.raises(InputError, match="not a linked one"):
-        read_firmware(firmware(kind=kind), "x")
+        read_firmware_info(firmware(kind=kind), "x")
 
 
 def test_every_cut_is_an_error_or_a_firmware() -> None:
@@ -196,7 +196,7 @@ def test_every_cut_is_an_error_or_a_firmware() -> None:
     refused = 0
     for size in range(len(whole)):
         try:
-            read_firmware(whole[:size], "x")
+            read_firmware_info(whole[:size], "x")
         except InputError as error:
             refused += 1
             assert error.where == "x"
@@ -213,7 +213,7 @@ def test_every_damage_is_an_error_or_a_firmware() -> None:
                 (0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256))
             )
         try:
-            read_firmware(bytes(damaged), "x")
+            read_firmware_info(bytes(damaged), "x")
         except InputError:
             refused += 1
     assert 500 < refused < 3000
@@ -235,7 +235,7 @@ def test_load_addresses_come_from_the_segments(bits: int) -> None:
     )
     fields[4], fields[8], fields[9] = len(plain), row.size, len(segments)
     data = plain[:16] + head.pack(*fields) + plain[16 + head.size :] + rows
-    found = read_firmware(data, "a.elf")
+    found = read_firmware_info(data, "a.elf")
     assert [(s.name, s.address, s.load_address) for s in found.sections] == [
         (".data", 0x1000, 0x8000),
         (".other", 0x2000, 0x2000),

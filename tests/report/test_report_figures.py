@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from report_cases import findings, image_of
 
 from archives import Spec, build, write
-from mlf_sdk.analysis.elf.image import region_use
-from mlf_sdk.analysis.elf.sources import Sources
-from mlf_sdk.judge.memorymap import Contents, memory_maps
+from mlf_sdk.analysis.elf.debuginfo import DebugInfo
+from mlf_sdk.judge.memorymap import Contents, memory_maps, region_use
 from mlf_sdk.report.html.arenadata import live_bytes
 from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import ArenaRect, Edge, Flow, Node, Report
@@ -36,7 +35,7 @@ def graph(tmp_path: Path) -> Path:
 def test_parts_fill_a_memory_exactly(graph: Path) -> None:
     found = findings(graph)
     regions = regions_of(found.board)
-    for memory, region in zip(found.memories, region_use(found.image, regions), strict=True):
+    for memory, region in zip(found.memories, region_use(found.image.sections, regions), strict=True):
         assert memory.used_bytes == region.used_bytes
         assert memory.used_bytes + memory.free_bytes == memory.size_bytes
     flash = {p.kind: p.size_bytes for p in found.memories[0].parts}
@@ -54,16 +53,12 @@ def test_parts_fill_a_memory_exactly(graph: Path) -> None:
     assert ram == {"stack": 8192, "data": 96, "arena": found.model.arena_reserved_bytes, "bss": 24}
 
 
-def test_debug_information_decides_before_names(graph: Path) -> None:
+def test_debug_information_decides_before_names(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = findings(graph).lock
     image = image_of(lock)
     kernel = next(s for s in image.symbols if s.name == lock.models[0].kernel_symbols[0])
-    sources = Sources(
-        paths=("crt/rpc/mlf_rpc.c",),
-        ranges=((kernel.address, kernel.address + kernel.size_bytes, "src/main.c"),),
-        local_files={},
-    )
-    kinds = {item.name: item.kind for item in Contents(lock, image, sources).items()}
+    monkeypatch.setattr(DebugInfo, "path_at", lambda _, at: "src/main.c" if at == kernel.address else "")
+    kinds = {item.name: item.kind for item in Contents(lock, image).items()}
     assert kinds[kernel.name] == "application"
     assert kinds["mlf_run"] == "runtime"
     assert kinds["memcpy"] == "library"
@@ -71,7 +66,7 @@ def test_debug_information_decides_before_names(graph: Path) -> None:
 
 def test_a_region_without_anything(graph: Path) -> None:
     lock = findings(graph).lock
-    contents = Contents(lock, image_of(lock), Sources(local_files={}))
+    contents = Contents(lock, image_of(lock))
     (found,) = memory_maps(contents, image_of(lock), [("spare", 0x40000000, 1024)])
     assert (found.parts, found.used_bytes, found.free_bytes) == ((), 0, 1024)
 

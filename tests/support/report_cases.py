@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from model_cases import Net
 
-from mlf_sdk.analysis.elf.firmware import Firmware
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
-from mlf_sdk.analysis.elf.sources import Sources
+from mlf_sdk.analysis.elf.info import FirmwareInfo
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.judge.check import check_image
 from mlf_sdk.judge.compare import Comparison, OutputDifference
@@ -88,7 +87,7 @@ def image_of(lock: Lock) -> Image:
             in_file=False,
         )
     )
-    return Image(path="app.elf", machine="EM_ARM", symbols=tuple(symbols), sections=tuple(sections))
+    return Image(path=Path("app.elf"), machine="EM_ARM", symbols=tuple(symbols), sections=tuple(sections))
 
 
 def findings(archive: Path, *, was_run: bool = True) -> Findings:
@@ -96,7 +95,7 @@ def findings(archive: Path, *, was_run: bool = True) -> Findings:
     plan = plan_project([load(archive)], board="mps2-an386")
     lock, model = plan.lock, plan.lock.models[0]
     image, regions = image_of(lock), regions_of(plan.board)
-    contents = Contents(lock, image, Sources(local_files={}))
+    contents = Contents(lock, image)
     check = check_image(lock, image, regions)
     run = None
     if was_run:
@@ -135,7 +134,7 @@ def findings(archive: Path, *, was_run: bool = True) -> Findings:
         image=image,
         memories=memory_maps(contents, image, regions),
         code=contents.items(),
-        firmware=Firmware(
+        firmware=FirmwareInfo(
             machine="ARM",
             elf_class=32,
             kind="executable",

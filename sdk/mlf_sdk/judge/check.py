@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.elf.image import Image, Region, Symbol, region_use
-from mlf_sdk.analysis.thumb.thumbcode import CodeImage
+from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.heap import Allocator, linked_allocators
+from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
@@ -89,22 +89,19 @@ class CheckReport:
         return all(row.ok for row in self.rows)
 
 
-def check_image(
-    lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]], code: CodeImage | None = None
-) -> CheckReport:
+def check_image(lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]]) -> CheckReport:
     """Compare an image with the predictions of its lock.
 
     Args:
         lock: of the project that the image was built from.
-        image: symbols and sections.
+        image: linked from the project; its machine code gives the stack bound and the allocators.
         regions: memories of the board: name, origin, size in bytes.
-        code: machine code of the image, for the stack bound and the search for allocators.
     """
     rows: list[ProofRow] = []
     for model in lock.models:
         rows += _model_rows(model, image)
     reserved = _reserved_stack(image)
-    graph = None if code is None else call_graph(lock, code)
+    graph = None if image.code is None else call_graph(lock, image.code)
     bound = None if graph is None else stack_bound(lock, graph)
     allocators = None if graph is None else linked_allocators(graph)
     if bound is not None:
@@ -115,7 +112,7 @@ def check_image(
         rows=tuple(rows),
         kernels=tuple(_kernels(lock, image)),
         groups=tuple(_groups(lock, image)),
-        regions=region_use(image, regions),
+        regions=region_use(image.sections, regions),
         stack_bytes=reserved,
         stack=bound,
         allocators=allocators,

@@ -13,22 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlf_sdk.analysis.thumb.firmware import Call, Firmware
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.errors import ToolError
+from mlf_sdk.judge.windows import Window
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.tools.process import run_process
 
 CFLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """What is counted: from reaching ``begin`` (its instruction included) to reaching one of ``ends``."""
-
-    name: str
-    begin: int
-    ends: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +92,6 @@ def build_plugin(folder: Path) -> Path:
     return library
 
 
-def function_window(firmware: Firmware, name: str, *, window: str = "run") -> Window:
-    """From the entry of the function ``name`` to its return, wherever it is called directly."""
-    ends = firmware.returns_of(name)
-    if not ends:
-        raise LookupError(f"nothing in {firmware.elf.name} calls {name}")
-    return Window(name=window, begin=firmware.address(name), ends=ends)
-
-
-def kernel_window(firmware: Firmware, *, window: str = "step") -> Window:
-    """From the one call of a kernel in ``mlf_run`` to its return: a step, the call itself included."""
-    executor = firmware.function("mlf_run")
-    calls: list[Call] = []
-    if executor is not None:
-        calls = [call for call in firmware.calls(executor) if call.target is None]
-    if len(calls) != 1:
-        raise LookupError(f"mlf_run has {len(calls)} calls through a register; one was expected")
-    return Window(name=window, begin=calls[0].address, ends=(calls[0].after,))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
     """The plugin, told what to count in one run of an image.
@@ -127,7 +100,7 @@ class Counter:
         arguments: what QEMU needs to load it.
     """
 
-    firmware: Firmware
+    image: Image
     arguments: tuple[str, ...]
     out: Path
 
@@ -146,27 +119,29 @@ class Counter:
         given_up = [line["window"] for line in lines if line.get("given_up")]
         if given_up or lines[-1]["open"]:
             raise ToolError(f"windows without an end: {sorted({*given_up, *lines[-1]['open']})}")
-        passes = tuple(_window_count(self.firmware, line) for line in lines[:-1])
+        passes = tuple(_window_count(self.image, line) for line in lines[:-1])
         return Counts(passes=passes, total=lines[-1]["total"])
 
 
 @contextmanager
-def counter(firmware: Firmware, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
+def counter(image: Image, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
     """A counter for one run; its files are gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
         out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
-        ranges.write_text("".join(_range_lines(firmware)), encoding="ascii")
+        ranges.write_text("".join(_range_lines(image)), encoding="ascii")
         arguments = ("-plugin", _plugin_argument(plugin, out, ranges, windows))
-        yield Counter(firmware=firmware, arguments=arguments, out=out)
+        yield Counter(image=image, arguments=arguments, out=out)
 
 
-def _range_lines(firmware: Firmware) -> list[str]:
-    """Two ranges for each function, named by its number: its first instruction, and all others."""
+def _range_lines(image: Image) -> list[str]:
+    """Two ranges for each function, named by its address: its first instruction, and all others."""
     lines = []
-    for number, function in enumerate(firmware.functions):
-        lines.append(f"{number}e:{function.start:#x}:{function.start + 2:#x}\n")
-        if function.end > function.start + 2:
-            lines.append(f"{number}:{function.start + 2:#x}:{function.end:#x}\n")
+    for function in image.functions.values():
+        number, start = f"{function.address:x}", function.address
+        if function.limit > start:
+            lines.append(f"{number}e:{start:#x}:{start + 2:#x}\n")
+        if function.limit > start + 2:
+            lines.append(f"{number}:{start + 2:#x}:{function.limit:#x}\n")
     return lines
 
 
@@ -178,14 +153,14 @@ def _plugin_argument(plugin: Path, out: Path, ranges: Path, windows: Sequence[Wi
     return ",".join(part.replace(",", ",,") for part in parts)
 
 
-def _window_count(firmware: Firmware, line: dict[str, Any]) -> WindowCount:
+def _window_count(image: Image, line: dict[str, Any]) -> WindowCount:
     counts = line["counts"]
     tallies = {}
-    for number, function in enumerate(firmware.functions):
-        calls = counts.get(f"{number}e", 0)
-        instructions = calls + counts.get(str(number), 0)
+    for function in image.functions.values():
+        calls = counts.get(f"{function.address:x}e", 0)
+        instructions = calls + counts.get(f"{function.address:x}", 0)
         if instructions:
-            tallies[function.names[0]] = Tally(instructions=instructions, calls=calls)
+            tallies[function.name] = Tally(instructions=instructions, calls=calls)
     return WindowCount(
         name=line["window"],
         index=line["index"],

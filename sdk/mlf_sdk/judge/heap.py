@@ -34,12 +34,12 @@ def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
     """Functions of allocators in the image, by name; none: there is no heap."""
     found = {
         symbol.name: symbol.address
-        for symbol in graph.code.symbols
+        for symbol in graph.image.symbols
         if symbol.is_function and _ALLOCATOR.fullmatch(symbol.name)
     }
     if not found:
         return ()
-    run = graph.code.find("mlf_run")
+    run = graph.image.find("mlf_run")
     reached = graph.reached(run.address) if run is not None else set()
     return tuple(
         Allocator(

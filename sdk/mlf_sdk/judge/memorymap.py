@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
-from mlf_sdk.analysis.elf.sources import Sources
 from mlf_sdk.codegen.lock import Lock
 
 PartKind = Literal[
@@ -31,6 +30,21 @@ _VECTORS = (".vectors", ".isr_vector", "rom_start")
 _RUNTIME = ("mlf_", "TVMBackend", "TVMAPI")
 _CONSTANT_POOL = "global_const_workspace"  # TVM's name of constants in the code of a planned entry
 _SMALL_GAP = 16  # padding behind a symbol belongs to it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A memory of the board and how much of it the image takes."""
+
+    name: str
+    origin: int
+    size_bytes: int
+    used_bytes: int
+
+    @property
+    def fill(self) -> float:
+        """Used by size, 0 to 1."""
+        return self.used_bytes / self.size_bytes if self.size_bytes else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +90,11 @@ class CodeItem:
 class Contents:
     """Puts symbols down to kinds of contents.
 
-    Args:
-        sources: where the code came from; without debug information names decide.
+    Debug information says where code came from; without it names decide.
     """
 
-    def __init__(self, lock: Lock, image: Image, sources: Sources) -> None:
+    def __init__(self, lock: Lock, image: Image) -> None:
         self._image = image
-        self._sources = sources
         self._arenas = {model.arena_symbol for model in lock.models}
         self._params = {f"{model.c_name}_params" for model in lock.models}
         self._kernels = {name for model in lock.models for name in model.kernel_symbols}
@@ -98,8 +110,9 @@ class Contents:
             return "vectors"
         if not section.in_file or section.load_address != section.address:
             return "stack" if symbol.name.endswith(("_stack", "_stacks")) else None
-        path = self._sources.path_at(symbol.address) if symbol.is_function else ""
-        path = path or self._sources.path_of_local(symbol.address, symbol.name)
+        debug = self._image.debug
+        path = debug.path_at(symbol.address) if symbol.is_function else ""
+        path = path or debug.full_path(symbol.file)
         return self._of_path(path, symbol) or self._of_name(symbol)
 
     def _of_path(self, path: str, symbol: Symbol) -> PartKind | None:
@@ -171,6 +184,21 @@ class Contents:
         if section.load_address != section.address or section.name.startswith((".data", "datas")):
             return "data"
         return "library" if section.name.startswith((".text", "text")) else "constants"
+
+
+def region_use(sections: Sequence[Section], regions: Sequence[tuple[str, int, int]]) -> tuple[Region, ...]:
+    """Compute how full each region (name, origin, size in bytes) is.
+
+    A section counts where it runs, and once more where its bytes are loaded from.
+    """
+    result = []
+    for name, origin, size in regions:
+        used = 0
+        for section in sections:
+            places = {section.address, section.load_address} if section.in_file else {section.address}
+            used += section.size_bytes * sum(origin <= place < origin + size for place in places)
+        result.append(Region(name=name, origin=origin, size_bytes=size, used_bytes=used))
+    return tuple(result)
 
 
 def memory_maps(

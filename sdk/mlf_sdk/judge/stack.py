@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.thumb.callgraph import CallGraph, Depth
-from mlf_sdk.analysis.thumb.thumbcode import CodeImage
+from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.codegen.lock import Lock
 
 _BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
@@ -60,12 +60,12 @@ class StackBound:
         return not self.image.unknown
 
 
-def call_graph(lock: Lock, code: CodeImage) -> CallGraph:
+def call_graph(lock: Lock, code: ThumbCode) -> CallGraph:
     """The calls of an image that was made from ``lock``."""
     steps = {}
     for model in lock.models:
         for table in ("steps", "kernels"):
-            symbol = code.find(f"{model.c_name}_{table}")
+            symbol = code.image.find(f"{model.c_name}_{table}")
             if symbol is not None and not symbol.is_function:
                 steps[model.name] = (symbol.address, symbol.end)
     return CallGraph(code, steps, [f"{model.c_name}_params" for model in lock.models])
@@ -73,9 +73,9 @@ def call_graph(lock: Lock, code: CodeImage) -> CallGraph:
 
 def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
     """The bound of an image; None when it has no known entry."""
-    code = graph.code
-    entry = next((s for name in _ENTRIES if (s := code.find(name)) is not None), None)
-    run = code.find("mlf_run")
+    image = graph.image
+    entry = next((s for name in _ENTRIES if (s := image.find(name)) is not None), None)
+    run = image.find("mlf_run")
     if entry is None:
         return None
     models = [
@@ -84,20 +84,20 @@ def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
         if run is not None
     ]
     handler, handler_bytes = _deepest_handler(graph, entry.address)
+    has_fpu = image.attributes is not None and image.attributes.has_fpu_registers
     return StackBound(
         entry=entry.name,
         image=graph.deepest(entry.address),
         models=tuple(models),
-        exception_bytes=(_FPU_FRAME if code.has_fpu else _BASIC_FRAME) + _ALIGNMENT,
+        exception_bytes=(_FPU_FRAME if has_fpu else _BASIC_FRAME) + _ALIGNMENT,
         handler=handler,
         handler_bytes=handler_bytes,
     )
 
 
 def _deepest_handler(graph: CallGraph, entry: int) -> tuple[str, int]:
-    vectors = graph.code.find(_VECTORS)
+    vectors = graph.image.find(_VECTORS)
     found = graph.code.pointers(vectors.address, vectors.end) if vectors else set()
-    names = {graph.code.functions[a].name: a for a in found if a != entry}
-    names.pop(_FAULT, None)
-    depths = {name: graph.deepest(address).bytes for name, address in names.items()}
+    handlers = [graph.code.functions[address] for address in found if address != entry]
+    depths = {f.name: graph.deepest(f.address).bytes for f in handlers if _FAULT not in f.names}
     return max(depths.items(), key=lambda item: (item[1], item[0]), default=("", 0))

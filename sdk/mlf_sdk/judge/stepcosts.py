@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mlf_sdk.analysis.thumb.firmware import Firmware
+from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import ToolError
-from mlf_sdk.judge.counting import Counts, Window, WindowCount, counter, function_window, kernel_window
+from mlf_sdk.judge.counting import Counts, WindowCount, counter
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
+from mlf_sdk.judge.windows import Window, function_window, handlers, kernel_window
 from mlf_sdk.targets.target import Target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
@@ -22,31 +23,31 @@ from mlf_sdk.wire.tensors import Array
 RUN, STEP = "run", "step"
 
 
-def inner_kernels(model: LockModel, firmware: Firmware) -> tuple[str, ...]:
+def inner_kernels(model: LockModel, image: Image) -> tuple[str, ...]:
     """Kernels that the one step of an ahead-of-time model calls, where they are functions of the image."""
     entries = {step.symbol for step in model.steps}
     if len(model.steps) != 1:
         return ()
-    return tuple(s for s in model.kernel_symbols if s not in entries and firmware.function(s) is not None)
+    return tuple(s for s in model.kernel_symbols if s not in entries and image.find(s) is not None)
 
 
-def windows_of(model: LockModel, firmware: Firmware) -> tuple[Window, ...]:
+def windows_of(model: LockModel, image: Image) -> tuple[Window, ...]:
     """What to count: a run, and in it each step, or each kernel of an ahead-of-time model.
 
     Raises:
         LookupError: the image is not made as expected.
     """
-    kernels = inner_kernels(model, firmware)
-    inner = [function_window(firmware, k, window=f"k{i}") for i, k in enumerate(kernels)]
+    kernels = inner_kernels(model, image)
+    inner = [function_window(image, k, window=f"k{i}") for i, k in enumerate(kernels)]
     return (
-        function_window(firmware, "mlf_run", window=RUN),
-        *(inner or [kernel_window(firmware, window=STEP)]),
+        function_window(image, "mlf_run", window=RUN),
+        *(inner or [kernel_window(image, window=STEP)]),
     )
 
 
 def count_steps(
     target: Target,
-    firmware: Firmware,
+    image: Image,
     model: LockModel,
     inputs: Sequence[Array],
     *,
@@ -61,8 +62,8 @@ def count_steps(
         ToolError: QEMU or its plugin failed.
         TargetError: the board did not answer, or a run failed.
     """
-    with counter(firmware, windows_of(model, firmware), plugin=plugin) as counting:
-        with target.with_emulator(counting.arguments).open(firmware.elf, timeout_s=timeout_s) as session:
+    with counter(image, windows_of(model, image), plugin=plugin) as counting:
+        with target.with_emulator(counting.arguments).open(image.path, timeout_s=timeout_s) as session:
             deadline = Deadline.after(timeout_s)
             session.hello(deadline)
             info = find_model(session, model)
@@ -70,12 +71,12 @@ def count_steps(
                 _write(session, info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()
-    return _costs(model, firmware, counts, runs)
+    return _costs(model, image, counts, runs)
 
 
-def _costs(model: LockModel, firmware: Firmware, counts: Counts, runs: int) -> Costs:
-    kernels = inner_kernels(model, firmware)
-    handlers = firmware.handlers()
+def _costs(model: LockModel, image: Image, counts: Counts, runs: int) -> Costs:
+    kernels = inner_kernels(model, image)
+    in_interrupts = handlers(image)
     totals: list[int] = []
     rows: list[tuple[int, ...]] = []
     names: list[tuple[str, ...]] = []
@@ -84,8 +85,8 @@ def _costs(model: LockModel, firmware: Firmware, counts: Counts, runs: int) -> C
         if one.name != RUN:
             row.append(one)
             continue
-        totals.append(one.total - one.instructions(*handlers))
-        rows.append(tuple(_own(inner, handlers) for inner in row))
+        totals.append(one.total - one.instructions(*in_interrupts))
+        rows.append(tuple(_own(inner, in_interrupts) for inner in row))
         names.append(tuple(kernels[int(r.name[1:])] if kernels else "" for r in row))
         row = []
     expected = tuple(step.name for step in model.steps)
@@ -99,10 +100,10 @@ def _costs(model: LockModel, firmware: Firmware, counts: Counts, runs: int) -> C
     return Costs(totals=tuple(totals[1:]), names=found, rows=tuple(rows[1:]))
 
 
-def _own(one: WindowCount, handlers: Iterable[str]) -> int:
+def _own(one: WindowCount, in_interrupts: Iterable[str]) -> int:
     """Instructions of a step: without interrupts, and without the call, which is the executor's."""
     call = one.instructions("mlf_run") if one.name == STEP else 0
-    return one.total - call - one.instructions(*handlers)
+    return one.total - call - one.instructions(*in_interrupts)
 
 
 def time_steps(

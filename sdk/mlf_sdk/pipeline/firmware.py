@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.firmware import ELF_MAGIC, Firmware, read_firmware
-from mlf_sdk.analysis.elf.image import Image, Region, Section, region_use
+from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.analysis.elf.provenance import SECTION, Provenance
+from mlf_sdk.analysis.elf.raw import ELF_MAGIC
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
+from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.targets.boards.load import load_boards
@@ -28,7 +29,7 @@ class InspectedFirmware:
     """
 
     path: Path
-    firmware: Firmware
+    firmware: FirmwareInfo
     regions: tuple[Region, ...]
 
     @property
@@ -54,7 +55,7 @@ def is_firmware(path: Source) -> bool:
         return False
 
 
-def load_firmware(path: Source) -> Firmware:
+def load_firmware(path: Source) -> FirmwareInfo:
     """Read an ELF file, with or without a provenance note.
 
     Raises:
@@ -67,7 +68,7 @@ def load_firmware(path: Source) -> Firmware:
         data = file.read_bytes()
     except OSError as error:
         raise InputError(f"can't read the file: {error.strerror}", where=str(path)) from error
-    return read_firmware(data, str(path))
+    return read_firmware_info(data, str(path))
 
 
 def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFirmware:
@@ -101,20 +102,9 @@ def inspect_firmware(path: Source) -> InspectedFirmware:
     return InspectedFirmware(path=Path(path), firmware=firmware, regions=_regions(firmware))
 
 
-def _regions(firmware: Firmware) -> tuple[Region, ...]:
+def _regions(firmware: FirmwareInfo) -> tuple[Region, ...]:
     said = firmware.provenances[0]
     board = load_boards().get(said.board) if said.platform == "baremetal" else None
     if board is None:
         return ()
-    sections = tuple(
-        Section(
-            name=s.name,
-            address=s.address,
-            load_address=s.load_address,
-            size_bytes=s.size_bytes,
-            in_file=s.in_file,
-        )
-        for s in firmware.sections
-    )
-    image = Image(path="", machine=firmware.machine, symbols=(), sections=sections)
-    return region_use(image, regions_of(board))
+    return region_use(firmware.sections, regions_of(board))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlf_sdk.analysis.thumb.firmware import Firmware, read_firmware
+from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
@@ -93,15 +93,15 @@ class _Profiler:
         why = missing_plugin_support()
         if why:
             return self.by_clock(f"to the clock's resolution only: {why}")
-        firmware = read_firmware(self.pipeline.build(self.request).elf)
+        image = read_image(self.pipeline.build(self.request).elf)
         try:
-            windows_of(model, firmware)
+            windows_of(model, image)
         except LookupError as error:
             return self.by_clock(f"to the clock's resolution only: {error}")
         self.pipeline.progress.say(f"counting instructions on {target.name}")
         costs = count_steps(
             target,
-            firmware,
+            image,
             model,
             self.batch.inputs(0),
             runs=self.runs or 1,
@@ -110,12 +110,12 @@ class _Profiler:
         )
         return _Measured(
             costs=costs,
-            rows="kernels" if inner_kernels(model, firmware) else "steps",
+            rows="kernels" if inner_kernels(model, image) else "steps",
             unit="instructions",
             hz=_NS_PER_S,
             resolution=0,
             method="counted by QEMU, exactly",
-            notes=(*_missing_kernels(model, firmware), *_interrupts(target.board)),
+            notes=(*_missing_kernels(model, image), *_interrupts(target.board)),
         )
 
     def by_clock(self, *notes: str) -> _Measured:
@@ -164,10 +164,10 @@ def _clock_text(target: Target, hz: int) -> str:
     return f"the board's clock at {hz / 1e6:g} MHz" if hz else "the board's counter"
 
 
-def _missing_kernels(model: LockModel, firmware: Firmware) -> list[str]:
+def _missing_kernels(model: LockModel, image: Image) -> list[str]:
     if len(model.steps) != 1:
         return []
-    lost = [s for s in model.kernel_symbols if firmware.function(s) is None]
+    lost = [s for s in model.kernel_symbols if image.find(s) is None]
     names = ", ".join(s.removeprefix(f"tvmgen_{model.name}_") for s in lost)
     return [f"part of its caller, and so of the overhead: {names}"] if lost else []
 

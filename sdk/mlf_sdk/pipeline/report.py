@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.elf.firmware import Firmware, read_firmware
 from mlf_sdk.analysis.elf.image import Image, read_image
-from mlf_sdk.analysis.elf.sources import read_sources
+from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.judge.check import CheckReport
@@ -46,7 +45,7 @@ class Findings:
     image: Image
     memories: tuple[MemoryMap, ...]
     code: tuple[CodeItem, ...]
-    firmware: Firmware
+    firmware: FirmwareInfo
     run: RunReport | None
     not_run: str
     profile: Profile | None
@@ -74,7 +73,7 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
     measured, no_profile = (None, not_run) if not_run else _profiled(request, own, pipeline)
     target = project.target
     image = read_image(built.elf)
-    contents = Contents(project.lock, image, read_sources(built.elf))
+    contents = Contents(project.lock, image)
     return Findings(
         lock=project.lock,
         model=project.model,
@@ -83,7 +82,7 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         image=image,
         memories=memory_maps(contents, image, target.regions(project.folder)),
         code=contents.items(),
-        firmware=read_firmware(built.elf.read_bytes(), str(built.elf)),
+        firmware=read_firmware_info(image.content, str(built.elf)),
         run=done,
         not_run=not_run,
         profile=measured,

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.analysis.thumb.thumbcode import read_code
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
@@ -216,7 +215,7 @@ def check(project: TargetProject) -> CheckReport:
     """
     target = project.target
     elf = target.image(project.folder)
-    return check_image(project.lock, read_image(elf), target.regions(project.folder), read_code(elf))
+    return check_image(project.lock, read_image(elf), target.regions(project.folder))
 
 
 # ---- open ----

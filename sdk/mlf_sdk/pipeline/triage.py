@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.codemap import CodeMap
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
@@ -68,7 +68,7 @@ def find_firmware(path: Source) -> Firmware:
         if not elf.is_file():
             raise InputError("the project is not built", where=str(given), hint=f"mlf-sdk build {given}")
         return Firmware(elf=elf, lock=lock)
-    CodeMap(given)  # says what is wrong with it
+    read_image(given)  # raises when it is none
     folder = next((p for p in given.resolve().parents if (p / LOCK_NAME).is_file()), None)
     return Firmware(elf=given, lock=read_lock(folder) if folder is not None else None)
 

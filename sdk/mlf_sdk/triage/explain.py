@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.codemap import CodeMap, Function
+from mlf_sdk.analysis.elf.image import Symbol, read_image
+from mlf_sdk.analysis.thumb.code import ThumbCode
+from mlf_sdk.analysis.thumb.decode import text_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.triage.fault_report import FaultReport
 from mlf_sdk.triage.fault_status import describe_status, probable_cause
@@ -75,18 +77,19 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
         elf: image that the device runs, ``PROJECT/build/app.elf``.
         step_name: function of the step that ran.
     """
-    code: CodeMap | None = None
+    code: ThumbCode | None = None
     if elf is not None and fault.registers:
         try:
-            code = CodeMap(elf)
+            code = read_image(elf).code
         except InputError:
             code = None
     pc = fault.registers.get("pc", 0) & ~1
-    instruction = code.instruction_at(pc) if code is not None and pc else ""
+    at_pc = code.instruction_at(pc) if code is not None and pc else None
+    instruction = text_of(at_pc) if at_pc is not None else ""
     root = elf.parent.parent if elf is not None else None
     return Triage(
         fault=fault,
-        cause=probable_cause(fault, instruction=instruction, in_code=code is None or code.is_code(pc)),
+        cause=probable_cause(fault, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
         status=describe_status(fault.registers),
         instruction=instruction,
         frames=_make_frames(code, _unwind(code, fault, step_name), root) if code is not None else (),
@@ -104,19 +107,19 @@ class _Location:
     is_entry: bool = False
 
 
-def _unwind(code: CodeMap, fault: FaultReport, step_name: str) -> list[_Location]:
+def _unwind(code: ThumbCode, fault: FaultReport, step_name: str) -> list[_Location]:
     """Locations on the call path, innermost first."""
     pc, lr = (fault.registers.get(name, 0) & ~1 for name in ("pc", "lr"))
     words = {offset: word & ~1 for offset, word in fault.calls}
-    if pc and code.is_code(pc):
+    if pc and code.image.is_code(pc):
         return [_Location(pc), *_callers(code, words, pc, 0, lr, is_call=False)]
     called = code.call_before(lr) if lr else None
     if called is not None:
         return [_Location(called.address), *_callers(code, words, called.address, 0, None, is_call=True)]
-    return _unwind_from_stack(code, words, code.function_named(step_name))
+    return _unwind_from_stack(code, words, code.image.find(step_name))
 
 
-def _unwind_from_stack(code: CodeMap, words: dict[int, int], kernel: Function | None) -> list[_Location]:
+def _unwind_from_stack(code: ThumbCode, words: dict[int, int], kernel: Symbol | None) -> list[_Location]:
     """Unwind from the deepest return address on the stack that starts a consistent call path."""
     first: list[_Location] = []
     for offset, word in sorted(words.items()):
@@ -135,7 +138,7 @@ def _unwind_from_stack(code: CodeMap, words: dict[int, int], kernel: Function | 
 
 
 def _callers(
-    code: CodeMap, words: dict[int, int], at: int, sp: int, lr: int | None, *, is_call: bool
+    code: ThumbCode, words: dict[int, int], at: int, sp: int, lr: int | None, *, is_call: bool
 ) -> Iterator[_Location]:
     """Yield the calls that lead to an address, innermost first.
 
@@ -152,7 +155,7 @@ def _callers(
         function = code.function_at(at)
         if function is None or function.name in _OUTERMOST:
             return
-        rule = code.frame_at(at + 2 if is_call else at)
+        rule = code.image.debug.frame_at(at + 2 if is_call else at)
         back, certain = None, True
         if rule is not None:
             end = sp + rule.size_bytes
@@ -181,11 +184,11 @@ def _callers(
 # ---- text and values ----
 
 
-def _make_frames(code: CodeMap, steps: list[_Location], root: Path | None) -> tuple[CallFrame, ...]:
+def _make_frames(code: ThumbCode, steps: list[_Location], root: Path | None) -> tuple[CallFrame, ...]:
     frames: list[CallFrame] = []
     for step in steps:
-        function = code.function_at(step.address)
-        source = code.line_at(step.address, is_entry=step.is_entry)
+        function = code.image.function_at(step.address)
+        source = code.image.debug.line_at(step.address, is_entry=step.is_entry)
         offset = "" if function is None else f"{function.name}+0x{step.address - function.address:x}"
         frame = CallFrame(
             address=step.address,

@@ -68,6 +68,11 @@ class ArmAttributes:
     mve: int
     tags: dict[int, int | str]
 
+    @property
+    def has_fpu_registers(self) -> bool:
+        """Whether the code may use floating-point or vector registers."""
+        return bool(self.fp_arch or self.mve)
+
 
 class AttributesError(ValueError):
     """The attributes section is malformed; the text says how."""

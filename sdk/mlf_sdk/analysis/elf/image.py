@@ -1,24 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linked image: its symbols, and how full it makes each memory."""
+"""A linked image, read once: sections, segments, symbols, functions and bytes.
+
+For files that were built here (pyelftools reads them); files of unknown origin go through ``raw``.
+Addresses of functions carry no Thumb bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
+from mlf_sdk.analysis.elf.armattributes import ArmAttributes, AttributesError, read_attributes
+from mlf_sdk.analysis.elf.raw import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
 from mlf_sdk.errors import InputError
 
-_SHF_ALLOC = 0x2
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+    from mlf_sdk.analysis.elf.debuginfo import DebugInfo
+    from mlf_sdk.analysis.thumb.code import ThumbCode
+
+ARM = "EM_ARM"
+_MAPPING_SYMBOLS = ("$t", "$d")  # AAELF32: where code and data begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbol:
-    """A defined symbol: address (without the Thumb bit), size in bytes, kind and section."""
+    """A defined symbol.
+
+    Attributes:
+        section: name of the section that it lies in.
+        file: of a local symbol: its source file, without the folder; else empty.
+    """
 
     name: str
     address: int
@@ -26,137 +44,254 @@ class Symbol:
     is_function: bool
     is_object: bool
     section: str
+    file: str = ""
+
+    @property
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """An allocated section: where it runs, where it is loaded, whether the file holds its bytes."""
+    """A section that takes memory on the target.
+
+    Attributes:
+        load_address: where its bytes lie before start-up copies them.
+        in_file: the file holds its bytes; else it is only reserved.
+    """
 
     name: str
     address: int
     load_address: int
     size_bytes: int
     in_file: bool
+    writable: bool = False
+    executable: bool = False
+
+    @property
+    def end(self) -> int:
+        """The address behind it."""
+        return self.address + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """Symbols and sections of a linked ELF file."""
+class Function:
+    """A function.
 
-    path: str
+    Attributes:
+        names: of all its symbols, those without a leading underscore first.
+        end: the address behind it; without a stated size: where the next function begins.
+        limit: the address behind the bytes that are its own: ``end``, or where the next function begins.
+    """
+
+    names: tuple[str, ...]
+    address: int
+    end: int
+    limit: int
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Image:
+    """A linked ELF file.
+
+    Attributes:
+        machine: as ELF calls it, e.g. ``EM_ARM``.
+        symbols: by address and name.
+        segments: parts that are loaded, with their bytes.
+        entry: the address where it begins.
+        marks: addresses at which code (True) or data (False) begins inside sections, in order.
+        attributes: Arm's build attributes; None where there are none.
+        content: bytes of the file.
+    """
+
+    path: Path
     machine: str
     symbols: tuple[Symbol, ...]
     sections: tuple[Section, ...]
+    segments: tuple[Segment, ...] = ()
+    entry: int = 0
+    marks: tuple[tuple[int, bool], ...] = ()
+    attributes: ArmAttributes | None = None
+    content: bytes = field(default=b"", repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out all that was derived: it can't be pickled, and is found again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Symbol]:
+        return {s.name: s for s in reversed(self.symbols)}
+
+    @cached_property
+    def functions(self) -> dict[int, Function]:
+        """All functions by address, in order."""
+        return {f.address: f for f in self._functions()}
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(self.functions)
+
+    @cached_property
+    def _objects(self) -> list[Symbol]:
+        return [s for s in self.symbols if s.is_object and s.size_bytes]
+
+    @cached_property
+    def debug(self) -> DebugInfo:
+        """Sources, lines and frames, as far as the image has debug information."""
+        from mlf_sdk.analysis.elf.debuginfo import DebugInfo
+
+        return DebugInfo(io.BytesIO(self.content))
+
+    @cached_property
+    def code(self) -> ThumbCode | None:
+        """The machine code; None when the image is not for an Arm Cortex-M or has no bytes."""
+        from mlf_sdk.analysis.thumb.code import ThumbCode
+
+        return ThumbCode(self) if self.machine == ARM and self.segments else None
 
     def find(self, name: str) -> Symbol | None:
         """The symbol called ``name``, or None when it is not linked."""
-        return next((s for s in self.symbols if s.name == name), None)
+        return self._by_name.get(name)
 
+    def address_of(self, function: str) -> int:
+        """The first instruction of a function.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """A memory of the board and how much of it the image takes."""
+        Raises:
+            LookupError: it is not linked.
+        """
+        symbol = self.find(function)
+        if symbol is None or not symbol.is_function:
+            raise LookupError(f"{self.path.name} has no function {function}")
+        return symbol.address
 
-    name: str
-    origin: int
-    size_bytes: int
-    used_bytes: int
+    def section_at(self, address: int) -> Section | None:
+        """The section that the file holds for an address."""
+        return next((s for s in self.sections if s.in_file and s.address <= address < s.end), None)
 
-    @property
-    def fill(self) -> float:
-        """Used by size, 0 to 1."""
-        return self.used_bytes / self.size_bytes if self.size_bytes else 0.0
+    def bytes_at(self, address: int, size: int) -> bytes:
+        """``size`` bytes that are loaded to run at an address; fewer where a segment ends."""
+        for segment in self.segments:
+            offset = address - segment.address
+            if 0 <= offset < len(segment.data):
+                return segment.data[offset : offset + size]
+        return b""
+
+    def is_code(self, address: int) -> bool:
+        """Whether the image has code at an address."""
+        section = self.section_at(address)
+        return section is not None and section.executable
+
+    def function_at(self, address: int) -> Function | None:
+        """The function that an address lies in, the innermost of several."""
+        index = bisect_right(self._starts, address)
+        for start in reversed(self._starts[max(0, index - 8) : index]):
+            if address < self.functions[start].end:
+                return self.functions[start]
+        return None
+
+    def object_at(self, address: int) -> Symbol | None:
+        """The object (variable or constant) that an address lies in."""
+        index = bisect_right(self._objects, address, key=lambda s: s.address) - 1
+        found = self._objects[index] if index >= 0 else None
+        return found if found is not None and address < found.end else None
+
+    def _functions(self) -> Iterator[Function]:
+        by_address: dict[int, list[Symbol]] = {}
+        for symbol in self.symbols:
+            if symbol.is_function:
+                by_address.setdefault(symbol.address, []).append(symbol)
+        starts = [*by_address]
+        for start, after in zip(starts, [*starts[1:], None], strict=True):
+            section = self.section_at(start)
+            limit = section.end if section is not None else start
+            limit = limit if after is None else min(limit, after)
+            size = max(s.size_bytes for s in by_address[start])
+            end = start + size if size else limit
+            names = sorted((s.name for s in by_address[start]), key=lambda name: (name.startswith("_"), name))
+            yield Function(names=tuple(dict.fromkeys(names)), address=start, end=end, limit=min(end, limit))
 
 
 def read_image(path: Path) -> Image:
-    """Read a linked ELF file.
+    """Read a linked ELF file that was built here.
 
     Raises:
         InputError: it is missing or no ELF file.
     """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    hint = "Build the project first: mlf-sdk build DIR"
     if not path.is_file():
-        raise InputError(
-            "the project is not built", where=str(path), hint="Build it first: mlf-sdk build DIR"
-        )
+        raise InputError("no such image: the project is not built", where=str(path), hint=hint)
     try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            segments = [
-                (s["p_vaddr"], s["p_memsz"], s["p_paddr"])
-                for s in elf.iter_segments()
-                if s["p_type"] == "PT_LOAD"
-            ]
-            sections = tuple(
-                Section(
-                    name=section.name,
-                    address=section["sh_addr"],
-                    load_address=_load_address(section["sh_addr"], segments),
-                    size_bytes=section["sh_size"],
-                    in_file=section["sh_type"] != "SHT_NOBITS",
-                )
-                for section in elf.iter_sections()
-                if section["sh_flags"] & _SHF_ALLOC and section["sh_size"]
-            )
-            return Image(path=str(path), machine=elf["e_machine"], symbols=_symbols(elf), sections=sections)
-    except (ELFError, OSError) as error:
+        content = path.read_bytes()
+        return _read(path, content, ELFFile(io.BytesIO(content)))
+    except (ELFError, AttributesError, OSError) as error:
         raise InputError(
-            f"can't read the image: {error}",
-            where=str(path),
-            hint="Build the project first: mlf-sdk build DIR",
+            f"can't read the image: not an ELF file, or cut off: {error}", where=str(path), hint=hint
         ) from error
 
 
-def _load_address(address: int, segments: Sequence[tuple[int, int, int]]) -> int:
-    for start, size, physical in segments:
-        if start <= address < start + size:
-            return physical + address - start
-    return address
+def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
+    segments = tuple(
+        Segment(
+            address=s["p_vaddr"], load_address=s["p_paddr"], size_bytes=s["p_memsz"], data=bytes(s.data())
+        )
+        for s in elf.iter_segments("PT_LOAD")
+    )
+    attributes = elf.get_section_by_name(".ARM.attributes") if elf["e_machine"] == ARM else None
+    found = list(_symbols(elf))
+    marks = {s.address: s.name[1] == "t" for s in found if s.name.split(".")[0] in _MAPPING_SYMBOLS}
+    return Image(
+        path=path,
+        machine=elf["e_machine"],
+        symbols=tuple(sorted(found, key=lambda s: (s.address, s.name))),
+        sections=tuple(
+            Section(
+                name=section.name,
+                address=section["sh_addr"],
+                load_address=load_address(section["sh_addr"], segments),
+                size_bytes=section["sh_size"],
+                in_file=section["sh_type"] != "SHT_NOBITS",
+                writable=bool(section["sh_flags"] & SHF_WRITE),
+                executable=bool(section["sh_flags"] & SHF_EXECINSTR),
+            )
+            for section in elf.iter_sections()
+            if section["sh_flags"] & SHF_ALLOC and section["sh_size"]
+        ),
+        segments=segments,
+        entry=elf["e_entry"] & ~1,
+        marks=tuple(sorted(marks.items())),
+        attributes=read_attributes(memoryview(attributes.data()), "little") if attributes else None,
+        content=content,
+    )
 
 
-def _symbols(elf: ELFFile) -> tuple[Symbol, ...]:
-    thumb = elf["e_machine"] == "EM_ARM"
-    found = []
-    for table in elf.iter_sections():
-        if not isinstance(table, SymbolTableSection):
-            continue
+def _symbols(elf: ELFFile) -> Iterator[Symbol]:
+    thumb = elf["e_machine"] == ARM
+    table: Any
+    for table in elf.iter_sections("SHT_SYMTAB"):
+        file = ""  # its local symbols follow
         for symbol in table.iter_symbols():
-            index, kind = symbol["st_shndx"], symbol["st_info"]["type"]
-            if (
-                not isinstance(index, int)
-                or not symbol.name
-                or kind not in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
-            ):
+            index, kind, binding = symbol["st_shndx"], symbol["st_info"]["type"], symbol["st_info"]["bind"]
+            if kind == "STT_FILE":
+                file = symbol.name
+            if kind not in ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE") or not symbol.name:
                 continue
-            is_function = kind == "STT_FUNC"
-            found.append(
-                Symbol(
+            if isinstance(index, int):
+                is_function = kind == "STT_FUNC"
+                yield Symbol(
                     name=symbol.name,
                     address=symbol["st_value"] & ~1 if is_function and thumb else symbol["st_value"],
                     size_bytes=symbol["st_size"],
                     is_function=is_function,
                     is_object=kind == "STT_OBJECT",
                     section=elf.get_section(index).name,
+                    file=file if binding == "STB_LOCAL" else "",
                 )
-            )
-    return tuple(sorted(found, key=lambda s: (s.address, s.name)))
-
-
-def region_use(image: Image, regions: Sequence[tuple[str, int, int]]) -> tuple[Region, ...]:
-    """How full each region (name, origin, size in bytes) is.
-
-    A section counts where it runs, and once more where its bytes are loaded from.
-    """
-    result = []
-    for name, origin, size in regions:
-        used = 0
-        for section in image.sections:
-            if origin <= section.address < origin + size:
-                used += section.size_bytes
-            if (
-                section.in_file
-                and section.load_address != section.address
-                and origin <= section.load_address < origin + size
-            ):
-                used += section.size_bytes
-        result.append(Region(name=name, origin=origin, size_bytes=size, used_bytes=used))
-    return tuple(result)

@@ -13,17 +13,14 @@ from mlf_sdk.analysis.elf.armattributes import (
     read_attributes,
 )
 from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
-from mlf_sdk.analysis.thumb.objectflow import ObjectWorkspace, kernel_workspaces
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.cwords import ALLOCATE
 
 __all__ = [
     "ArmAttributes",
-    "CallSite",
     "ObjectInfo",
     "ObjectWorkspace",
     "check_object_against",
-    "machine_name",
     "object_workspaces",
     "read_object",
 ]
@@ -31,15 +28,6 @@ __all__ = [
 _ARM = 40
 _RELOCATABLE = 1
 _ATTRIBUTES_SECTION = 0x70000003
-_MACHINES = {3: "x86", 8: "MIPS", 40: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallSite:
-    """A place in the code, by section name and offset."""
-
-    section: str
-    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +42,7 @@ class ObjectInfo:
         defined: symbols with external linkage that it defines, weak ones included.
         strong: those of them that must not be defined again.
         undefined: symbols that it needs.
-        allocator_sites: where it refers to the workspace allocator.
+        allocator_sites: references to the workspace allocator, by section name and offset.
         section_sizes: bytes by section name (sections of one name added up).
     """
 
@@ -65,13 +53,22 @@ class ObjectInfo:
     defined: tuple[str, ...]
     strong: tuple[str, ...]
     undefined: tuple[str, ...]
-    allocator_sites: tuple[CallSite, ...]
+    allocator_sites: tuple[tuple[str, int], ...]
     section_sizes: dict[str, int]
 
 
-def machine_name(machine: int) -> str:
-    """What a number of ``e_machine`` stands for."""
-    return _MACHINES.get(machine, f"machine {machine}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectWorkspace:
+    """What one function of an object asks of the workspace allocator.
+
+    Attributes:
+        slots: bytes by depth of nesting, the largest request at each; empty for none.
+        exact: False when it cannot be told; then ``slots`` means nothing and ``reason`` says why.
+    """
+
+    slots: tuple[int, ...]
+    exact: bool
+    reason: str = ""
 
 
 def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo | None:
@@ -87,7 +84,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
     for section in elf.sections[1:]:
         sizes[section.name] = sizes.get(section.name, 0) + section.size
     return ObjectInfo(
-        machine=machine_name(elf.machine),
+        machine=elf.machine_name,
         elf_class=elf.elf_class,
         is_arm=_is_arm(elf),
         attributes=attributes,
@@ -95,7 +92,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
         strong=tuple(dict.fromkeys(s.name for s in defined if s.binding == rawelf.STB_GLOBAL)),
         undefined=tuple(dict.fromkeys(s.name for s in elf.symbols[1:] if s.section == rawelf.SHN_UNDEF)),
         allocator_sites=tuple(
-            CallSite(section=elf.sections[r.section].name, offset=r.offset)
+            (elf.sections[r.section].name, r.offset)
             for r in elf.relocations
             if elf.symbols[r.symbol].name == ALLOCATE
         ),
@@ -123,6 +120,8 @@ def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:
 
     An object that is broken or not ARM gives an empty dict: ``read_object`` says what is wrong.
     """
+    from mlf_sdk.analysis.thumb.workspaces import kernel_workspaces
+
     try:
         elf = read_elf(data)
     except ElfFormatError:

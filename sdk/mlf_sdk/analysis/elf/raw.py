@@ -8,7 +8,7 @@ decompressed and nothing is read twice: the work is linear in the file's size.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_SYMBOLS = 200_000
@@ -20,7 +20,7 @@ SHT_SYMTAB = 2
 SHT_RELA = 4
 SHT_NOBITS = 8
 SHT_REL = 9
-SHF_EXECINSTR = 4
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 SHN_UNDEF = 0
 SHN_LORESERVE = 0xFF00
 SHN_ABS = 0xFFF1
@@ -28,7 +28,8 @@ SHN_COMMON = 0xFFF2
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
 STT_FUNC, STT_SECTION, STT_FILE = 2, 3, 4
 
-_MAGIC = b"\x7fELF"
+ELF_MAGIC = b"\x7fELF"
+_MACHINES = {3: "x86", 8: "MIPS", 40: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
 _IDENT_BYTES = 16
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT = {32: "8I", 64: "IIQQQQQQ"}
@@ -84,12 +85,20 @@ class RawRelocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawSegment:
-    """One loadable segment: where it runs, where it is loaded, and how many bytes it takes in memory."""
+class Segment:
+    """A part of an image that is loaded.
+
+    Attributes:
+        address: where it runs.
+        load_address: where its bytes lie before start-up copies them.
+        size_bytes: in memory; what ``data`` does not reach is cleared.
+        data: its bytes in the file; empty where they were not read.
+    """
 
     address: int
     load_address: int
-    size: int
+    size_bytes: int
+    data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +113,12 @@ class RawElf:
     sections: tuple[RawSection, ...]
     symbols: tuple[RawSymbol, ...]
     relocations: tuple[RawRelocation, ...]
-    segments: tuple[RawSegment, ...] = ()
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def machine_name(self) -> str:
+        """``ARM``, ``x86-64`` and so on."""
+        return _MACHINES.get(self.machine, f"machine {self.machine}")
 
 
 def read_elf(data: bytes, *, linked: bool = False) -> RawElf:
@@ -117,7 +131,7 @@ def read_elf(data: bytes, *, linked: bool = False) -> RawElf:
     Raises:
         ElfFormatError: it is none, it is cut off, or it is beyond the bounds of this module.
     """
-    if len(data) < _IDENT_BYTES or data[:4] != _MAGIC:
+    if len(data) < _IDENT_BYTES or data[:4] != ELF_MAGIC:
         raise ElfFormatError("it is not an ELF file")
     if data[4] not in (1, 2) or data[5] not in (1, 2):
         raise ElfFormatError("it is neither 32 nor 64 bit, or of unknown byte order")
@@ -181,7 +195,7 @@ class _Reader:
             for row in rows
         )
 
-    def _segments(self, table_at: int, entry: int, count: int) -> tuple[RawSegment, ...]:
+    def _segments(self, table_at: int, entry: int, count: int) -> tuple[Segment, ...]:
         layout = struct.Struct(self.order + _SEGMENT[self.bits])
         if count and (entry != layout.size or table_at + count * entry > len(self.data)):
             raise ElfFormatError("its segment table is malformed or lies beyond its end")
@@ -190,7 +204,7 @@ class _Reader:
         for row in rows:
             address, load_address, size = (row[2:4] + row[5:6]) if self.bits == 32 else (row[3:5] + row[6:7])
             if row[0] == PT_LOAD:
-                found.append(RawSegment(address=address, load_address=load_address, size=size))
+                found.append(Segment(address=address, load_address=load_address, size_bytes=size))
         return tuple(found)
 
     def _content(self, row: tuple[int, ...]) -> memoryview:
@@ -257,6 +271,14 @@ class _Reader:
                     type=info & ((1 << shift) - 1),
                     symbol=info >> shift,
                 )
+
+
+def load_address(address: int, segments: Sequence[Segment]) -> int:
+    """The address that the byte at ``address`` is loaded to before start-up copies it."""
+    for segment in segments:
+        if segment.address <= address < segment.address + segment.size_bytes:
+            return segment.load_address + address - segment.address
+    return address
 
 
 def _name(names: bytes, offset: int) -> str:

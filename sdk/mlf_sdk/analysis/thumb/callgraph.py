@@ -17,8 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mlf_sdk.analysis.thumb.frames import CallSite, Frame, FrameReader
-from mlf_sdk.analysis.thumb.thumbcode import CodeImage, CodeSymbol
+from mlf_sdk.analysis.elf.image import Section, Symbol
+from mlf_sdk.analysis.thumb.code import ThumbCode
+from mlf_sdk.analysis.thumb.flow import Call
+from mlf_sdk.analysis.thumb.frames import Frame
 
 EXECUTORS = frozenset({"mlf_run", "mlf_run_step"})
 """Functions of the runtime that call a step's kernel; other than mlf_run they call the clock as well."""
@@ -59,7 +61,7 @@ class CallGraph:
     """The calls of an image."""
 
     def __init__(
-        self, code: CodeImage, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
+        self, code: ThumbCode, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
     ) -> None:
         """Look at all functions of ``code``.
 
@@ -68,7 +70,7 @@ class CallGraph:
             constants: objects that hold no pointers, whatever their bytes look like: parameters.
         """
         self.code = code
-        self.reader = FrameReader(code)
+        self.image = code.image
         self.frames = self._linked()
         self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
         self.tasks, self.unknown_task = self._tasks()
@@ -80,26 +82,25 @@ class CallGraph:
 
     def _linked(self) -> dict[int, Frame]:
         """Functions that anything leads to: the entry, a pointer in the data, a call, an address taken."""
-        pending = {self.code.entry}
-        for block in self.code.blocks:
-            if not block.is_code:
-                pending |= self.code.pointers(block.address, block.end)
+        pending = {self.image.entry}
+        for section in self._data():
+            pending |= self.code.pointers(section.address, section.end)
         for name in _VECTORS:
-            table = self.code.find(name)
+            table = self.image.find(name)
             pending |= self.code.pointers(table.address, table.end) if table is not None else set()
         found: dict[int, Frame] = {}
         while pending:
             entry = pending.pop()
-            frame = self.reader.frame(entry) if entry not in found else None
+            frame = self.code.frame(entry) if entry not in found else None
             if frame is not None:
                 found[entry] = frame
                 pending |= frame.taken | {site.target for site in frame.calls if site.target is not None}
         return found
 
     def _tasks(self) -> tuple[set[int], bool]:
-        launch = self.code.find(LAUNCH)
+        launch = self.image.find(LAUNCH)
         handed = {
-            site.first_argument
+            site.argument
             for frame in self.frames.values()
             for site in frame.calls
             if launch is not None and site.target == launch.address
@@ -107,30 +108,35 @@ class CallGraph:
         return {task & ~1 for task in handed if task is not None}, None in handed
 
     def _init_functions(self) -> set[int]:
-        start, end = (self.code.labels.get(name) for name in _INIT)
-        return set() if start is None or end is None else self.code.pointers(start, end)
+        return self.code.pointers(*self._init_span())
+
+    def _init_span(self) -> tuple[int, int]:
+        start, end = (self.image.find(name) for name in _INIT)
+        return (start.address, end.address) if start is not None and end is not None else (0, 0)
+
+    def _data(self) -> list[Section]:
+        return [s for s in self.image.sections if s.in_file and not s.executable]
 
     def _escaped(self, skipped: list[tuple[int, int]], constants: Iterable[str]) -> set[int]:
         """Functions whose addresses are taken, apart from those whose callers are known."""
-        skipped.append((self.code.labels.get(_INIT[0], 0), self.code.labels.get(_INIT[1], 0)))
+        skipped.append(self._init_span())
         for name in (*_VECTORS, *constants):
-            symbol = self.code.find(name)
+            symbol = self.image.find(name)
             if symbol is not None:
                 skipped.append((symbol.address, symbol.end))
-        for symbol in self.code.symbols:
+        for symbol in self.image.symbols:
             if self._is_numbers(symbol) or any(symbol in own for own in self.tables.values()):
                 skipped.append((symbol.address, symbol.end))
         found: set[int] = set()
-        for block in self.code.blocks:
-            if not block.is_code:
-                for start, end in _gaps(block.address, block.end, skipped):
-                    found |= self.code.pointers(start, end)
+        for section in self._data():
+            for start, end in _gaps(section.address, section.end, skipped):
+                found |= self.code.pointers(start, end)
         for frame in self.frames.values():
             if frame.entry not in self.plain:  # kernels hand on tasks only; the rest are numbers
                 found |= frame.taken
         return {a for a in found - self.tasks if self.code.functions[a].name not in _THREADS}
 
-    def _is_numbers(self, symbol: CodeSymbol) -> bool:
+    def _is_numbers(self, symbol: Symbol) -> bool:
         """Whether a constant object is no table of pointers, though some of its bytes may look like one.
 
         Objects of kernels that call through no pointer are none, nor large ones with few pointers.
@@ -166,14 +172,14 @@ class CallGraph:
             pending += [site.target for site in frame.calls if site.target is not None]
         return found
 
-    def _tables(self) -> dict[int, list[CodeSymbol]]:
+    def _tables(self) -> dict[int, list[Symbol]]:
         """Constant objects that a single function refers to, by the entry of that function.
 
         Only functions that call through a pointer count.
         """
-        found: dict[int, list[CodeSymbol]] = {}
+        found: dict[int, list[Symbol]] = {}
         for address, by in self.users.items():
-            symbol = self.code.object_at(address)
+            symbol = self.image.object_at(address)
             calls = len(by) == 1 and any(site.target is None for site in by[0].calls)
             if symbol is not None and calls and self.code.is_constant(address):
                 found.setdefault(by[0].entry, []).append(symbol)
@@ -217,7 +223,7 @@ class _Search:
         """Raises nothing: what is not known is said in the result."""
         if entry in self.known:
             return self.known[entry]
-        frame = self.graph.reader.frame(entry)
+        frame = self.graph.code.frame(entry)
         if frame is None:
             return _Found(0, (), frozenset({f"no code at 0x{entry:08x}"}))
         self.active.append(entry)
@@ -238,7 +244,7 @@ class _Search:
         self.known[entry] = best
         return best
 
-    def _targets(self, frame: Frame, site: CallSite, unknown: set[str]) -> list[int]:
+    def _targets(self, frame: Frame, site: Call, unknown: set[str]) -> list[int]:
         if site.target is not None:
             return [site.target]
         name = frame.function.name

@@ -1,306 +1,340 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Thumb function at a time: its instructions, where each leads, and the constants in registers.
+"""The flow of control through one Thumb function, and what each instruction finds in registers and stack.
 
-Follows the flow of control from an entry. Code that cannot be followed for certain (a jump through
-a table or a register, bytes that are no instruction) raises UntraceableError.
+Every way through the function is followed, with constants in registers and with the distance of the stack
+pointer from where it stood on entry. Where ways meet, the larger distance counts, and what both know.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
-import capstone
 from capstone import arm
 
-from mlf_sdk.analysis.elf import raw as rawelf
-from mlf_sdk.analysis.elf.raw import RawElf, RawRelocation, RawSymbol
+from mlf_sdk.analysis.thumb import decode
+from mlf_sdk.analysis.thumb.decode import PC, SP, Undecoded
+from mlf_sdk.analysis.thumb.values import Below, Value, joined, value_of
 
-MAX_INSTRUCTIONS = 50_000
-"""Instructions that are decoded of one object."""
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.elf.image import Function
+    from mlf_sdk.analysis.thumb.decode import Instruction
 
 MAX_VISITS = 200_000
-"""Instructions that are gone through in one object, each as often as what is known at it changes."""
+"""Instructions that are gone through in code of unknown origin, each as often as what is known changes."""
 
-_R_ARM_ABS32 = 2
-_LONGEST_IT_BLOCK = 5
-_MASK = 0xFFFFFFFF
-_CLOBBERED = (arm.ARM_REG_R0, arm.ARM_REG_R1, arm.ARM_REG_R2, arm.ARM_REG_R3, arm.ARM_REG_R12, arm.ARM_REG_LR)
-_CALLS = frozenset({arm.ARM_INS_BL, arm.ARM_INS_BLX})
-_TESTS = frozenset({arm.ARM_INS_CBZ, arm.ARM_INS_CBNZ})
-_TABLES = frozenset({arm.ARM_INS_TBB, arm.ARM_INS_TBH})
-_RESTORES = frozenset({arm.ARM_INS_POP, arm.ARM_INS_LDM})
-_TRAPS = frozenset({arm.ARM_INS_UDF, arm.ARM_INS_BKPT})
+_TABLE_HELPER = "__gnu_thumb1_case_"  # libgcc: jumps through the table behind its call
+_RETURN = Below(-1)  # stands for the return address
+_MAX_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
+_MAX_JOINS = 64  # so often stack addresses may move at one instruction before they count as unknown
 
 
 class UntraceableError(Exception):
     """The machine code cannot be followed; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A byte of code: section index and offset."""
+class Code(Protocol):
+    """The machine code of a linked image, or of an object.
 
-    section: int
-    offset: int
-
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Instruction: TypeAlias = Any  # of a library without types
-
-Value = int | Place | str
-"""What a register holds: a number, a place in the code, or the address of an undefined symbol."""
-
-Registers = Mapping[int, Value]
-
-
-@dataclass(slots=True)
-class Call:
-    """A call, or a jump that leaves the function: its target, and whether it returns here.
-
-    ``target`` is a Place or the name of an undefined symbol; None when it is not known.
+    Attributes:
+        strict: raise UntraceableError where the flow is not certain; else go on with what is likely.
+        visits: instructions that were gone through.
     """
 
-    target: Place | str | None
-    returns: bool
+    strict: bool
+    visits: int
+
+    @property
+    def functions(self) -> Mapping[int, Function]:
+        """Functions that have a symbol, by address."""
+
+    def instructions(self, function: Function) -> Mapping[int, Instruction | Undecoded]:
+        """The instructions that the flow of a function can reach without a call, by address."""
+
+    def branch_target(self, instruction: Instruction) -> int | None:
+        """The address that a direct branch or call goes to."""
+
+    def name_at(self, address: int) -> str:
+        """The name of the function at an address; empty: it has none."""
+
+    def word(self, address: int) -> int | None:
+        """The word at an address; None where it is not known."""
+
+    def is_relocated(self, address: int) -> bool:
+        """Whether the linker will still change the instruction at an address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call, or a jump that leaves the function: what it leads to returns for the function.
+
+    Attributes:
+        address: of the instruction.
+        after: the address behind it.
+        target: None when a pointer decides at run time.
+        returns: it comes back to ``after``.
+        conditional: it is executed under a condition.
+        depth: bytes that the function has on the stack at that time.
+        argument: the constant in r0, where there is one.
+        by_register: the target is in a register.
+    """
+
+    address: int
+    after: int
+    target: int | None
+    returns: bool = True
     conditional: bool = False
+    depth: int = 0
+    argument: int | None = None
+    by_register: bool = False
 
 
 @dataclass(slots=True)
 class Step:
-    """One instruction.
+    """One instruction that can be reached.
 
     Attributes:
-        following: offsets that it can lead to inside the function.
+        depth: bytes on the stack when it begins, the most of all ways.
+        registers: known when it begins, whichever way it was reached.
+        following: addresses that it can lead to inside the function.
         call: what it calls, if it does.
         leaves: it may return from the function.
-        registers: known when the instruction begins, whichever way it was reached.
+        value: what it puts into its first register, where that is known.
     """
 
-    instruction: Instruction
+    instruction: Instruction | Undecoded
+    depth: int
+    registers: dict[int, Value]
     following: tuple[int, ...] = ()
     call: Call | None = None
     leaves: bool = False
-    registers: dict[int, Value] = field(default_factory=dict)
+    value: Value | None = None
+    growths: int = 0
+    joins: int = 0
 
 
-class ThumbCode:
-    """The code of an ARM object, decoded on demand."""
+@dataclass(slots=True)
+class Trace:
+    """A function as its flow shows it: steps by address, and what could make its stack deeper."""
 
-    def __init__(self, elf: RawElf) -> None:
-        """Index the relocations and the functions of ``elf``."""
-        self.elf = elf
-        self.decoder = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
-        self.decoder.detail = True
-        self.relocations = {(r.section, r.offset): r for r in elf.relocations}
-        self.entries = {place(s) for s in elf.symbols if s.type == rawelf.STT_FUNC and s.is_defined}
-        self.cache: dict[Place, Instruction] = {}
-        self.visits = 0
+    steps: dict[int, Step] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
 
-    def trace(self, entry: Place) -> dict[int, Step]:
-        """Steps of the function at ``entry`` by offset.
 
-        Raises:
-            UntraceableError: some of it cannot be followed.
-        """
-        steps: dict[int, Step] = {}
-        pending: list[tuple[int, Registers]] = [(entry.offset, {})]
-        while pending:
-            offset, registers = pending.pop()
-            self.visits += 1
-            if self.visits > MAX_VISITS:
+def trace_function(code: Code, function: Function, entry: int) -> Trace:
+    """Follow a function that is entered at an address.
+
+    Raises:
+        UntraceableError: the code is strict, and some of it cannot be followed for certain.
+    """
+    return _Tracer(code, function, entry).run()
+
+
+class _Tracer:
+    def __init__(self, code: Code, function: Function, entry: int) -> None:
+        self.code = code
+        self.function = function
+        self.entry = entry
+        self.instructions = code.instructions(function)
+        self.trace = Trace()
+        self.pending: list[int] = []
+        self.table: tuple[int, dict[int, Value]] | None = None
+
+    def run(self) -> Trace:
+        self._reach(self.entry, 0, {})
+        self._follow()
+        while self.table is not None:
+            # What only a jump through a table reaches has the depth of that jump.
+            left = next((a for a in self.instructions if a >= self.entry and a not in self.trace.steps), None)
+            if left is None:
+                break
+            self._reach(left, *self.table)
+            self._follow()
+        return self.trace
+
+    def _follow(self) -> None:
+        while self.pending:
+            self.code.visits += 1
+            if self.code.strict and self.code.visits > MAX_VISITS:
                 raise UntraceableError("the object has too much code to follow")
-            step = steps.get(offset)
-            if step is None:
-                step = steps[offset] = Step(self._decode(Place(entry.section, offset)))
-                step.registers = dict(registers)
+            step = self.trace.steps[self.pending.pop()]
+            step.following, step.call, step.leaves, step.value = (), None, False, None
+            if isinstance(step.instruction, Undecoded):
+                self._pass_undecoded(step, step.instruction)
             else:
-                kept = {r: v for r, v in step.registers.items() if r in registers and registers[r] == v}
-                if len(kept) == len(step.registers):
-                    continue
-                step.registers = kept
-            self._resolve(step, entry)
-            after = self._after(step, entry.section)
-            pending += [(following, after) for following in step.following]
-        return steps
+                self._resolve(step, step.instruction)
 
-    def _decode(self, at: Place) -> Instruction:
-        """The instruction at a place; one in an IT block with its condition."""
-        if at not in self.cache:
-            if len(self.cache) >= MAX_INSTRUCTIONS:
-                raise UntraceableError(f"the object has more than {MAX_INSTRUCTIONS} instructions")
-            code = self._code(at)
-            found = list(self.decoder.disasm(code[: 4 * _LONGEST_IT_BLOCK], at.offset, _LONGEST_IT_BLOCK))
-            if not found:
-                raise UntraceableError(f"there is no instruction at {at.offset:#x}")
-            block = len(found[0].mnemonic) if found[0].id == arm.ARM_INS_IT else 1
-            for instruction in found[:block]:
-                self.cache.setdefault(Place(at.section, instruction.address), instruction)
-        return self.cache[at]
+    def _reach(self, address: int, depth: int, registers: dict[int, Value]) -> None:
+        """Take in that an instruction can be reached like this."""
+        instruction = self.instructions.get(address)
+        if instruction is None:
+            if self.code.strict:
+                raise UntraceableError("the flow of control leaves the code")
+            return  # behind a call that never returns, or a table
+        step = self.trace.steps.get(address)
+        if step is None:
+            self.trace.steps[address] = Step(instruction, depth, dict(registers))
+            self.pending.append(address)
+            return
+        step.joins += 1
+        kept = joined(step.registers, registers, exact=step.joins > _MAX_JOINS)
+        if depth <= step.depth and kept == step.registers:
+            return
+        if depth > step.depth:
+            step.growths += 1
+            if step.growths > _MAX_GROWTH:
+                self._not_known("its stack grows in a loop")
+                return
+        step.depth, step.registers = max(depth, step.depth), kept
+        self.pending.append(address)
 
-    def _code(self, at: Place) -> bytes:
-        section = self.elf.sections[at.section] if at.section < len(self.elf.sections) else None
-        if section is None or not section.flags & rawelf.SHF_EXECINSTR or at.offset >= len(section.data):
-            raise UntraceableError("the flow of control leaves the code")
-        return bytes(section.data[at.offset : at.offset + 4 * _LONGEST_IT_BLOCK])
+    def _onward(self, step: Step, address: int, depth: int, registers: dict[int, Value]) -> None:
+        step.following = (*step.following, address)
+        self._reach(address, depth, registers)
 
-    def _resolve(self, step: Step, entry: Place) -> None:
-        """Find where an instruction leads, with the registers that are known at it."""
-        instruction = step.instruction
+    def _not_known(self, why: str) -> None:
+        self.trace.unknown[f"{self.function.name}: {why}"] = None
+
+    def _pass_undecoded(self, step: Step, instruction: Undecoded) -> None:
+        """Such an instruction counts as harmless unless it stores with a new stack pointer."""
+        if self.code.strict:
+            raise UntraceableError(f"there is no instruction at {self.code.name_at(instruction.address)}")
+        if instruction.stores_with_writeback_to_sp:
+            self._not_known("an unknown instruction moves the stack pointer")
+        self._onward(step, instruction.address + instruction.size, step.depth, step.registers)
+
+    # ---- where an instruction leads ----
+
+    def _resolve(self, step: Step, instruction: Instruction) -> None:
         after = instruction.address + instruction.size
-        always = instruction.cc in (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
-        onward = () if always else (after,)
-        operands = instruction.operands
-        if instruction.id in _CALLS:
-            step.call = Call(self._target(step, entry.section), returns=True, conditional=not always)
-            step.following = (after,)
-        elif instruction.id in _TESTS:
-            step.following = (after, operands[1].imm)
+        always = decode.is_unconditional(instruction)
+        if instruction.id in decode.CALLS:
+            self._call(step, instruction, after)
+        elif instruction.id in decode.TESTS:
+            self._onward(step, after, step.depth, step.registers)
+            self._onward(step, decode.label(instruction), step.depth, step.registers)
+        elif instruction.id == arm.ARM_INS_UDF:
+            pass  # a trap
+        elif self._jump(step, instruction):
+            if not always:
+                self._onward(step, after, step.depth, step.registers)
+        else:
+            depth, registers = self._effect(step, instruction)
+            self._onward(step, after, depth if always else max(depth, step.depth), registers)
+
+    def _call(self, step: Step, instruction: Instruction, after: int) -> None:
+        target = self._target(step, instruction)
+        kept = {r: v for r, v in step.registers.items() if r not in decode.SCRATCH}
+        is_direct = instruction.operands[0].type == arm.ARM_OP_IMM
+        if target is not None and is_direct and self._is_far_jump(target):
+            self._onward(step, target, step.depth, {})
+        elif target is not None and self.code.name_at(target).startswith(_TABLE_HELPER):
+            self._jump_by_table(step, instruction)
+        else:
+            self._set_call(step, instruction, target, returns=True)
+        self._onward(step, after, step.depth, kept)
+
+    def _jump(self, step: Step, instruction: Instruction) -> bool:
+        """Follow a branch, a jump or a return; whether it was one."""
+        if decode.is_return(instruction):
+            step.leaves = True
         elif instruction.id == arm.ARM_INS_B:
-            target = self._target(step, entry.section)
-            if (
-                isinstance(target, Place)
-                and target.section == entry.section
-                and not self._is_other(target, entry)
-            ):
-                step.following = (*onward, target.offset)
-            else:
-                step.call = Call(target, returns=False, conditional=not always)
-                step.following = onward
+            self._go(step, instruction, self.code.branch_target(instruction))
         elif instruction.id == arm.ARM_INS_BX:
-            if operands[0].reg == arm.ARM_REG_LR:
+            if step.registers.get(instruction.operands[0].reg) == _RETURN:
                 step.leaves = True
             else:
-                step.call = Call(self._target(step, entry.section), returns=False, conditional=not always)
-            step.following = onward
-        elif _restores_pc(instruction):
-            step.leaves, step.following = True, onward
-        elif instruction.id in _TRAPS:
-            step.following = ()
-        elif instruction.id in _TABLES or arm.ARM_REG_PC in self._written(instruction):
-            raise UntraceableError(
-                f"there is a jump through a table or a register at {instruction.address:#x}"
-            )
+                self._set_call(step, instruction, self._target(step, instruction), returns=False)
+        elif instruction.id in decode.TABLES:
+            self._jump_by_table(step, instruction)
+        elif _computes_pc(instruction):
+            value = value_of(self.code, instruction, step.depth, step.registers)
+            if isinstance(value, int):
+                self._go(step, instruction, value & ~1)
+            else:
+                self._jump_by_table(step, instruction)
         else:
-            step.following = (after,)
+            return False
+        return True
 
-    def _is_other(self, target: Place, entry: Place) -> bool:
-        return target in self.entries and target != entry
+    def _go(self, step: Step, instruction: Instruction, target: int | None) -> None:
+        if target is not None and (target == self.entry or self._is_inside(target)):
+            self._onward(step, target, step.depth, step.registers)
+        else:
+            self._set_call(step, instruction, target, returns=False)
 
-    def _target(self, step: Step, section: int) -> Place | str | None:
-        """What a branch goes to: by its relocation, its operand, or the register in it."""
-        instruction = step.instruction
-        relocation = self.relocations.get((section, instruction.address))
+    def _jump_by_table(self, step: Step, instruction: Instruction) -> None:
+        if self.code.strict:
+            where = self.code.name_at(instruction.address)
+            raise UntraceableError(f"there is a jump through a table or a register at {where}")
+        depth, registers = self.table or (step.depth, step.registers)
+        self.table = max(step.depth, depth), joined(registers, step.registers)
+
+    def _is_inside(self, target: int) -> bool:
+        return target in self.instructions and target not in self.code.functions
+
+    def _is_far_jump(self, target: int) -> bool:
+        """Whether a ``bl`` is a jump inside the function, as compilers for Armv6-M make them."""
+        return self.function.address <= target < self.function.end and self._is_inside(target)
+
+    def _target(self, step: Step, instruction: Instruction) -> int | None:
         operand = instruction.operands[0]
-        if operand.type == arm.ARM_OP_REG:
-            value = step.registers.get(operand.reg)
-            return None if isinstance(value, int) else value
-        if relocation is None:
-            return Place(section, operand.imm & ~1)
-        symbol = self.elf.symbols[relocation.symbol]
-        if not symbol.is_defined:
-            return symbol.name
-        where = place(symbol)
-        return Place(where.section, where.offset + operand.imm - instruction.address)
+        if operand.type == arm.ARM_OP_IMM:
+            return self.code.branch_target(instruction)
+        value = step.registers.get(operand.reg)
+        return value & ~1 if isinstance(value, int) else None
 
-    def _written(self, instruction: Instruction) -> set[int]:
-        return set(instruction.regs_access()[1])
+    def _set_call(self, step: Step, instruction: Instruction, target: int | None, *, returns: bool) -> None:
+        argument = step.registers.get(arm.ARM_REG_R0)
+        step.call = Call(
+            address=instruction.address,
+            after=instruction.address + instruction.size,
+            target=target,
+            returns=returns,
+            conditional=not decode.is_unconditional(instruction),
+            depth=step.depth,
+            argument=argument if isinstance(argument, int) else None,
+            by_register=instruction.operands[0].type == arm.ARM_OP_REG,
+        )
 
-    def _after(self, step: Step, section: int) -> dict[int, Value]:
-        """Registers that are known when the instruction is done."""
-        instruction = step.instruction
-        known = dict(step.registers)
-        if instruction.id in _CALLS:
-            gone = set(_CLOBBERED)
-            value = None
-        else:
-            gone = self._written(instruction)
-            value = self._value(step, section) if instruction.cc == arm.ARM_CC_AL else None
-        for register in gone:
-            known.pop(register, None)
-        if value is not None:
-            known[instruction.operands[0].reg] = value
-        return known
+    # ---- what an instruction does to the stack pointer and to constants ----
 
-    def _value(self, step: Step, section: int) -> Value | None:
-        """What an instruction puts into its first register, if that is a constant."""
-        instruction = step.instruction
+    def _effect(self, step: Step, instruction: Instruction) -> tuple[int, dict[int, Value]]:
+        changed = decode.written(instruction)
+        registers = {r: v for r, v in step.registers.items() if r not in changed}
+        depth = step.depth
+        if SP in changed or instruction.id in decode.PUSHES or instruction.id in decode.POPS:
+            depth = self._moved(step, instruction)
+            if instruction.id == arm.ARM_INS_POP:
+                # Armv6-M cannot pop the return address into lr: a scratch register takes it.
+                registers |= {o.reg: _RETURN for o in instruction.operands if o.reg in decode.SCRATCH}
+        elif instruction.operands and instruction.cc == arm.ARM_CC_AL:
+            step.value = value_of(self.code, instruction, step.depth, step.registers)
+            if step.value is not None:
+                registers[instruction.operands[0].reg] = step.value
+        return depth, registers
+
+    def _moved(self, step: Step, instruction: Instruction) -> int:
+        """The depth after an instruction that writes the stack pointer."""
         operands = instruction.operands
-        if len(operands) < 2 or operands[0].type != arm.ARM_OP_REG or any(o.shift.type for o in operands):
-            return None
-        if (section, instruction.address) in self.relocations:
-            return None
-        last, old = operands[-1], step.registers.get(operands[0].reg)
-        number = last.imm if last.type == arm.ARM_OP_IMM else None
-        value: Value | None = None
-        if instruction.id in (arm.ARM_INS_MOV, arm.ARM_INS_MOVW) and len(operands) == 2:
-            value = number & _MASK if number is not None else step.registers.get(last.reg)
-        elif instruction.id == arm.ARM_INS_MVN and number is not None:
-            value = ~number & _MASK
-        elif instruction.id == arm.ARM_INS_MOVT and isinstance(old, int) and number is not None:
-            value = (old & 0xFFFF) | ((number & 0xFFFF) << 16)
-        elif instruction.id == arm.ARM_INS_LDR and last.type == arm.ARM_OP_MEM:
-            value = self._literal(instruction, section)
-        elif instruction.id == arm.ARM_INS_LSL and number is not None and len(operands) == 3:
-            shifted = step.registers.get(operands[1].reg)
-            value = (shifted << (number & 31)) & _MASK if isinstance(shifted, int) else None
-        elif instruction.id in (arm.ARM_INS_ADD, arm.ARM_INS_SUB):
-            value = self._sum(step, section, number)
-        return value
-
-    def _sum(self, step: Step, section: int, number: int | None) -> Value | None:
-        """The result of an addition or subtraction of constants, or of an offset and the place."""
-        instruction = step.instruction
-        operands = instruction.operands
-        first = step.registers.get(operands[-2].reg) if operands[-2].type == arm.ARM_OP_REG else None
-        if instruction.id == arm.ARM_INS_ADD and number is None and operands[-1].reg == arm.ARM_REG_PC:
-            here = instruction.address + 4
-            return Place(section, (first + here) & _MASK & ~1) if isinstance(first, int) else None
-        if not isinstance(first, int) or number is None:
-            return None
-        return (first + number if instruction.id == arm.ARM_INS_ADD else first - number) & _MASK
-
-    def _literal(self, instruction: Instruction, section: int) -> Value | None:
-        """The word that a load takes from the constants beside the code."""
-        memory = instruction.operands[1].mem
-        if memory.base != arm.ARM_REG_PC or memory.index or instruction.writeback:
-            return None
-        offset = ((instruction.address + 4) & ~3) + memory.disp
-        data = self.elf.sections[section].data
-        if offset < 0 or offset + 4 > len(data):
-            return None
-        (word,) = struct.unpack_from("<I", data, offset)
-        relocation = self.relocations.get((section, offset))
-        return int(word) if relocation is None else self._address(relocation, word)
-
-    def _address(self, relocation: RawRelocation, addend: int) -> Value | None:
-        """The address that the linker will put in place of a word, as far as it is one of code."""
-        symbol = self.elf.symbols[relocation.symbol]
-        if relocation.type != _R_ARM_ABS32:
-            return None
-        if not symbol.is_defined:
-            return symbol.name if addend == 0 else None
-        where = place(symbol)
-        return Place(where.section, (where.offset + addend) & ~1)
+        if instruction.id in decode.PUSHES or instruction.id in decode.POPS:
+            size = sum(8 if arm.ARM_REG_D0 <= o.reg <= arm.ARM_REG_D31 else 4 for o in operands)
+            return step.depth + size if instruction.id in decode.PUSHES else step.depth - size
+        memory = next((o.mem for o in operands if o.type == arm.ARM_OP_MEM), None)
+        if memory is not None and memory.base == SP and instruction.writeback and not memory.index:
+            last = operands[-1]  # post-indexed: the offset is an operand of its own
+            return step.depth - int(last.imm if last.type == arm.ARM_OP_IMM else memory.disp)
+        if operands and operands[0].type == arm.ARM_OP_REG and operands[0].reg == SP:
+            value = value_of(self.code, instruction, step.depth, step.registers)
+            if isinstance(value, Below):
+                return value.bytes
+        self._not_known("a frame whose size is only known at run time")
+        return step.depth
 
 
-def place(symbol: RawSymbol) -> Place:
-    """Where the code of a symbol is, without the bit that says Thumb."""
-    return Place(symbol.section, symbol.value & ~1)
-
-
-def _restores_pc(instruction: Instruction) -> bool:
-    """Whether an instruction returns by taking the return address from the stack."""
+def _computes_pc(instruction: Instruction) -> bool:
     operands = instruction.operands
-    if instruction.id in _RESTORES:
-        return any(operand.reg == arm.ARM_REG_PC for operand in operands)
     return bool(
-        instruction.id == arm.ARM_INS_LDR
-        and operands[0].reg == arm.ARM_REG_PC
-        and operands[1].type == arm.ARM_OP_MEM
-        and operands[1].mem.base == arm.ARM_REG_SP
-    )
+        operands and operands[0].type == arm.ARM_OP_REG and operands[0].reg == PC
+    ) and PC in decode.written(instruction)

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
-
+from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
 
 _MAX_SPAN = 64 << 20  # of a flat binary
@@ -26,7 +23,7 @@ _UF2_HAS_FAMILY = 0x2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class LoadedBytes:
     """Bytes at a load address."""
 
     address: int
@@ -34,47 +31,37 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """The address just above it."""
+        """The address behind them."""
         return self.address + len(self.data)
 
 
-def load_segments(elf: Path) -> tuple[Segment, ...]:
-    """What the image loads, by address; what start-up code clears is not in it.
+def load_segments(elf: Path) -> tuple[LoadedBytes, ...]:
+    """The bytes that an image loads, by address; what start-up code clears is not in it.
 
     Raises:
         InputError: no ELF file, nothing to load, or parts that overlap.
     """
-    try:
-        with elf.open("rb") as file:
-            found = [
-                Segment(address=s["p_paddr"], data=s.data())
-                for s in ELFFile(file).iter_segments("PT_LOAD")
-                if s["p_filesz"]
-            ]
-    except (ELFError, OSError, ValueError) as error:
-        raise InputError(
-            f"it is no image: {error}", where=str(elf), hint="Build the project again."
-        ) from error
+    image = read_image(elf)
+    found = [LoadedBytes(address=s.load_address, data=s.data) for s in image.segments if s.data]
     segments = sorted(found, key=lambda s: s.address)
+    where = str(elf)
     if not segments:
-        raise InputError("the image has nothing to load", where=str(elf))
+        raise InputError("the image has nothing to load", where=where)
     for one, two in pairwise(segments):
         if two.address < one.end:
-            raise InputError(f"two parts of the image overlap at {two.address:#x}", where=str(elf))
+            raise InputError(f"two parts of the image overlap at {two.address:#x}", where=where)
     if segments[-1].end > 1 << 32:
-        raise InputError("the image ends beyond the address space", where=str(elf))
+        raise InputError("the image ends beyond the address space", where=where)
     return tuple(segments)
 
 
-def vector_table(elf: Path, segments: Sequence[Segment]) -> int:
+def vector_table(elf: Path, segments: Sequence[LoadedBytes]) -> int:
     """The address of the vector table: the symbol ``__mlf_vectors``, else the lowest load address."""
-    with elf.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
-        named = table.get_symbol_by_name("__mlf_vectors") if isinstance(table, SymbolTableSection) else None
-    return int(named[0]["st_value"]) if named else segments[0].address
+    named = read_image(elf).find("__mlf_vectors")
+    return named.address if named is not None else segments[0].address
 
 
-def flat_binary(segments: Sequence[Segment]) -> bytes:
+def flat_binary(segments: Sequence[LoadedBytes]) -> bytes:
     """All segments as one run of bytes from the lowest address on; gaps are erased flash.
 
     Raises:
@@ -92,7 +79,7 @@ def flat_binary(segments: Sequence[Segment]) -> bytes:
     return bytes(data)
 
 
-def intel_hex(segments: Sequence[Segment]) -> bytes:
+def intel_hex(segments: Sequence[LoadedBytes]) -> bytes:
     """All segments as Intel HEX with 32-bit linear addresses."""
     lines = []
     upper = 0
@@ -105,7 +92,7 @@ def intel_hex(segments: Sequence[Segment]) -> bytes:
     return "".join([*lines, _hex_record(0, 1, b"")]).encode()
 
 
-def _pieces(segment: Segment, size: int) -> Iterator[tuple[int, bytes]]:
+def _pieces(segment: LoadedBytes, size: int) -> Iterator[tuple[int, bytes]]:
     """Pieces that do not cross a multiple of ``size``."""
     address = segment.address
     while address < segment.end:
@@ -119,7 +106,7 @@ def _hex_record(address: int, kind: int, data: bytes) -> str:
     return f":{record.hex().upper()}{-sum(record) & 0xFF:02X}\n"
 
 
-def uf2(segments: Sequence[Segment], family: int) -> bytes:
+def uf2(segments: Sequence[LoadedBytes], family: int) -> bytes:
     """All segments as UF2: whole pages of 256 bytes, what lies between is erased flash.
 
     Args:

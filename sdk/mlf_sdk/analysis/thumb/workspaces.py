@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workspace requests in the machine code of a Thumb object, by following its flow of control.
+"""Workspace requests in the machine code of an Arm object, by following its flow of control.
 
 A request counts when the constant in its size registers is certain on every way to it. What one
 function asks for includes what the functions that it calls ask for, and the tasks that it hands to
@@ -8,14 +8,13 @@ the runtime to run at once (which runs them one after the other on a microcontro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import capstone
 from capstone import arm
 
-from mlf_sdk.analysis.elf import raw as rawelf
+from mlf_sdk.analysis.elf import raw
+from mlf_sdk.analysis.elf.objects import ObjectWorkspace
 from mlf_sdk.analysis.elf.raw import RawElf
-from mlf_sdk.analysis.thumb.flow import Call, Place, Step, ThumbCode, UntraceableError, place
+from mlf_sdk.analysis.thumb.flow import Call, Step, UntraceableError, trace_function
+from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
 from mlf_sdk.tools.cwords import ALLOCATE, FREE
 
 MAX_CALL_DEPTH = 64
@@ -29,37 +28,25 @@ _ERROR = "TVMAPISetLastError"
 Stack = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectWorkspace:
-    """What one function of an object asks of the workspace allocator.
-
-    Attributes:
-        slots: bytes by depth of nesting, the largest request at each; empty for none.
-        exact: False when it cannot be told; then ``slots`` means nothing and ``reason`` says why.
-    """
-
-    slots: tuple[int, ...]
-    exact: bool
-    reason: str = ""
-
-
 def kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
     """Workspace of each global function that an ARM object defines, by name."""
     names = {
         symbol.name: symbol
         for symbol in elf.symbols
-        if symbol.binding == rawelf.STB_GLOBAL and symbol.type == rawelf.STT_FUNC and symbol.is_defined
+        if symbol.binding == raw.STB_GLOBAL and symbol.type == raw.STT_FUNC and symbol.is_defined
     }
     if not _may_allocate(elf):
         return {name: ObjectWorkspace(slots=(), exact=True) for name in names}
-    flow = _Flow(elf)
     found = {}
+    requests: _Requests | None = None
     for name, symbol in names.items():
         try:
-            if not symbol.value & 1:
+            requests = requests or _Requests(ObjectCode(elf))
+            entry = requests.code.address_of(symbol)
+            if not symbol.value & 1 or entry is None:
                 raise UntraceableError("it is not Thumb code")
-            found[name] = ObjectWorkspace(slots=flow.slots(place(symbol)), exact=True)
-        except (UntraceableError, capstone.CsError) as error:
+            found[name] = ObjectWorkspace(slots=requests.slots(entry), exact=True)
+        except UntraceableError as error:
             found[name] = ObjectWorkspace(slots=(), exact=False, reason=str(error))
     return found
 
@@ -68,7 +55,7 @@ def _may_allocate(elf: RawElf) -> bool:
     """Whether any code of the object refers to the allocator or to functions that may use it."""
     for relocation in elf.relocations:
         symbol = elf.symbols[relocation.symbol]
-        in_code = elf.sections[relocation.section].flags & rawelf.SHF_EXECINSTR
+        in_code = elf.sections[relocation.section].flags & raw.SHF_EXECINSTR
         if symbol.name in (ALLOCATE, FREE) or (
             in_code and not symbol.is_defined and _is_foreign(symbol.name)
         ):
@@ -83,15 +70,15 @@ def _is_foreign(name: str) -> bool:
     return name.startswith("TVM") and name not in (ALLOCATE, FREE, _ERROR, _LAUNCH)
 
 
-class _Flow:
+class _Requests:
     """Requests of the functions of one object, each function followed once."""
 
-    def __init__(self, elf: RawElf) -> None:
-        self.code = ThumbCode(elf)
-        self.known: dict[Place, tuple[int, ...]] = {}
-        self.active: list[Place] = []
+    def __init__(self, code: ObjectCode) -> None:
+        self.code = code
+        self.known: dict[int, tuple[int, ...]] = {}
+        self.active: list[int] = []
 
-    def slots(self, entry: Place) -> tuple[int, ...]:
+    def slots(self, entry: int) -> tuple[int, ...]:
         """Slots of the function at ``entry`` and all that it calls."""
         if entry in self.known:
             return self.known[entry]
@@ -106,22 +93,22 @@ class _Flow:
             self.active.pop()
         return self.known[entry]
 
-    def _walk(self, entry: Place) -> tuple[int, ...]:
+    def _walk(self, entry: int) -> tuple[int, ...]:
         """Go every way through a function, with what is open on each."""
-        steps = self.code.trace(entry)
+        steps = trace_function(self.code, self.code.function_at(entry), entry).steps
         slots: list[int] = []
         seen: dict[int, set[Stack]] = {}
-        pending: list[tuple[int, Stack]] = [(entry.offset, ())]
+        pending: list[tuple[int, Stack]] = [(entry, ())]
         balanced = False
         while pending:
-            offset, stack = pending.pop()
-            ways = seen.setdefault(offset, set())
+            address, stack = pending.pop()
+            ways = seen.setdefault(address, set())
             if stack in ways:
                 continue
             ways.add(stack)
             if len(ways) > MAX_WAYS or len(stack) > MAX_OPEN_REQUESTS:
                 raise UntraceableError("its requests do not pair with its frees")
-            step = steps[offset]
+            step = steps[address]
             if step.call is not None:
                 stack = self._call(step, step.call, stack, slots)
             leaves = step.leaves or (step.call is not None and not step.call.returns)
@@ -133,36 +120,36 @@ class _Flow:
 
     def _call(self, step: Step, call: Call, stack: Stack, slots: list[int]) -> Stack:
         """Open requests after a call; ``slots`` takes in what it asks for."""
-        if call.target in (ALLOCATE, FREE):
-            if call.conditional or (call.target == ALLOCATE and not call.returns):
+        name = self.code.undefined.get(call.target) if call.target is not None else None
+        if name in (ALLOCATE, FREE):
+            if call.conditional or (name == ALLOCATE and not call.returns):
                 raise UntraceableError("a request or free depends on a condition")
-            if call.target == ALLOCATE:
-                stack = (*stack, _size(step))
+            if name == ALLOCATE:
+                stack = (*stack, self._size(step, call))
                 _grow(slots, len(stack) - 1, (stack[-1],))
                 return stack
             if not stack:
                 raise UntraceableError("it frees more than it asks for")
             return stack[:-1]
-        if isinstance(call.target, Place):
-            _grow(slots, len(stack), self.slots(call.target))
-        elif call.target == _LAUNCH:
-            task = step.registers.get(arm.ARM_REG_R0)
-            if not isinstance(task, Place):
-                raise UntraceableError("it hands an unknown task to the runtime")
-            _grow(slots, len(stack), self.slots(task))
-        elif call.target is None:
+        if call.target is None:
             raise UntraceableError("it calls through a pointer")
-        elif _is_foreign(call.target):
-            raise UntraceableError(f"it calls {call.target}, which may ask for workspace")
+        if name is None:
+            _grow(slots, len(stack), self.slots(call.target))
+        elif name == _LAUNCH:
+            if call.argument is None or not FIRST_ADDRESS <= call.argument < FIRST_UNDEFINED:
+                raise UntraceableError("it hands an unknown task to the runtime")
+            _grow(slots, len(stack), self.slots(call.argument & ~1))
+        elif _is_foreign(name):
+            raise UntraceableError(f"it calls {name}, which may ask for workspace")
         return stack
 
-
-def _size(step: Step) -> int:
-    """Bytes of a request: the 64-bit argument in r2 (low word) and r3."""
-    low, high = (step.registers.get(register) for register in (arm.ARM_REG_R2, arm.ARM_REG_R3))
-    if not isinstance(low, int) or high != 0:
-        raise UntraceableError(f"the size of the request at {step.instruction.address:#x} is not a constant")
-    return low
+    def _size(self, step: Step, call: Call) -> int:
+        """Bytes of a request: the 64-bit argument in r2 (low word) and r3."""
+        low, high = (step.registers.get(register) for register in (arm.ARM_REG_R2, arm.ARM_REG_R3))
+        if not isinstance(low, int) or low >= FIRST_ADDRESS or high != 0:
+            where = self.code.name_at(call.address)
+            raise UntraceableError(f"the size of the request at {where} is not a constant")
+        return low
 
 
 def _grow(slots: list[int], depth: int, sizes: tuple[int, ...]) -> None:

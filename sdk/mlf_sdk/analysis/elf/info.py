@@ -1,45 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linked firmware that nobody vouches for: its build id, its provenance, its sections, its compiler."""
+"""Facts that a linked ELF file of unknown origin states: build id, provenance, sections, compilers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.elf import provenance
+from mlf_sdk.analysis.elf.image import Section
 from mlf_sdk.analysis.elf.notes import GNU, NT_GNU_BUILD_ID, SHT_NOTE, NoteFormatError, read_notes
-from mlf_sdk.analysis.elf.objects import machine_name
 from mlf_sdk.analysis.elf.provenance import Provenance, ProvenanceError, decode_provenance
-from mlf_sdk.analysis.elf.raw import SHF_EXECINSTR, SHT_NOBITS, ElfFormatError, RawElf, read_elf
+from mlf_sdk.analysis.elf.raw import (
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_NOBITS,
+    ElfFormatError,
+    RawElf,
+    load_address,
+    read_elf,
+)
 from mlf_sdk.errors import InputError
 
-ELF_MAGIC = b"\x7fELF"
 BUILD_ID_SECTION = ".note.gnu.build-id"
 _KINDS = {2: "executable", 3: "position-independent executable"}
-_SHF_WRITE, _SHF_ALLOC = 1, 2
 _MAX_COMMENTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirmwareSection:
-    """A section that takes memory on the target.
-
-    Attributes:
-        load_address: where its bytes lie before start-up copies them.
-        in_file: the file holds its bytes; else it is only reserved.
-    """
-
-    name: str
-    address: int
-    load_address: int
-    size_bytes: int
-    in_file: bool
-    writable: bool
-    executable: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Firmware:
-    """What an ELF file says about itself.
+class FirmwareInfo:
+    """Facts that an ELF file states about itself.
 
     Attributes:
         machine: ``ARM``, ``x86-64`` and so on.
@@ -55,10 +44,10 @@ class Firmware:
     build_id: str
     provenances: tuple[Provenance, ...]
     toolchain: tuple[str, ...]
-    sections: tuple[FirmwareSection, ...]
+    sections: tuple[Section, ...]
 
 
-def read_firmware(data: bytes, source: str) -> Firmware:
+def read_firmware_info(data: bytes, source: str) -> FirmwareInfo:
     """Read a linked ELF file.
 
     Args:
@@ -78,60 +67,47 @@ def read_firmware(data: bytes, source: str) -> Firmware:
             hint="Give the linked image (build/app.elf, build/zephyr/zephyr.elf), or an archive.",
         )
     try:
-        build_id, provenances = _build_id(elf), _provenances(elf)
+        build_ids = _descriptions(elf, BUILD_ID_SECTION, GNU, NT_GNU_BUILD_ID)
+        notes = _descriptions(elf, provenance.SECTION, provenance.OWNER, provenance.TYPE)
+        provenances = tuple(decode_provenance(note) for note in notes)
     except (NoteFormatError, ProvenanceError) as error:
         raise InputError(
             f"a note of the firmware is broken: {error}",
             where=source,
             hint="The file was damaged or edited after it was linked: build it again.",
         ) from error
-    return Firmware(
-        machine=machine_name(elf.machine),
+    return FirmwareInfo(
+        machine=elf.machine_name,
         elf_class=elf.elf_class,
         kind=_KINDS[elf.type],
-        build_id=build_id,
+        build_id=build_ids[0].hex() if build_ids else "",
         provenances=provenances,
         toolchain=_toolchain(elf),
         sections=tuple(
-            FirmwareSection(
+            Section(
                 name=section.name,
                 address=section.address,
-                load_address=_load_address(elf, section.address),
+                load_address=load_address(section.address, elf.segments),
                 size_bytes=section.size,
                 in_file=section.type != SHT_NOBITS,
-                writable=bool(section.flags & _SHF_WRITE),
+                writable=bool(section.flags & SHF_WRITE),
                 executable=bool(section.flags & SHF_EXECINSTR),
             )
             for section in elf.sections
-            if section.flags & _SHF_ALLOC and section.size
+            if section.flags & SHF_ALLOC and section.size
         ),
     )
 
 
-def _load_address(elf: RawElf, address: int) -> int:
-    for segment in elf.segments:
-        if segment.address <= address < segment.address + segment.size:
-            return segment.load_address + address - segment.address
-    return address
-
-
-def _build_id(elf: RawElf) -> str:
+def _descriptions(elf: RawElf, section_name: str, owner: str, kind: int) -> tuple[bytes, ...]:
+    """Different descriptions of the notes of one owner and type in the sections of a name."""
+    found: dict[bytes, None] = {}
     for section in elf.sections:
-        if section.name == BUILD_ID_SECTION and section.type == SHT_NOTE:
+        if section.name == section_name and section.type == SHT_NOTE:
             for note in read_notes(section.data, little_endian=elf.is_little_endian):
-                if (note.owner, note.type) == (GNU, NT_GNU_BUILD_ID):
-                    return note.description.hex()
-    return ""
-
-
-def _provenances(elf: RawElf) -> tuple[Provenance, ...]:
-    found: dict[bytes, Provenance] = {}
-    for section in elf.sections:
-        if section.name == provenance.SECTION and section.type == SHT_NOTE:
-            for note in read_notes(section.data, little_endian=elf.is_little_endian):
-                if (note.owner, note.type) == (provenance.OWNER, provenance.TYPE):
-                    found.setdefault(note.description, decode_provenance(note.description))
-    return tuple(found.values())
+                if (note.owner, note.type) == (owner, kind):
+                    found[note.description] = None
+    return tuple(found)
 
 
 def _toolchain(elf: RawElf) -> tuple[str, ...]:

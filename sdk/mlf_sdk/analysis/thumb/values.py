@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Thumb instruction puts into a register, as far as it is a constant or an address on the stack."""
+"""Values that Thumb instructions put into registers: constants, and addresses on the stack."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.thumb.thumbcode import CodeImage
-
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.thumbcode import Instruction
+    from mlf_sdk.analysis.thumb.decode import Instruction
+    from mlf_sdk.analysis.thumb.flow import Code
 
 _MASK = 0xFFFFFFFF
 _MOST_ALIGNED_BITS = 12
@@ -31,31 +30,37 @@ class Below:
 Value = int | Below
 
 
-def joined(one: Mapping[int, Value], other: Mapping[int, Value]) -> dict[int, Value]:
-    """What is known where two ways meet: of addresses on the stack the lower."""
+def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
+    """Join the registers of two ways that meet: equal values stay, of addresses on the stack the lower.
+
+    Args:
+        exact: keep equal values only. A loop that counts an address down would never end otherwise.
+    """
     kept: dict[int, Value] = {}
     for register, value in one.items():
         found = other.get(register)
         if found == value:
             kept[register] = value
-        elif isinstance(found, Below) and isinstance(value, Below):
+        elif not exact and isinstance(found, Below) and isinstance(value, Below):
             kept[register] = max(found, value, key=lambda address: address.bytes)
     return kept
 
 
-def value_of(code: CodeImage, step: Instruction, depth: int, registers: Mapping[int, Value]) -> Value | None:
-    """What ``step`` puts into its first register; None when that is not known.
+def value_of(
+    code: Code, instruction: Instruction, depth: int, registers: Mapping[int, Value]
+) -> Value | None:
+    """The value that an instruction puts into its first register; None when that is not known.
 
     Args:
         depth: bytes from the stack pointer on entry down to where it is now.
         registers: those that are known.
     """
-    operands = step.operands
-    if len(operands) < 2 or operands[0].type != arm.ARM_OP_REG:
+    operands = instruction.operands
+    if len(operands) < 2 or operands[0].type != arm.ARM_OP_REG or code.is_relocated(instruction.address):
         return None
     last = operands[-1]
     if last.type == arm.ARM_OP_MEM:
-        return _literal(code, step, last.mem) if step.id == arm.ARM_INS_LDR else None
+        return _literal(code, instruction, last.mem) if instruction.id == arm.ARM_INS_LDR else None
     if any(o.shift.type for o in operands):
         return None
 
@@ -63,20 +68,20 @@ def value_of(code: CodeImage, step: Instruction, depth: int, registers: Mapping[
         if operand.type == arm.ARM_OP_IMM:
             return int(operand.imm) & _MASK
         if operand.reg == arm.ARM_REG_PC:
-            here = int(step.address + 4)
+            here = int(instruction.address + 4)
             return here & ~3 if last.type == arm.ARM_OP_IMM else here
         return Below(depth) if operand.reg == arm.ARM_REG_SP else registers.get(operand.reg)
 
-    if step.id == arm.ARM_INS_BFC:  # clears bits from operands[1] on: aligns where that is 0
+    if instruction.id == arm.ARM_INS_BFC:  # clears bits from operands[1] on: aligns where that is 0
         aligned = held(operands[0])
         low = operands[1].imm == 0 and isinstance(aligned, Below) and last.imm < _MOST_ALIGNED_BITS
         return Below(aligned.bytes + (1 << last.imm) - 1) if isinstance(aligned, Below) and low else None
     first, second = held(operands[-2]), held(last)
-    if step.id in _MOVES and len(operands) == 2:
+    if instruction.id in _MOVES and len(operands) == 2:
         return second
-    if step.id == arm.ARM_INS_ADR:
-        first = int((step.address + 4) & ~3)
-    return _computed(step.id, first, second)
+    if instruction.id == arm.ARM_INS_ADR:
+        first = int((instruction.address + 4) & ~3)
+    return _computed(instruction.id, first, second)
 
 
 def _computed(operation: int, first: Value | None, second: Value | None) -> Value | None:
@@ -109,8 +114,8 @@ def _moved(operation: int, address: Below, by: int) -> Below | None:
     return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
 
 
-def _literal(code: CodeImage, step: Instruction, memory: Instruction) -> int | None:
+def _literal(code: Code, instruction: Instruction, memory: Instruction) -> int | None:
     """The word beside the code that a load takes."""
-    if memory.base != arm.ARM_REG_PC or memory.index or step.writeback:
+    if memory.base != arm.ARM_REG_PC or memory.index or instruction.writeback:
         return None
-    return code.word(((step.address + 4) & ~3) + memory.disp)
+    return code.word(((instruction.address + 4) & ~3) + memory.disp)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine code of a linked image: each function decoded and followed once, when it is asked for.
+
+Arm's ELF ABI (AAELF32, mapping symbols) marks where code (``$t``) and data (``$d``) begin in a section.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from capstone import arm
+
+from mlf_sdk.analysis.elf.image import Function, Image
+from mlf_sdk.analysis.thumb import decode
+from mlf_sdk.analysis.thumb.decode import Undecoded
+from mlf_sdk.analysis.thumb.flow import Call
+from mlf_sdk.analysis.thumb.frames import Frame, read_frame
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.decode import Instruction
+
+
+class ThumbCode:
+    """Functions, instructions, calls and words of a linked image."""
+
+    strict = False
+
+    def __init__(self, image: Image) -> None:
+        """Read from ``image``; nothing is decoded yet."""
+        self.image = image
+        self.functions = image.functions
+        self.visits = 0
+        self._starts = [*image.functions]
+        self._marks = [address for address, _ in image.marks]
+        self._instructions: dict[tuple[int, int], dict[int, Instruction | Undecoded]] = {}
+        self._frames: dict[int, Frame | None] = {}
+
+    # ---- functions ----
+
+    def function_at(self, address: int) -> Function | None:
+        """The function that holds an address; code without a symbol is a function of its own."""
+        found = self.image.function_at(address)
+        section = self.image.section_at(address)
+        if found is not None or section is None or not section.executable:
+            return found
+        after = self._starts[bisect_right(self._starts, address) :][:1]
+        end = min([section.end, *after])
+        return Function(names=(f"code at 0x{address:08x}",), address=address, end=end, limit=end)
+
+    def name_at(self, address: int) -> str:
+        """The name of the function that begins at an address; empty: none does."""
+        found = self.functions.get(address)
+        return found.name if found is not None else ""
+
+    def frame(self, entry: int) -> Frame | None:
+        """Calls and stack of the function that is entered at an address; None when there is no code."""
+        if entry not in self._frames:
+            function = self.function_at(entry)
+            self._frames[entry] = None if function is None else read_frame(self, function, entry)
+        return self._frames[entry]
+
+    # ---- instructions ----
+
+    def instructions(self, function: Function) -> dict[int, Instruction | Undecoded]:
+        """All instructions of a function by address, in order; data among them is left out."""
+        key = (function.address, function.end)
+        if key not in self._instructions:
+            self._instructions[key] = {i.address: i for i in self._decode(*key)}
+        return self._instructions[key]
+
+    def _decode(self, start: int, end: int) -> Iterator[Instruction | Undecoded]:
+        code = self.image.bytes_at(start, end - start)
+        at, end = start, start + len(code)
+        while at < end:
+            mark = bisect_right(self._marks, at)
+            stop = min(self._marks[mark], end) if mark < len(self._marks) else end
+            if mark == 0 or self.image.marks[mark - 1][1]:
+                yield from decode.decode_all(code[at - start : stop - start], at)
+            at = stop
+
+    def instruction_at(self, address: int) -> Instruction | None:
+        """The instruction at an address; None where none begins, or the decoder does not know it."""
+        function = self.function_at(address)
+        found = self.instructions(function).get(address) if function is not None else None
+        return None if isinstance(found, Undecoded) else found
+
+    def call_before(self, address: int) -> Call | None:
+        """The call that returns to an address; None: there is none."""
+        for size in (4, 2):
+            found = self.instruction_at(address - size)
+            if found is not None and found.size == size and found.id in decode.CALLS:
+                is_direct = found.operands[0].type == arm.ARM_OP_IMM
+                target = self.branch_target(found) if is_direct else None
+                return Call(address=found.address, after=address, target=target, by_register=not is_direct)
+        return None
+
+    def branch_target(self, instruction: Instruction) -> int:
+        """The address that a direct branch or call goes to."""
+        return decode.label(instruction)
+
+    def is_relocated(self, address: int) -> bool:
+        """No instruction of a linked image will be changed."""
+        return False
+
+    # ---- data ----
+
+    def word(self, address: int) -> int | None:
+        """The word at an address of the image; None outside."""
+        data = self.image.bytes_at(address, 4)
+        return int.from_bytes(data, "little") if len(data) == 4 else None
+
+    def is_constant(self, address: int) -> bool:
+        """Whether nothing can change what lies at an address."""
+        section = self.image.section_at(address)
+        return section is not None and section.load_address == section.address
+
+    def pointers(self, start: int, end: int) -> set[int]:
+        """Functions whose addresses, with the Thumb bit, stand in words from ``start`` to ``end``."""
+        first = (start + 3) & ~3
+        data = self.image.bytes_at(first, max(0, end - first))
+        words = struct.unpack_from(f"<{len(data) // 4}I", data)
+        return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}

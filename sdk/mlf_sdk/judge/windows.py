@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows of a run whose instructions are counted, and functions that only interrupts run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.thumb.flow import Call
+
+_VECTORS = "mlf_vectors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What is counted: from reaching ``begin`` (its instruction included) to reaching one of ``ends``."""
+
+    name: str
+    begin: int
+    ends: tuple[int, ...]
+
+
+def function_window(image: Image, name: str, *, window: str = "run") -> Window:
+    """From the entry of the function ``name`` to its return, wherever it is called directly.
+
+    Raises:
+        LookupError: it is not linked, or nothing calls it.
+    """
+    begin = image.address_of(name)
+    ends = returns_of(image, begin)
+    if not ends:
+        raise LookupError(f"nothing in {image.path.name} calls {name}")
+    return Window(name=window, begin=begin, ends=ends)
+
+
+def kernel_window(image: Image, *, window: str = "step") -> Window:
+    """From the one call of a kernel in ``mlf_run`` to its return: a step, the call itself included.
+
+    Raises:
+        LookupError: ``mlf_run`` is not linked, or has not exactly one call through a register.
+    """
+    entry = image.address_of("mlf_run")
+    calls = [call for call in _calls(image, entry) if call.target is None and call.returns]
+    if len(calls) != 1:
+        raise LookupError(f"mlf_run has {len(calls)} calls through a register; one was expected")
+    return Window(name=window, begin=calls[0].address, ends=(calls[0].after,))
+
+
+def returns_of(image: Image, callee: int) -> tuple[int, ...]:
+    """Addresses that the function at ``callee`` returns to: those after all direct calls of it.
+
+    A function that ends with a jump to it hands on the addresses that it returns to itself.
+    """
+    found: dict[int, None] = {}
+    seen: set[int] = set()
+    waiting = [callee]
+    while waiting:
+        target = waiting.pop()
+        if target in seen:
+            continue
+        seen.add(target)
+        for function, call in _all_calls(image):
+            if call.target != target:
+                continue
+            if call.returns:
+                found[call.after] = None
+            elif function != target:
+                waiting.append(function)
+    return tuple(found)
+
+
+def handlers(image: Image) -> frozenset[str]:
+    """Functions that run in interrupts only: those in the table of vectors, and what only they call.
+
+    Empty when there is no such table.
+    """
+    table = image.find(_VECTORS)
+    if table is None or image.code is None:
+        return frozenset()
+    # behind the stack pointer and the entry after reset
+    found = image.code.pointers(table.address + 8, table.end)
+    callers: dict[int, set[int]] = {}
+    for function, call in _all_calls(image):
+        if call.target is not None:
+            callers.setdefault(call.target, set()).add(function)
+    while more := {callee for callee, by in callers.items() if by <= found} - found:
+        found |= more
+    return frozenset(f.name for f in image.functions.values() if f.address in found)
+
+
+def _all_calls(image: Image) -> Iterator[tuple[int, Call]]:
+    for function in image.functions:
+        for call in _calls(image, function):
+            yield function, call
+
+
+def _calls(image: Image, function: int) -> tuple[Call, ...]:
+    frame = image.code.frame(function) if image.code is not None else None
+    return frame.calls if frame is not None else ()
