@@ -18,12 +18,10 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.counting import (
     Counts,
-    Window,
     WindowCount,
     build_plugin,
-    function_window,
-    kernel_window,
 )
+from mlf_sdk.judge.windows import Window, function_window, kernel_window
 from mlf_sdk.pipeline import build, generate, load
 from mlf_sdk.planner import PlanProblem, plan_memory
 from mlf_sdk.planner.layout import plan_problem

@@ -227,7 +227,7 @@ def read_image(path: Path) -> Image:
     from elftools.elf.elffile import ELFFile
 
     hint = "Build the project first: mlf-sdk build DIR"
-    if not path.is_file():
+    if not path.exists():
         raise InputError("no such image: the project is not built", where=str(path), hint=hint)
     try:
         content = path.read_bytes()
