@@ -152,7 +152,7 @@ def _callers(
         is_call: whether ``at`` is a call.
     """
     for _ in range(_MOST_FRAMES):
-        function = code.function_at(at)
+        function = code.image.function_at(at)
         if function is None or function.name in _OUTERMOST:
             return
         rule = code.image.debug.frame_at(at + 2 if is_call else at)
