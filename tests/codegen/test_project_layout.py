@@ -11,7 +11,7 @@ import pytest
 from model_cases import Net, by_name
 
 from archives import Spec, build, write
-from mlf_sdk.codegen.link import SHARED_ARENA, link_models
+from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.samples import pattern_array, pattern_bytes
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.dtype import DType
@@ -186,7 +186,7 @@ def test_shared_arena_has_the_largest_size_and_one_owner(tmp_path: Path) -> None
     small, large = (lay_out(tiny(tmp_path, Spec(dtype=d))) for d in ("int8", "float32"))
     assert small.arena_reserved_bytes < large.arena_reserved_bytes
     linkages = link_models([small, large], share_arena=True)
-    assert [link.arena_symbol for link in linkages] == [SHARED_ARENA] * 2
+    assert [link.arena_symbol for link in linkages] == ["tiny_shared_arena"] * 2
     assert [link.owns_arena for link in linkages] == [True, False]
     assert {link.arena_reserved_bytes for link in linkages} == {large.arena_reserved_bytes}
     apart = link_models([small, large], share_arena=False)

@@ -30,7 +30,7 @@ def render(board: Board, folder: Path) -> None:
         keep_trailing_newline=True,
     )
     context = baremetal_context(board)
-    for name in ("linker.ld", "mlf_board.h"):
+    for name in ("linker.ld", "app.ld", "mlf_board.h"):
         (folder / name).write_text(environment.get_template(f"{name}.j2").render(context))
 
 
@@ -53,6 +53,17 @@ def build(board: Board, folder: Path, *flags: str, sources: tuple[Path, ...] = (
     elf = folder / "probe.elf"
     argv = ["arm-none-eabi-gcc", "-O2", *compile_flags(board, folder), *STRICT, *flags]
     argv += [*platform_sources(board), *map(str, sources), "-nostartfiles", "--specs=nano.specs"]
-    argv += ["-T", str(folder / "linker.ld"), "-Wl,--gc-sections", "-Wl,--fatal-warnings", "-o", str(elf)]
+    argv += [
+        "-T",
+        str(folder / "linker.ld"),
+        "-L",
+        str(folder),
+        "-L",
+        str(folder),
+        "-Wl,--gc-sections",
+        "-Wl,--fatal-warnings",
+        "-o",
+        str(elf),
+    ]
     run_process(argv, timeout_s=60)
     return elf

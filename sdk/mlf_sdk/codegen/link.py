@@ -12,7 +12,6 @@ from mlf_sdk.planner.layout import ModelLayout
 
 _RESERVED_PREFIXES = ("mlf_", "__mlf_", "TVMBackend", "TVMAPI")
 _RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"})
-SHARED_ARENA = "mlf_shared_arena"
 
 
 def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[Linkage, ...]:
@@ -21,6 +20,7 @@ def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[L
     A symbol that an earlier model, the runtime or the C library defines already is renamed in the
     later model: its name is put behind the model's.
     """
+    arena = f"{layouts[0].model.c_name}_shared_arena"
     shared = share_arena and len(layouts) > 1
     largest = max(layout.arena_reserved_bytes for layout in layouts)
     names = NameTable(frozenset(s.lower() for one in layouts for s in _external_symbols(one.model)))
@@ -36,7 +36,7 @@ def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[L
         taken.update(renames.get(s, s) for s in _external_symbols(model))
         linkages.append(
             Linkage(
-                arena_symbol=SHARED_ARENA if shared else f"{model.c_name}_arena",
+                arena_symbol=arena if shared else f"{model.c_name}_arena",
                 owns_arena=index == 0 or not shared,
                 arena_reserved_bytes=largest if shared else layout.arena_reserved_bytes,
                 renames=renames,

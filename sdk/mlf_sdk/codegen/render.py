@@ -233,6 +233,7 @@ def _plain_templates(app: str) -> dict[str, str]:
     return {
         "CMakeLists.txt": "common/CMakeLists.txt.j2",
         "README.md": "common/README.md.j2",
+        "app.cmake": "common/app.cmake.j2",
         "src/main.c": f"common/main_{app}.c.j2",
     }
 

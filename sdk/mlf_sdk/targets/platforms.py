@@ -66,6 +66,7 @@ def platform_files(
         files={
             "board/linker.ld": template_text("baremetal/linker.ld.j2", context),
             "board/mlf_board.h": template_text("baremetal/mlf_board.h.j2", context),
+            "app.ld": template_text("baremetal/app.ld.j2", context),
             "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
         },
         runtime_sources=(
@@ -79,6 +80,7 @@ def platform_files(
         cmsis_nn_includes=_cmsis_includes(options),
         values={
             **store_values(board, store_bytes),
+            "stack_bytes": board.stack_bytes,
             "has_baud": board.uart.max_baud is not None,
             "has_window": board.rpc.window_bytes > 0,
         },

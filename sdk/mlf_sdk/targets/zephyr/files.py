@@ -107,7 +107,8 @@ def zephyr_files(
         templates["README.md"] = "zephyr/README_library.md.j2"
     else:
         templates |= {
-            name: f"zephyr/{name}.j2" for name in ("CMakeLists.txt", "Kconfig", "prj.conf", "README.md")
+            name: f"zephyr/{name}.j2"
+            for name in ("CMakeLists.txt", "Kconfig", "app.cmake", "prj.conf", "README.md")
         }
         templates["sample.yaml"] = "zephyr/sample.yaml.j2"
         templates["src/main.c"] = f"zephyr/main_{options.app}.c.j2"
