@@ -20,7 +20,7 @@ from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.version import __version__
 
 GOLDEN = Path(__file__).parent / "golden"
-SHOWN = ("CMakeLists.txt", "Kconfig", "README.md", "prj.conf", "sample.yaml", "src/main.c")
+SHOWN = ("CMakeLists.txt", "Kconfig", "README.md", "app.cmake", "prj.conf", "sample.yaml", "src/main.c")
 
 
 def generate(
