@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mlf_sdk.analysis.elf.firmware import read_firmware
 
 from archives import Spec, write
 from archives import build as tiny_archive
-from mlf_sdk.analysis.elf.firmware import read_firmware
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline import api
