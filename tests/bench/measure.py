@@ -14,7 +14,6 @@ from linkmap import Piece, read_map
 
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.counting import (
     Counts,
@@ -22,7 +21,7 @@ from mlf_sdk.judge.counting import (
     build_plugin,
 )
 from mlf_sdk.judge.windows import Window, function_window, kernel_window
-from mlf_sdk.pipeline import build, generate, load
+from mlf_sdk.pipeline.api import build, generate, load
 from mlf_sdk.planner import PlanProblem, plan_memory
 from mlf_sdk.planner.layout import plan_problem
 from mlf_sdk.targets.boards.load import find_board
@@ -78,8 +77,8 @@ class BenchError(Exception):
 
 def build_bench(archive: Path, folder: Path, *, main: str = MAIN, runs: int = RUNS) -> Built:
     """A project of ``archive`` as a user in production would have it, whose main() runs it ``runs`` times."""
-    options = ProjectOptions(app="standalone")
-    project = generate(archive, folder, board=BOARD, options=options)
+    options: dict[str, Any] = {"app": "standalone"}
+    project = generate(archive, folder, board=BOARD, **options)
     lock = project.lock.models[0]
     (folder / "src" / "main.c").write_text(main.format(name=lock.c_name, runs=runs), encoding="ascii")
     built = build(folder)

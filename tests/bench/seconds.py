@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mlf_sdk.pipeline import build, generate
+from mlf_sdk.pipeline.api import build, generate
 from mlf_sdk.tools.process import run_process
 
 BOARD = "mps2-an386"

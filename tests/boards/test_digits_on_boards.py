@@ -7,13 +7,14 @@ import re
 import shutil
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mlf_sdk
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline import RunReport
+from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.boards.load import find_board, load_boards
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
@@ -162,8 +163,8 @@ def printed_outputs(console: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("board", [emulated("mps2-an386"), emulated("microbit"), "host"])
 def test_standalone(board: str, tmp_path: Path) -> None:
     """It prints, for the sample in it, the outputs that the served model gives for the same pattern."""
-    options = mlf_sdk.ProjectOptions(app="standalone")
-    project = mlf_sdk.generate(DIGITS, tmp_path / "app", board=board, options=options)
+    options: dict[str, Any] = {"app": "standalone"}
+    project = mlf_sdk.generate(DIGITS, tmp_path / "app", board=board, **options)
     built = mlf_sdk.build(project.folder)
     assert mlf_sdk.check(project.folder).ok
     if board == "host":

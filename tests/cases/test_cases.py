@@ -10,10 +10,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+import mlf_sdk
 from archives import Spec, reference
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.cases import Case, CasesReport, run_cases
+from mlf_sdk.pipeline.cases import Case, CasesReport
+from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.report.junit import junit_xml
 
 COUNT = 5
@@ -48,9 +50,12 @@ def outcomes(report: CasesReport) -> list[str]:
 
 def test_every_case_passes(tiny: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    report = run_cases(
-        tiny, npz(tmp_path / "c.npz"), board="host", count=lambda done, total: seen.append((done, total))
-    )
+
+    class Seen(Progress):
+        def count(self, done: int, total: int) -> None:
+            seen.append((done, total))
+
+    report = mlf_sdk.test(tiny, npz(tmp_path / "c.npz"), board="host", progress=Seen())
     assert report.ok
     assert outcomes(report) == ["passed"] * COUNT
     assert [case.name for case in report.cases] == [f"case {i}" for i in range(COUNT)]
@@ -59,7 +64,7 @@ def test_every_case_passes(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_a_wrong_output_fails_its_case_alone(tiny: Path, tmp_path: Path) -> None:
-    report = run_cases(tiny, npz(tmp_path / "c.npz", wrong=(1, 3), labels=True), board="host")
+    report = mlf_sdk.test(tiny, npz(tmp_path / "c.npz", wrong=(1, 3), labels=True), board="host")
     assert not report.ok
     assert outcomes(report) == ["passed", "failed", "passed", "failed", "passed"]
     assert "differs in 1 of 8 elements (max 0.5" in report.cases[1].why
@@ -68,12 +73,12 @@ def test_a_wrong_output_fails_its_case_alone(tiny: Path, tmp_path: Path) -> None
 
 def test_the_accuracy_is_a_case(tiny: Path, tmp_path: Path) -> None:
     path = npz(tmp_path / "c.npz", label_wrong=(0,), outputs=False, labels=True)
-    enough = run_cases(tiny, path, board="host", min_accuracy=0.8)
+    enough = mlf_sdk.test(tiny, path, board="host", min_accuracy=0.8)
     assert enough.ok
     assert enough.accuracy == 0.8
     assert outcomes(enough) == ["passed"] * (COUNT + 1)
     assert (enough.cases[0].label, enough.cases[-1].name) == ((enough.cases[0].got + 1) % 8, "accuracy")
-    low = run_cases(tiny, path, board="host", min_accuracy=0.81)
+    low = mlf_sdk.test(tiny, path, board="host", min_accuracy=0.81)
     assert outcomes(low) == ["passed"] * COUNT + ["failed"]
     assert low.cases[-1].why == "0.8000 is below 0.81"
 
@@ -81,24 +86,24 @@ def test_the_accuracy_is_a_case(tiny: Path, tmp_path: Path) -> None:
 def test_labels_alone(tiny: Path, tmp_path: Path) -> None:
     """Without an accuracy to reach, the class of each case must be right."""
     path = npz(tmp_path / "c.npz", label_wrong=(2,), outputs=False, labels=True)
-    report = run_cases(tiny, path, board="host")
+    report = mlf_sdk.test(tiny, path, board="host")
     assert outcomes(report) == ["passed", "passed", "failed", "passed", "passed"]
     assert report.cases[2].why.startswith("its class is ")
 
 
 def test_cases_that_can_not_be_judged(tiny: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no array has the name of an output"):
-        run_cases(tiny, npz(tmp_path / "c.npz", outputs=False), board="host")
+        mlf_sdk.test(tiny, npz(tmp_path / "c.npz", outputs=False), board="host")
     with pytest.raises(InputError, match="right classes"):
-        run_cases(tiny, npz(tmp_path / "c.npz"), board="host", min_accuracy=0.5)
+        mlf_sdk.test(tiny, npz(tmp_path / "c.npz"), board="host", min_accuracy=0.5)
     with pytest.raises(InputError, match="no array for the input 'x'"):
-        run_cases(tiny, {"0": np.zeros((1, 8), np.float32)}, board="host")
+        mlf_sdk.test(tiny, {"0": np.zeros((1, 8), np.float32)}, board="host")
 
 
 def test_a_target_that_dies(faulty: Path, tmp_path: Path) -> None:
     """The cases before it keep their verdicts, it is an error, the others are skipped; nothing is tried again."""
     path = npz(tmp_path / "c.npz", wrong=(0,))
-    report = run_cases(faulty, path, board="host", timeout_s=4)
+    report = mlf_sdk.test(faulty, path, board="host", timeout_s=4)
     assert outcomes(report) == ["failed", "passed", "error", "skipped", "skipped"]
     assert not report.ok
     assert "did not answer RUN" in report.cases[2].why
@@ -188,7 +193,7 @@ def test_arguments(argv: list[str], says: str, tiny: Path, tmp_path: Path, monke
 
 @pytest.mark.qemu
 def test_an_emulated_board(tiny: Path, tmp_path: Path) -> None:
-    report = run_cases(tiny, npz(tmp_path / "c.npz"), board="mps2-an386")
+    report = mlf_sdk.test(tiny, npz(tmp_path / "c.npz"), board="mps2-an386")
     assert report.ok
     assert report.board.name == "mps2-an386"
 
@@ -198,7 +203,7 @@ def test_an_emulated_board(tiny: Path, tmp_path: Path) -> None:
 
 def test_text_that_xml_can_not_hold(tiny: Path, tmp_path: Path) -> None:
     """Whatever a target prints ends up readable, and the file stays XML."""
-    report = run_cases(tiny, npz(tmp_path / "c.npz"), board="host")
+    report = mlf_sdk.test(tiny, npz(tmp_path / "c.npz"), board="host")
     bad = "a\x00b\x1b[31m \ud800 <&>\ufffe\tü"
     changed = CasesReport(
         **{

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from cli_helpers import Called, Caller, named_archive
 
+import mlf_sdk
 from archives import Spec, build, edit_json, merge, sample, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.errors import TargetError
+from mlf_sdk.pipeline import stages
 
 
 def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
@@ -271,7 +272,7 @@ def test_a_defect_shows_no_traceback(call: Caller, tiny: Path, monkeypatch) -> N
     def broken(*_: object, **__: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(api, "load", broken)
+    monkeypatch.setattr(stages, "load", broken)
     check_block(call("inspect", tiny), 3, "mlf-sdk itself failed: KeyError: 'x'", "--debug")
     assert call("inspect", tiny, "--json").value["error"]["exit_code"] == 3
     for argv in (["--debug", "inspect", tiny], ["inspect", tiny, "--debug"]):
@@ -285,7 +286,7 @@ def test_an_unforeseen_file_error(call: Caller, tiny: Path, monkeypatch) -> None
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr(api, "load", full)
+    monkeypatch.setattr(stages, "load", full)
     block = call("inspect", tiny).block()
     assert block == {"what": "a file can't be used: No space left on device", "where": "/some/file"}
 
@@ -294,7 +295,7 @@ def test_ctrl_c(call: Caller, tiny: Path, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "load", stop)
+    monkeypatch.setattr(stages, "load", stop)
     called = call("inspect", tiny)
     assert (called.code, called.out, called.err) == (130, "", "stopped\n")
 
@@ -303,7 +304,7 @@ def test_every_layer_of_an_error_is_escaped(call: Caller, tiny: Path, monkeypatc
     def evil(*_: object, **__: object) -> None:
         raise TargetError("a\x1b[2Jb\rc", where="d\u202ee [red]f[/red]", hint="g\x00h\r\ni :smile:")
 
-    monkeypatch.setattr(api, "load", evil)
+    monkeypatch.setattr(stages, "load", evil)
     called = call("inspect", tiny)
     assert called.code == 4
     assert called.err.splitlines() == [
@@ -341,4 +342,4 @@ def test_a_reader_that_goes_away(tiny: Path) -> None:
 def test_sample_fits(tiny: Path, tmp_path: Path) -> None:
     """The archives of these tests are good: only what each test breaks is broken."""
     assert sample(Spec()).shape == (1, 8)
-    assert api.load(tiny).name == "tiny"
+    assert mlf_sdk.load(tiny).name == "tiny"

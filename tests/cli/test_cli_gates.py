@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.usefixtures("needs_arm", "needs
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built project and its baseline."""
-    from mlf_sdk.pipeline import build, generate
+    from mlf_sdk.pipeline.api import build, generate
 
     folder = tmp_path_factory.mktemp("gates") / "app"
     generate([DIGITS], folder, board="mps2-an386")
@@ -56,7 +56,7 @@ def test_budget_of_the_project(call: Caller, project: Path, tmp_path: Path) -> N
 
 def test_grown_symbol_is_found(call: Caller, project: Path, tmp_path: Path) -> None:
     """A kernel that was changed, built again, and held against the baseline of before."""
-    from mlf_sdk.pipeline import build
+    from mlf_sdk.pipeline.api import build
 
     baseline = tmp_path / "sizes.json"
     assert call("check", project, "--save-baseline", baseline).code == 0

@@ -14,13 +14,13 @@ import pytest
 from cli_helpers import Called, Caller, named_archive
 from rich.console import Console
 
+import mlf_sdk
 from archives import KINDS, Spec, build, reference, sample, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.cli.output import show
 from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.memorymap import Region
-from mlf_sdk.pipeline import RunReport
+from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.report.proof import check_parts, run_parts
 from mlf_sdk.report.values import run_values
 
@@ -247,7 +247,9 @@ def report(tmp_path_factory: pytest.TempPathFactory, needs_host: None) -> RunRep
     folder = tmp_path_factory.mktemp("report")
     x = np.stack([sample(Spec()), sample(Spec()) * 2])
     expected = np.stack([reference(Spec(), each) for each in x])
-    return api.run(write(build(), folder / "tiny.tar"), board="host", inputs={"x": x}, expect={"0": expected})
+    return mlf_sdk.run(
+        write(build(), folder / "tiny.tar"), board="host", inputs={"x": x}, expect={"0": expected}
+    )
 
 
 def failing(report: RunReport) -> RunReport:

@@ -15,7 +15,6 @@ from archives import Spec, write
 from archives import build as tiny_archive
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline import api
 from mlf_sdk.version import __version__
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -53,7 +52,7 @@ int main(void) { return digits_run() != MLF_OK; }
 
 def generate(folder: Path, board: str, **options: str) -> None:
     archive = DIGITS / "digits-graph-tvm0.11.1.tar"
-    api.generate(archive, folder / "lib", board=board, app="library", **options)
+    mlf_sdk.generate(archive, folder / "lib", board=board, app="library", **options)
 
 
 def build(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -122,7 +121,7 @@ def test_an_asm_less_application_is_told_what_to_write(tmp_path: Path, needs_hos
 def test_a_library_is_not_built_nor_run_by_itself(tmp_path: Path) -> None:
     generate(tmp_path, "mps2-an386")
     with pytest.raises(InputError, match="nothing to build"):
-        api.build(tmp_path / "lib")
+        mlf_sdk.build(tmp_path / "lib")
 
 
 def test_a_library_has_the_static_executor(tmp_path: Path) -> None:
@@ -163,8 +162,8 @@ int main(void) { return digits_run() != MLF_OK || tiny_run() != MLF_OK; }
 def two_libraries(folder: Path, board: str, kind: str = "aot-packed") -> None:
     """A graph model, which needs slots, and one compiled ahead of time, which needs a stack."""
     tiny = write(tiny_archive(Spec(kind=kind)), folder / "tiny.tar")
-    api.generate(DIGITS / "digits-graph-tvm0.11.1.tar", folder / "digits", board=board, app="library")
-    api.generate(tiny, folder / "tiny", board=board, app="library", cflags="-O1")
+    mlf_sdk.generate(DIGITS / "digits-graph-tvm0.11.1.tar", folder / "digits", board=board, app="library")
+    mlf_sdk.generate(tiny, folder / "tiny", board=board, app="library", cflags="-O1")
 
 
 @pytest.mark.toolchain
@@ -223,7 +222,7 @@ def configure_two(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_two_models_of_one_name_are_refused(tmp_path: Path, needs_host: None) -> None:
     for name in ("digits", "tiny"):
         archive = DIGITS / "digits-graph-tvm0.11.1.tar"
-        api.generate(archive, tmp_path / name, board="host", app="library")
+        mlf_sdk.generate(archive, tmp_path / name, board="host", app="library")
     done = configure_two(tmp_path)
     assert done.returncode != 0
     said = " ".join(done.stderr.split())
@@ -250,7 +249,7 @@ def test_a_library_in_a_generated_project(tmp_path: Path, needs_arm: None) -> No
     """The project's own runtime serves a library that app.cmake adds."""
     two_libraries(tmp_path, "mps2-an386")
     app = tmp_path / "app"
-    api.generate(DIGITS / "digits-graph-tvm0.11.1.tar", app, board="mps2-an386", app="standalone")
+    mlf_sdk.generate(DIGITS / "digits-graph-tvm0.11.1.tar", app, board="mps2-an386", app="standalone")
     (app / "app.cmake").write_text(
         "add_subdirectory(../tiny tiny)\n"
         "target_sources(app PRIVATE extra.c)\n"
@@ -266,7 +265,7 @@ def test_a_library_in_a_generated_project(tmp_path: Path, needs_arm: None) -> No
         "SECTIONS { .config : ALIGN(4) { KEEP(*(.config)) } > flash :code }\nPROVIDE(app_symbol = 0x1234);\n"
         "EXTERN(extra)\n"
     )
-    image = read_image(api.build(app).elf)
+    image = read_image(mlf_sdk.build(app).elf)
     names = [symbol.name for symbol in image.symbols]
     assert {"digits_arena", "tiny_arena", "tuning"} <= set(names)
     assert names.count("mlf_run") == 1
@@ -276,7 +275,7 @@ def test_a_library_in_a_generated_project(tmp_path: Path, needs_arm: None) -> No
 
 @pytest.mark.toolchain
 def test_kernel_flags_given_to_cmake_are_obeyed(tmp_path: Path, needs_host: None) -> None:
-    api.generate(DIGITS / "digits-graph-tvm0.11.1.tar", tmp_path, board="host", app="standalone")
+    mlf_sdk.generate(DIGITS / "digits-graph-tvm0.11.1.tar", tmp_path, board="host", app="standalone")
 
     def kernel_flags(*arguments: str) -> str:
         subprocess.run(

@@ -15,14 +15,13 @@ import pytest
 from image_runs import assert_promises, run_all
 from model_cases import Net, Ref
 
+import mlf_sdk
 from archives import Spec, build, reference, sample, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, ToolError
-from mlf_sdk.pipeline.project import project_board
 from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
 
@@ -114,7 +113,7 @@ CASES = cases()
 def make_odd_graphs(board: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         archives = [c.net.write(folder / f"{i}.tar", *c.heads) for i, c in enumerate(CASES.values())]
-        api.generate(archives, folder / "project", board=board)
+        mlf_sdk.generate(archives, folder / "project", board=board)
 
     return make
 
@@ -157,8 +156,8 @@ COLLIDING = [
 def make_colliding(board: str, share_arena: bool) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
         archives = [write(build(spec), folder / f"{i}.tar") for i, spec in enumerate(COLLIDING)]
-        options = ProjectOptions(share_arena=share_arena)
-        api.generate(archives, folder / "project", board=board, options=options)
+        options: dict[str, Any] = {"share_arena": share_arena}
+        mlf_sdk.generate(archives, folder / "project", board=board, **options)
 
     return make
 
@@ -172,7 +171,7 @@ def check_colliding(folder: Path, share_arena: bool) -> None:
         np.testing.assert_array_equal(got, reference(spec, x).reshape(got.shape), err_msg=str(spec))
     arenas = {model.arena_symbol for model in lock.models}
     assert len(arenas) == (1 if share_arena else len(COLLIDING))
-    report = api.check(folder)
+    report = mlf_sdk.check(folder)
     assert report.ok, [row for row in report.rows if not row.ok]
     image = read_image(folder / "build" / "app.elf")
     sizes = [image.find(symbol).size_bytes for symbol in arenas]  # type: ignore[union-attr]
@@ -232,7 +231,7 @@ def compiled(files: dict[str, bytes], folder: Path) -> dict[str, bytes]:
 def test_colliding_objects_on_a_board(tmp_path: Path, needs_qemu: None) -> None:
     specs = [Spec(), Spec(dtype="int8"), Spec(nop=True)]
     archives = [write(compiled(build(s), tmp_path), tmp_path / f"{i}.tar") for i, s in enumerate(specs)]
-    api.generate(archives, tmp_path / "out", board="mps2-an386")
+    mlf_sdk.generate(archives, tmp_path / "out", board="mps2-an386")
     done = run_all(tmp_path / "out", [[sample(spec)] for spec in specs])
     for spec, execution in zip(specs, done, strict=True):
         np.testing.assert_array_equal(execution.outputs[0][0], reference(spec, sample(spec)))
@@ -243,7 +242,7 @@ def test_objects_do_not_run_on_the_host_or_another_cpu(tmp_path: Path, needs_arm
     path = write(compiled(build(), tmp_path), tmp_path / "objects.tar")
     for board, what in (("host", "machine code for Arm"), ("mps2-an385", "cortex-m3|Cortex-M3|FPU|float")):
         with pytest.raises(ArchiveError, match=what) as caught:
-            api.generate(path, tmp_path / board, board=board)
+            mlf_sdk.generate(path, tmp_path / board, board=board)
         assert [fault.member for fault in caught.value.faults] == ["codegen/host/lib/lib1.o"] * len(
             caught.value.faults
         )
@@ -265,7 +264,7 @@ def cxx_archive(path: Path, figure: int) -> Path:
 
 def test_cxx_on_the_host(tmp_path: Path, needs_cxx: None) -> None:
     path = cxx_archive(tmp_path / "cxx.tar", 16)
-    report = api.run(path, board="host", inputs={"x": X}, expect={"0": W - X}, rtol=0, atol=0)
+    report = mlf_sdk.run(path, board="host", inputs={"x": X}, expect={"0": W - X}, rtol=0, atol=0)
     assert report.ok
     assert not report.memory.exact  # the archive's figure is a bound
     assert report.memory.arena_high_water_bytes is not None
@@ -275,14 +274,14 @@ def test_cxx_on_the_host(tmp_path: Path, needs_cxx: None) -> None:
 @pytest.mark.qemu
 def test_cxx_on_a_board(tmp_path: Path, needs_qemu: None) -> None:
     path = cxx_archive(tmp_path / "cxx.tar", 16)
-    report = api.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": W - X}, rtol=0, atol=0)
+    report = mlf_sdk.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": W - X}, rtol=0, atol=0)
     assert report.ok
     names = {symbol.name for symbol in read_image(report.folder / "build" / "app.elf").symbols}
     assert not {n for n in names if "exception" in n or "cxa_throw" in n}
 
 
 def test_cxx_kernels_that_need_no_workspace(tmp_path: Path) -> None:
-    model = api.load(cxx_archive(tmp_path / "cxx.tar", 0))
+    model = mlf_sdk.load(cxx_archive(tmp_path / "cxx.tar", 0))
     assert [step.stack_high_water_bytes for step in model.steps] == [0, 0]
 
 
@@ -294,12 +293,12 @@ def test_cxx_kernels_that_need_no_workspace(tmp_path: Path) -> None:
 def test_place_of_the_parameters(tmp_path: Path, needs_qemu: None, place: Any) -> None:
     spec = Spec()
     path = write(build(spec), tmp_path / "tiny.tar")
-    report = api.run(
+    report = mlf_sdk.run(
         path,
         board="mps2-an386",
         inputs={"x": sample(spec)},
         expect={"0": reference(spec, sample(spec))},
-        options=ProjectOptions(params=place),
+        params=place,
     )
     assert report.ok
     image = read_image(report.folder / "build" / "app.elf")
@@ -313,10 +312,10 @@ def test_place_of_the_parameters(tmp_path: Path, needs_qemu: None, place: Any) -
 
 def test_parameters_in_ram_on_the_host(tmp_path: Path, needs_host: None) -> None:
     spec = Spec(dtype="int8")
-    options = ProjectOptions(params="ram", kernel_flags=("-O1",))
+    options: dict[str, Any] = {"params": "ram", "cflags": "-O1"}
     path = write(build(spec), tmp_path / "tiny.tar")
     expected = {"0": reference(spec, sample(spec))}
-    assert api.run(path, board="host", inputs={"x": sample(spec)}, expect=expected, options=options).ok
+    assert mlf_sdk.run(path, board="host", inputs={"x": sample(spec)}, expect=expected, **options).ok
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["kept", "reused"])
@@ -324,10 +323,10 @@ def test_inputs_for_more_than_one_run(tmp_path: Path, needs_host: None, keep: bo
     """Only a model that keeps its inputs can run again on them."""
     spec = Spec()
     path = write(build(spec), tmp_path / "tiny.tar")
-    api.generate(path, tmp_path / "out", board="host", options=ProjectOptions(keep_inputs=keep))
+    mlf_sdk.generate(path, tmp_path / "out", board="host", keep_inputs=keep)
     lock = read_lock(tmp_path / "out")
-    elf = api.build(tmp_path / "out").elf
-    board = project_board(tmp_path / "out", lock)
+    elf = mlf_sdk.build(tmp_path / "out").elf
+    board = project_target(tmp_path / "out", lock, TargetChoice()).board
     with open_session(board, elf, timeout_s=30.0) as session:
         session.hello()
         assert session.info.models[0].inputs_kept is keep
@@ -348,8 +347,8 @@ def test_standalone_application(tmp_path: Path, needs_host: None) -> None:
     """Runs once on the sample that lies beside it and prints the output's bytes."""
     spec = Spec(dtype="int8")
     path = write(build(spec), tmp_path / "tiny.tar")
-    api.generate(path, tmp_path / "out", board="host", options=ProjectOptions(app="standalone"))
-    elf = api.build(tmp_path / "out").elf
+    mlf_sdk.generate(path, tmp_path / "out", board="host", app="standalone")
+    elf = mlf_sdk.build(tmp_path / "out").elf
     printed = run_process([str(elf)], timeout_s=30).stdout
     header = (tmp_path / "out/model/tiny/tiny_sample.h").read_text()
     given = np.array([int(v, 16) for v in re.findall(r"0x([0-9a-f]{2})", header)], np.uint8).view(np.int8)
@@ -363,16 +362,14 @@ def test_kernel_flags_reach_the_kernels_only(tmp_path: Path, needs_host: None) -
     member = "codegen/host/src/tiny_lib1.c"
     files[member] = b"#ifndef FROM_USER\n#error kernel without the flag\n#endif\n" + files[member]
     path = write(files, tmp_path / "tiny.tar")
-    api.generate(
-        path, tmp_path / "out", board="host", options=ProjectOptions(kernel_flags=("-O1", "-DFROM_USER=1"))
-    )
-    api.build(tmp_path / "out")
+    mlf_sdk.generate(path, tmp_path / "out", board="host", cflags="-O1 -DFROM_USER=1")
+    mlf_sdk.build(tmp_path / "out")
     commands = (tmp_path / "out/build/compile_commands.json").read_text().splitlines()
     flagged = [line for line in commands if "-DFROM_USER=1" in line]
     assert len(flagged) == 1 and "tiny_lib1.c" in flagged[0]
-    api.generate(path, tmp_path / "out", board="host")
+    mlf_sdk.generate(path, tmp_path / "out", board="host")
     with pytest.raises(ToolError, match="kernel without the flag"):
-        api.build(tmp_path / "out")
+        mlf_sdk.build(tmp_path / "out")
 
 
 def test_code_files_with_spaces_and_signs(tmp_path: Path, needs_host: None) -> None:
@@ -382,7 +379,7 @@ def test_code_files_with_spaces_and_signs(tmp_path: Path, needs_host: None) -> N
     odd = "codegen/host/src/tiny lib,1 @x@ a=b+c.c"
     files[odd] = files.pop("codegen/host/src/tiny_lib1.c")
     path = write(files, tmp_path / "tiny.tar")
-    assert api.run(
+    assert mlf_sdk.run(
         path, board="host", inputs={"x": sample(spec)}, expect={"0": reference(spec, sample(spec))}
     ).ok
 
@@ -391,7 +388,7 @@ def test_project_folder_with_spaces(tmp_path: Path, needs_host: None) -> None:
     spec = Spec(kind="aot-c")
     path = write(build(spec), tmp_path / "tiny.tar")
     folder = tmp_path / "a folder, größe & $x (1)"
-    api.generate(path, folder, board="host")
+    mlf_sdk.generate(path, folder, board="host")
     (done,) = run_all(folder, [[sample(spec)]])
     np.testing.assert_array_equal(done.outputs[0][0].reshape(1, 8), reference(spec, sample(spec)))
 
@@ -399,7 +396,7 @@ def test_project_folder_with_spaces(tmp_path: Path, needs_host: None) -> None:
 def test_project_builds_without_the_sdk(tmp_path: Path, needs_host: None) -> None:
     """By the two commands of its README, from a copy elsewhere."""
     path = write(build(), tmp_path / "tiny.tar")
-    api.generate(path, tmp_path / "first", board="host")
+    mlf_sdk.generate(path, tmp_path / "first", board="host")
     (tmp_path / "first").rename(tmp_path / "moved")
     readme = (tmp_path / "moved" / "README.md").read_text()
     commands = re.findall(r"^    (cmake .*)$", readme, re.MULTILINE)

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from model_cases import Net
+from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import SCHEMA, Lock, choose_model, encode_lock, read_lock
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline import ProjectPlan, load, plan_project
+from mlf_sdk.pipeline.api import load
+from mlf_sdk.pipeline.project import ProjectPlan
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ProjectPlan:
         load(write(build(spec), folder / f"{number}.tar"))
         for number, spec in enumerate((Spec(nop=True), Spec(kind="aot-c", dtype="int8")))
     ]
-    return plan_project(models, board="mps2-an386", options=ProjectOptions(kernel_flags=("-Os",)))
+    return plan_project(models, board="mps2-an386", cflags="-Os")
 
 
 @pytest.fixture(scope="module")

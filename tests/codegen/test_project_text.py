@@ -5,19 +5,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from model_cases import Net
+from planning import plan_project
 
 from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import Model
-from mlf_sdk.pipeline import plan_project
 from mlf_sdk.tools.process import run_process
 
 STRICT = [
@@ -150,8 +150,8 @@ def generated(folder: Path, net: Net, heads: list[object], app: str) -> Path:
 
 
 def written(folder: Path, models: list[Model], app: str = "rpc") -> Path:
-    options = ProjectOptions(app=app)  # type: ignore[arg-type]
-    write_project(plan_project(models, board="host", options=options).files(), folder)
+    options: dict[str, Any] = {"app": app}  # type: ignore[arg-type]
+    write_project(plan_project(models, board="host", **options).files(), folder)
     return folder
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.errors import ToolError
 
 
 @pytest.fixture
 def app(tmp_path: Path, needs_host: None) -> Path:
-    api.generate(write(build(Spec()), tmp_path / "tiny.tar"), tmp_path / "app", board="host")
+    mlf_sdk.generate(write(build(Spec()), tmp_path / "tiny.tar"), tmp_path / "app", board="host")
     return tmp_path / "app"
 
 
@@ -27,10 +27,10 @@ def append(app: Path, text: str) -> None:
 def test_an_undeclared_function(app: Path):
     append(app, "\nfloat extra(float x) { return nosuchf(x); }\n")
     with pytest.raises(ToolError, match=r"implicit declaration of function .nosuchf"):
-        api.build(app)
+        mlf_sdk.build(app)
 
 
 @pytest.mark.toolchain
 def test_what_generated_code_is_like_is_not_shown(app: Path):
     append(app, "\nint *extra(char *x) { int unused; return x; }\nchar *more(void) { return 7; }\n")
-    assert "warning" not in api.build(app).log
+    assert "warning" not in mlf_sdk.build(app).log

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dynamic_helpers import DIGITS
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 
 
@@ -15,7 +15,7 @@ from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 def scaled_params(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The parameters of digits, halved: outputs differ from the archive's."""
     tensors = []
-    for tensor in api.load(DIGITS).constants:
+    for tensor in mlf_sdk.load(DIGITS).constants:
         array = np.frombuffer(tensor.data or b"", dtype=tensor.dtype.numpy)
         half = array * array.dtype.type(0.5) if tensor.dtype.name == "float32" else array
         data = half.astype(array.dtype).tobytes()

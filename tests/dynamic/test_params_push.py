@@ -9,27 +9,29 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from dynamic_helpers import DIGITS, build_project
+from planning import plan_project
 from serial_helpers import SocketBridge
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.dynamic import dynamic_model
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import FaultCollector, InputError, TargetError
 from mlf_sdk.frontends.mlf.params import parse_params, write_params
 from mlf_sdk.pipeline.params import (
-    ParamsTarget,
     lay_out_params,
     push_params,
     read_source,
     show_params,
 )
+from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.launch import open_session
@@ -45,6 +47,16 @@ from mlf_sdk.wire.transport import PipeTransport
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
 
 pytestmark = pytest.mark.toolchain
+
+
+class Counted(Progress):
+    """Progress that is recorded."""
+
+    def __init__(self, seen: list[tuple[int, int]]) -> None:
+        self.seen = seen
+
+    def count(self, done: int, total: int) -> None:
+        self.seen.append((done, total))
 
 
 class Board:
@@ -152,10 +164,10 @@ def test_same_outputs_as_the_static_executor(emulated: Board, host: Board) -> No
     host.forget()
     with np.load(DIGITS.parent / "test.npz") as file:
         inputs = {name: file[name][:8] for name in file.files}
-    static = api.run(DIGITS, board="mps2-an386", inputs=inputs, expect=inputs)
+    static = mlf_sdk.run(DIGITS, board="mps2-an386", inputs=inputs, expect=inputs)
     assert static.ok and static.compare is not None
     for board in (emulated, host):
-        dynamic = api.run(board.folder, inputs=inputs, expect=inputs)
+        dynamic = mlf_sdk.run(board.folder, inputs=inputs, expect=inputs)
         assert dynamic.ok
         for name, array in static.outputs.items():
             np.testing.assert_array_equal(dynamic.outputs[name], array)
@@ -169,8 +181,8 @@ def test_same_outputs_as_the_static_executor_resnet(
 ) -> None:
     archive = shared_mlf / "resnet8_int8-graph-tvm0.11.1.tar"
     folder = build_project(archive, tmp_path / "app", "mps2-an386")
-    static = api.run(archive, board="mps2-an386", twin=False)
-    dynamic = api.run(folder)
+    static = mlf_sdk.run(archive, board="mps2-an386", twin=False)
+    dynamic = mlf_sdk.run(folder)
     for name, array in static.outputs.items():
         np.testing.assert_array_equal(dynamic.outputs[name], array)
     assert dynamic.ok
@@ -186,12 +198,12 @@ def test_standalone_application_loads_and_runs(tmp_path: Path) -> None:
 
 def test_push_and_show(host: Board, scaled_params: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host.forget()
-    target = ParamsTarget(project=host.folder)
+    target = Request(source=(str(host.folder),))
     before = show_params(target)
     assert (before.info.place, before.info.generation) == ("image", 0)
     assert before.header is not None and before.header.archive_sha256.hex() == before.archive_sha256
     counted: list[tuple[int, int]] = []
-    pushed = push_params(scaled_params, target, count=lambda a, b: counted.append((a, b)))
+    pushed = push_params(scaled_params, target, Counted(counted))
     assert counted[-1][0] == counted[-1][1] == 96 + before.graph.params_bytes
     assert (pushed.info.place, pushed.info.generation) == ("slot 0", 1)
     assert main(["params", "push", str(DIGITS), "--project", str(host.folder), "--json"]) == 0
@@ -300,7 +312,7 @@ def test_what_arrives_damaged_or_in_disorder_is_refused(host: Board, scaled_para
 def test_other_parameters_are_refused_before_anything_is_sent(
     host: Board, scaled_params: Path, tmp_path: Path
 ) -> None:
-    target = ParamsTarget(project=host.folder)
+    target = Request(source=(str(host.folder),))
     with pytest.raises(InputError, match="code is not the firmware's"):
         push_params(DIGITS.with_name("digits-graph-tvm0.8.0.tar"), target)
     tensors = parse_params(scaled_params.read_bytes(), "p", FaultCollector("p"))
@@ -314,16 +326,16 @@ def test_other_parameters_are_refused_before_anything_is_sent(
     with pytest.raises(InputError, match="graph executor only"):
         push_params(DIGITS.with_name("digits-aotc-tvm0.11.1.tar"), target)
     with pytest.raises(InputError, match="either a project or a port"):
-        push_params(scaled_params, ParamsTarget())
+        push_params(scaled_params, Request())
 
 
 def test_a_static_project_says_what_to_do(tmp_path: Path, needs_host: None) -> None:
     folder = tmp_path / "app"
-    api.generate(DIGITS, folder, board="host")
+    mlf_sdk.generate(DIGITS, folder, board="host")
     with pytest.raises(InputError, match="can't be replaced") as caught:
-        show_params(ParamsTarget(project=folder))
+        show_params(Request(source=(str(folder),)))
     assert "--executor graph" in caught.value.hint
-    elf = api.build(folder).elf
+    elf = mlf_sdk.build(folder).elf
     with open_session(find_board("host"), elf, timeout_s=60) as session:
         session.hello()
         with pytest.raises(InputError, match="can't be replaced"):
@@ -338,21 +350,21 @@ def test_a_static_project_says_what_to_do(tmp_path: Path, needs_host: None) -> N
     ],
 )
 def test_what_the_dynamic_executor_cannot_do(archive: str, board: str, what: str) -> None:
-    models = [api.load(DIGITS.with_name(archive))]
-    options = ProjectOptions(executor="graph")
+    models = [mlf_sdk.load(DIGITS.with_name(archive))]
+    options: dict[str, Any] = {"executor": "graph"}
     with pytest.raises(InputError, match=what):
-        api.plan_project(models, board=board, options=options).files()
+        plan_project(models, board=board, **options).files()
 
 
 def test_a_static_project_has_no_trace_of_it() -> None:
-    plan = api.plan_project([api.load(DIGITS)], board="mps2-an386")
+    plan = plan_project([mlf_sdk.load(DIGITS)], board="mps2-an386")
     files = plan.files()
     assert not [path for path in files if path.startswith(("crt/graph", "crt/params"))]
     assert not any(b"mlf_graph" in data or b"mlf_dynamic" in data for p, data in files.items() if p != "crt")
 
 
 def test_the_graph_blob_is_the_same_for_the_same_archive() -> None:
-    first, second = (dynamic_model(lay_out(api.load(DIGITS))) for _ in range(2))
+    first, second = (dynamic_model(lay_out(mlf_sdk.load(DIGITS))) for _ in range(2))
     assert first.graph.pack() == second.graph.pack()
     assert len(first.graph.pack()) < 2000
     assert first.params.graph_id == first.graph.graph_id

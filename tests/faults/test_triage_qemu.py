@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
+import mlf_sdk
 from archives import write
-from mlf_sdk import pipeline as api
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
 from mlf_sdk.tools.process import run_process
@@ -44,7 +44,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def fault_of(case: str, board: str, archive: Path) -> DeviceFaultError:
     with pytest.raises(DeviceFaultError) as caught:
-        api.run(archive, board=board, inputs=choosing(case), twin=False, timeout_s=60)
+        mlf_sdk.run(archive, board=board, inputs=choosing(case), twin=False, timeout_s=60)
     assert caught.value.exit_code == 4
     found = caught.value.found
     assert (found.fault.step, found.step_name, found.fault.model) == (STEP, KERNEL, "tiny")
@@ -112,13 +112,13 @@ def test_a_local_array_that_is_larger_than_the_stack(board: str, archive: Path) 
 @pytest.mark.usefixtures("needs_qemu")
 @pytest.mark.parametrize("board", ["microbit", "mps2-an386"])
 def test_no_fault_where_there_is_none(board: str, archive: Path) -> None:
-    assert api.run(archive, board=board, inputs=choosing("none"), twin=False).outputs
+    assert mlf_sdk.run(archive, board=board, inputs=choosing("none"), twin=False).outputs
 
 
 @pytest.mark.usefixtures("needs_qemu")
 def test_a_kernel_that_returns_an_error(archive: Path) -> None:
     with pytest.raises(DeviceError, match=KERNEL) as caught:
-        api.run(archive, board="mps2-an385", inputs=choosing("error"), twin=False)
+        mlf_sdk.run(archive, board="mps2-an385", inputs=choosing("error"), twin=False)
     assert (caught.value.step, caught.value.exit_code) == (STEP, 4)
 
 
@@ -139,10 +139,10 @@ def test_a_crash_on_the_host(case: str, archive: Path) -> None:
 @pytest.mark.usefixtures("needs_host")
 @pytest.mark.parametrize(("case", "kind"), [("bad-pointer", "sigsegv"), ("recursion", "sigsegv")])
 def test_a_crash_on_the_host_without_sanitizers(case: str, kind: str, archive: Path, tmp_path: Path) -> None:
-    api.generate(archive, tmp_path / "app", board="host")
+    mlf_sdk.generate(archive, tmp_path / "app", board="host")
     run_process(["cmake", "--preset", "default", "-DMLF_SANITIZE=OFF"], cwd=tmp_path / "app", timeout_s=60)
     with pytest.raises(DeviceFaultError) as caught:
-        api.run(tmp_path / "app", inputs=choosing(case), timeout_s=60)
+        mlf_sdk.run(tmp_path / "app", inputs=choosing(case), timeout_s=60)
     assert (caught.value.fault.kind, caught.value.fault.step) == (kind, STEP)
     assert caught.value.found.cause
 
@@ -150,10 +150,10 @@ def test_a_crash_on_the_host_without_sanitizers(case: str, kind: str, archive: P
 @pytest.mark.usefixtures("needs_qemu")
 def test_a_saved_log_is_explained(archive: Path, tmp_path: Path) -> None:
     """What a customer pastes: the line alone, with the image or the folder of the project."""
-    api.generate(archive, tmp_path / "app", board="mps2-an386")
-    built = api.build(tmp_path / "app")
+    mlf_sdk.generate(archive, tmp_path / "app", board="mps2-an386")
+    built = mlf_sdk.build(tmp_path / "app")
     with pytest.raises(DeviceFaultError) as caught:
-        api.run(tmp_path / "app", inputs=choosing("bad-pointer"), timeout_s=60)
+        mlf_sdk.run(tmp_path / "app", inputs=choosing("bad-pointer"), timeout_s=60)
     line = caught.value.fault.line.encode()
     log = b"booting\r\n\0" + line + b"\r\n\0 and " + line
     for image in (built.elf, tmp_path / "app"):

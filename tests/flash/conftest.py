@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 
 
 def _built(folder: Path, spec: Spec) -> Path:
     archive = write(build(spec), folder / f"{spec.name}.tar")
-    api.generate(archive, folder / "app", board="mps2-an386")
-    api.build(folder / "app")
+    mlf_sdk.generate(archive, folder / "app", board="mps2-an386")
+    mlf_sdk.build(folder / "app")
     return folder / "app"
 
 

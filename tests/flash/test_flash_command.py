@@ -8,15 +8,15 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flash_helpers import halted_machine, stub
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.pipeline.firmware import inspect_firmware
 
 pytestmark = pytest.mark.qemu
@@ -95,9 +95,9 @@ def test_the_same_models_with_other_options_prove_nothing(
     app: Path, tmp_path: Path, stubs_first, capsys
 ) -> None:
     twin = tmp_path / "twin"
-    options = ProjectOptions(kernel_flags=("-Os", "-ffp-contract=off"))
-    api.generate(write(build(Spec()), tmp_path / "tiny.tar"), twin, board="mps2-an386", options=options)
-    api.build(twin)
+    options: dict[str, Any] = {"cflags": "-Os -ffp-contract=off"}
+    mlf_sdk.generate(write(build(Spec()), tmp_path / "tiny.tar"), twin, board="mps2-an386", **options)
+    mlf_sdk.build(twin)
     assert read_lock(twin).models[0].archive_sha256 == read_lock(app).models[0].archive_sha256
     with halted_machine(tmp_path, image=twin / "build" / "app.elf", halted=False) as machine:
         argv = ("--runner-file", liar(tmp_path), "--port", machine.console)
@@ -111,12 +111,12 @@ def test_the_same_models_with_other_options_prove_nothing(
 def test_a_board_that_does_not_tell_its_build_id(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
     """As with a main.c of the user's own."""
     mute = tmp_path / "mute"
-    api.generate(write(build(Spec()), tmp_path / "tiny.tar"), mute, board="mps2-an386")
+    mlf_sdk.generate(write(build(Spec()), tmp_path / "tiny.tar"), mute, board="mps2-an386")
     main_c = mute / "src" / "main.c"
     text = main_c.read_text()
     assert ".build_id = mlf_build_id" in text
     main_c.write_text(text.replace(".build_id = mlf_build_id,", ""))
-    api.build(mute)
+    mlf_sdk.build(mute)
     with halted_machine(tmp_path, image=mute / "build" / "app.elf", halted=False) as machine:
         argv = ("flash", mute, "--runner-file", liar(tmp_path), "--port", machine.console)
         code, out, err = call(capsys, *argv)
@@ -157,16 +157,16 @@ def test_no_runner(app: Path, capsys) -> None:
 
 def test_projects_that_can_not_be_flashed(app: Path, tmp_path: Path, stubs_first, capsys) -> None:
     archive = write(build(Spec()), tmp_path / "tiny.tar")
-    api.generate(archive, tmp_path / "host", board="host")
+    mlf_sdk.generate(archive, tmp_path / "host", board="host")
     code, _, err = call(capsys, "flash", tmp_path / "host", "--runner", "gdb", "--port", "x")
     assert code == 2
     assert "a program of this machine" in err
-    api.generate(archive, tmp_path / "new", board="mps2-an386")
+    mlf_sdk.generate(archive, tmp_path / "new", board="mps2-an386")
     code, _, err = call(capsys, "flash", tmp_path / "new", "--runner", "gdb", "--port", "x")
     assert code == 2
     assert "not built" in err
     assert call(capsys, "flash", tmp_path, "--runner", "gdb")[0] == 2
-    api.generate(archive, tmp_path / "plain", board="mps2-an386", options=ProjectOptions(app="standalone"))
+    mlf_sdk.generate(archive, tmp_path / "plain", board="mps2-an386", app="standalone")
     shutil.copytree(app / "build", tmp_path / "plain" / "build")
     argv = ("flash", tmp_path / "plain", "--runner-file", liar(tmp_path), "--port", "/dev/none")
     code, out, err = call(capsys, *argv)

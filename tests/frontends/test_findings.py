@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from model_cases import Net
 
+import mlf_sdk
 from archives import Spec, build, edit_json, without, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
 from mlf_sdk.frontends.mlf.load import build_model, choose_module
@@ -246,4 +246,4 @@ def test_infinities(tmp_path: Path) -> None:
     (finding,) = findings(files, tmp_path)
     assert finding.what == "1 infinity is printed as `inff`, which is no C"
     assert finding.handled == "the runtime's headers define it"
-    assert api.run(write(files, tmp_path / "infinite.tar"), board="host").outputs
+    assert mlf_sdk.run(write(files, tmp_path / "infinite.tar"), board="host").outputs

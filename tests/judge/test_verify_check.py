@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
@@ -15,7 +16,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import CheckReport, ProofRow, check_image
 from mlf_sdk.judge.memorymap import region_use
-from mlf_sdk.pipeline import load, plan_project
+from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
 
 KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "add_relu"))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import LockModel, LockTensor
@@ -22,7 +23,7 @@ from mlf_sdk.judge.data import (
     read_npz,
     write_npz,
 )
-from mlf_sdk.pipeline import load, plan_project
+from mlf_sdk.pipeline.api import load
 
 F8 = np.arange(8, dtype=np.float32)
 

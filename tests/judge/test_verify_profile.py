@@ -6,12 +6,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from planning import plan_project
 from rich.console import Console
 
 from archives import Spec, build, write
 from mlf_sdk.judge.profile import Costs, Profile, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import scaled
-from mlf_sdk.pipeline import load, plan_project
+from mlf_sdk.pipeline.api import load
 from mlf_sdk.report.profile import bar, profile_parts, profile_values
 
 COSTS = Costs(totals=(110, 130, 120), names=("a", "b"), rows=((60, 40), (70, 45), (50, 60)))

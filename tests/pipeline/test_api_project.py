@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from model_cases import Net
+from planning import examine, plan_project
 
+import mlf_sdk
 from archives import Spec, build, merge, reference, sample, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import DoesNotFitError, InputError, TargetError
 from mlf_sdk.pipeline.cache import cache_folder
-from mlf_sdk.pipeline.doctor import examine_archive
 from mlf_sdk.pipeline.project import OWN_BOARD
 from mlf_sdk.resources import data_dir
 
@@ -57,12 +56,12 @@ def edited(path: Path, change: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("app", ["rpc", "standalone"])
 @pytest.mark.parametrize("board", BOARDS)
 def test_the_same_project_wherever_it_is_made(tmp_path: Path, board: str, app: Any) -> None:
-    options = ProjectOptions(app=app)
+    options: dict[str, Any] = {"app": app}
     (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
     archives = [tiny(tmp_path), tiny(tmp_path / "elsewhere" / "deep")]
     folders = [tmp_path / "first", tmp_path / "elsewhere" / "deep" / "second"]
     for archive, folder in zip(archives, folders, strict=True):
-        api.generate(archive, folder, board=board, options=options)
+        mlf_sdk.generate(archive, folder, board=board, **options)
     first, second = map(files_of, folders)
     assert first == second
     assert len(first) > 15
@@ -71,9 +70,9 @@ def test_the_same_project_wherever_it_is_made(tmp_path: Path, board: str, app: A
 
 def test_generating_again_touches_nothing(tmp_path: Path) -> None:
     path = tiny(tmp_path)
-    made = api.generate(path, tmp_path / "out", board="mps2-an386")
+    made = mlf_sdk.generate(path, tmp_path / "out", board="mps2-an386")
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()}
-    again = api.generate(path, tmp_path / "out", board="mps2-an386")
+    again = mlf_sdk.generate(path, tmp_path / "out", board="mps2-an386")
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("*") if p.is_file()} == before
     assert made.lock == again.lock == read_lock(tmp_path / "out")
     assert again.kept == ()
@@ -81,10 +80,10 @@ def test_generating_again_touches_nothing(tmp_path: Path) -> None:
 
 def test_main_is_the_users(tmp_path: Path) -> None:
     path = tiny(tmp_path)
-    api.generate(path, tmp_path / "out", board="host")
+    mlf_sdk.generate(path, tmp_path / "out", board="host")
     main = tmp_path / "out" / "src" / "main.c"
     main.write_text(main.read_text() + "/* mine */\n")
-    made = api.generate(path, tmp_path / "out", board="host", options=ProjectOptions(params="ram"))
+    made = mlf_sdk.generate(path, tmp_path / "out", board="host", params="ram")
     assert made.kept == ("src/main.c",)
     assert main.read_text().endswith("/* mine */\n")
 
@@ -93,8 +92,8 @@ def test_main_is_the_users(tmp_path: Path) -> None:
 def test_the_same_firmware_wherever_it_is_built(tmp_path: Path, needs_arm: None) -> None:
     folders = [tmp_path / "a", tmp_path / "a much longer name" / "b"]
     for folder in folders:
-        api.generate(tiny(tmp_path), folder, board="mps2-an386")
-        api.build(folder)
+        mlf_sdk.generate(tiny(tmp_path), folder, board="mps2-an386")
+        mlf_sdk.build(folder)
     for name in ("app.elf", "app.bin", "app.hex"):
         first, second = ((folder / "build" / name).read_bytes() for folder in folders)
         assert first == second, name
@@ -107,30 +106,30 @@ def test_the_same_firmware_wherever_it_is_built(tmp_path: Path, needs_arm: None)
 @pytest.mark.toolchain
 def test_only_main_is_compiled_again(tmp_path: Path, needs_arm: None) -> None:
     folder = tmp_path / "out"
-    api.generate(tiny(tmp_path), folder, board="mps2-an386")
-    api.build(folder)
+    mlf_sdk.generate(tiny(tmp_path), folder, board="mps2-an386")
+    mlf_sdk.build(folder)
     before = {p: p.stat().st_mtime_ns for p in (folder / "build").rglob("*.o*") if p.is_file()}
     assert len(before) > 10
     main = folder / "src" / "main.c"
     main.write_text(main.read_text() + "/* touched */\n")
-    api.build(folder)
+    mlf_sdk.build(folder)
     changed = [p.name for p, time in before.items() if p.stat().st_mtime_ns != time]
     assert changed == ["main.c.obj"]
-    nothing = api.build(folder)
+    nothing = mlf_sdk.build(folder)
     assert "no work to do" in nothing.log
 
 
 @pytest.mark.toolchain
 def test_runs_of_an_archive_are_built_once(tmp_path: Path, needs_host: None) -> None:
     path = tiny(tmp_path, Spec(name="cached"))
-    first = api.run(path, board="host")
+    first = mlf_sdk.run(path, board="host")
     elf = first.folder / "build" / "app.elf"
     time = elf.stat().st_mtime_ns
-    second = api.run(path, board="host")
+    second = mlf_sdk.run(path, board="host")
     assert first.folder == second.folder
     assert cache_folder() in first.folder.parents
     assert elf.stat().st_mtime_ns == time
-    other = api.run(path, board="host", options=ProjectOptions(kernel_flags=("-O1",)))
+    other = mlf_sdk.run(path, board="host", cflags="-O1")
     assert other.folder != first.folder
     assert elf.stat().st_mtime_ns == time
     for name in first.outputs:
@@ -138,12 +137,12 @@ def test_runs_of_an_archive_are_built_once(tmp_path: Path, needs_host: None) -> 
 
 
 def test_no_project_to_build_check_or_run(tmp_path: Path) -> None:
-    for call in (api.build, api.check):
+    for call in (mlf_sdk.build, mlf_sdk.check):
         with pytest.raises(InputError, match="no generated project here"):
             call(tmp_path)
-    api.generate(tiny(tmp_path), tmp_path / "out", board="host")
+    mlf_sdk.generate(tiny(tmp_path), tmp_path / "out", board="host")
     with pytest.raises(InputError, match="the project is not built"):
-        api.check(tmp_path / "out")
+        mlf_sdk.check(tmp_path / "out")
 
 
 # ---- what does not fit ----
@@ -174,7 +173,7 @@ def large(path: Path) -> Path:
 def test_too_little_ram(tmp_path: Path) -> None:
     board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=32 << 10)
     with pytest.raises(DoesNotFitError, match="it does not fit: it needs at least ") as caught:
-        api.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
+        mlf_sdk.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
     what = caught.value.what
     # arena 32,768 + stack 2,048 + two message buffers of 4,096, a window of 8,192 and the server's state
     needs = int(re.search(r"at least ([\d,]+) bytes of RAM", what)[1].replace(",", ""))  # type: ignore[index]
@@ -190,9 +189,9 @@ def test_too_little_ram(tmp_path: Path) -> None:
 def test_what_would_help(tmp_path: Path) -> None:
     board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=32 << 10)
     archives = [large(tmp_path / "l.tar"), tiny(tmp_path)]
-    options = ProjectOptions(params="ram", keep_inputs=True)
+    options: dict[str, Any] = {"params": "ram", "keep_inputs": True}
     with pytest.raises(InputError) as caught:
-        api.generate(archives, tmp_path / "out", board="own", board_file=board, options=options)
+        mlf_sdk.generate(archives, tmp_path / "out", board="own", board_file=board, **options)
     for hint in ("--params flash", "no --keep-inputs", "--share-arena"):
         assert hint in caught.value.hint
     assert "parameters 32,8" in caught.value.what
@@ -201,30 +200,30 @@ def test_what_would_help(tmp_path: Path) -> None:
 def test_too_little_flash(tmp_path: Path) -> None:
     board = own_board(tmp_path / "own.toml", flash=16 << 10, ram=1 << 20)
     with pytest.raises(InputError, match=r"32,768 bytes of flash .* flash has 16,384"):
-        api.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
+        mlf_sdk.generate(large(tmp_path / "l.tar"), tmp_path / "out", board="own", board_file=board)
 
 
 def test_arena_of_exactly_what_is_left_fits(tmp_path: Path) -> None:
     path = large(tmp_path / "l.tar")
     board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=32 << 10)
     with pytest.raises(InputError) as caught:
-        api.plan_project([api.load(path)], board="own", board_file=board)
+        plan_project([mlf_sdk.load(path)], board="own", board_file=board)
     needs = int(re.search(r"at least ([\d,]+) bytes", caught.value.what)[1].replace(",", ""))  # type: ignore[index]
     exact = own_board(tmp_path / "exact.toml", flash=1 << 20, ram=needs)
-    assert api.plan_project([api.load(path)], board="own", board_file=exact).board.ram.size_bytes == needs
+    assert plan_project([mlf_sdk.load(path)], board="own", board_file=exact).board.ram.size_bytes == needs
     less = own_board(tmp_path / "less.toml", flash=1 << 20, ram=needs - 1)
     with pytest.raises(InputError):
-        api.plan_project([api.load(path)], board="own", board_file=less)
+        plan_project([mlf_sdk.load(path)], board="own", board_file=less)
 
 
 @pytest.mark.toolchain
 def test_code_that_does_not_fit_is_found_by_the_linker(tmp_path: Path, needs_arm: None) -> None:
     board = own_board(tmp_path / "own.toml", flash=4 << 10, ram=64 << 10)
-    api.generate(tiny(tmp_path), tmp_path / "out", board="own", board_file=board)
+    mlf_sdk.generate(tiny(tmp_path), tmp_path / "out", board="own", board_file=board)
     with pytest.raises(
         DoesNotFitError, match=r"the image does not fit: flash overflows by [\d,]+ bytes"
     ) as caught:
-        api.build(tmp_path / "out")
+        mlf_sdk.build(tmp_path / "out")
     assert "--cflags=-Os" in caught.value.hint
 
 
@@ -234,10 +233,10 @@ def test_own_board(tmp_path: Path, needs_qemu: None) -> None:
     """The row travels with the project: what is generated can be checked and run without the file."""
     spec = Spec()
     board = own_board(tmp_path / "own.toml", flash=1 << 20, ram=64 << 10)
-    api.generate(tiny(tmp_path), tmp_path / "out", board="own", board_file=board)
+    mlf_sdk.generate(tiny(tmp_path), tmp_path / "out", board="own", board_file=board)
     assert (tmp_path / "out" / OWN_BOARD).read_bytes() == board.read_bytes()
     board.unlink()
-    report = api.run(
+    report = mlf_sdk.run(
         tmp_path / "out", inputs={"x": sample(spec)}, expect={"0": reference(spec, sample(spec))}
     )
     assert report.ok
@@ -261,7 +260,7 @@ def two_faced(path: Path) -> Path:
 @pytest.mark.toolchain
 def test_host_twin_that_differs(tmp_path: Path, needs_qemu: None, needs_host: None) -> None:
     path = two_faced(tmp_path / "faces.tar")
-    report = api.run(path, board="mps2-an386", inputs={"x": X})
+    report = mlf_sdk.run(path, board="mps2-an386", inputs={"x": X})
     assert report.compare is None
     assert report.twin is not None
     assert report.twin.mismatches == 8
@@ -270,9 +269,9 @@ def test_host_twin_that_differs(tmp_path: Path, needs_qemu: None, needs_host: No
     assert not report.ok
     assert report.memory.ok and report.check.ok
     # against what the target should give nothing is wrong: the twin is not asked then
-    alone = api.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": 3 * X})
+    alone = mlf_sdk.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": 3 * X})
     assert alone.ok and alone.twin is None
-    both = api.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": 3 * X}, twin=True)
+    both = mlf_sdk.run(path, board="mps2-an386", inputs={"x": X}, expect={"0": 3 * X}, twin=True)
     assert both.compare is not None and both.compare.ok and not both.ok
 
 
@@ -283,10 +282,10 @@ def test_outputs_that_differ(tmp_path: Path, needs_host: None) -> None:
     wrong = wanted.copy()
     wrong[0, 3] += 1
     path = tiny(tmp_path, spec)
-    report = api.run(path, board="host", inputs={"x": sample(spec)}, expect={"output": wrong})
+    report = mlf_sdk.run(path, board="host", inputs={"x": sample(spec)}, expect={"output": wrong})
     assert report.compare is not None
     assert (report.compare.mismatches, report.compare.max_abs, report.ok) == (1, 1.0, False)
-    near = api.run(path, board="host", inputs={"x": sample(spec)}, expect={"output": wrong}, atol=1.0)
+    near = mlf_sdk.run(path, board="host", inputs={"x": sample(spec)}, expect={"output": wrong}, atol=1.0)
     assert near.ok
 
 
@@ -296,7 +295,7 @@ def test_accuracy_of_a_batch(tmp_path: Path, needs_host: None) -> None:
     path = net.write(tmp_path / "classes.tar", net.call("same", [net.input("x")], "in0[i]"))
     values = np.eye(8, dtype=np.float32)[[0, 3, 5, 7]]
     seen: list[tuple[int, int]] = []
-    report = api.run(
+    report = mlf_sdk.run(
         path,
         board="host",
         inputs={"x": values},
@@ -313,18 +312,18 @@ def test_accuracy_of_a_batch(tmp_path: Path, needs_host: None) -> None:
 def test_promise_that_is_not_kept(tmp_path: Path, needs_host: None) -> None:
     """The lock says 71 bytes of arena; the run shows 72."""
     folder = tmp_path / "out"
-    api.generate(tiny(tmp_path), folder, board="host")
+    mlf_sdk.generate(tiny(tmp_path), folder, board="host")
     edited(folder / LOCK_NAME, lambda lock: lock["models"][0].update(arena_bytes=71))
-    report = api.run(folder)
+    report = mlf_sdk.run(folder)
     assert report.memory.arena_high_water_bytes == 72
     assert not report.memory.ok and not report.check.ok and not report.ok
     assert [row.item for row in report.check.rows if not row.ok] == ["arena"]
     edited(folder / LOCK_NAME, lambda lock: lock["models"][0].update(arena_bytes=72, arena_reserved_bytes=96))
-    report = api.run(folder)
+    report = mlf_sdk.run(folder)
     assert report.memory.ok and not report.check.ok and not report.ok
     edited(folder / LOCK_NAME, lambda lock: lock["models"][0].update(archive_sha256="0" * 64))
     with pytest.raises(TargetError, match="does not hold the model tiny"):
-        api.run(folder)
+        mlf_sdk.run(folder)
 
 
 @pytest.mark.toolchain
@@ -335,7 +334,7 @@ def test_workspace_that_only_the_run_tells(tmp_path: Path, needs_host: None) -> 
     member = "codegen/host/src/late_lib1.c"
     files[member] = files[member].replace(b"(uint64_t)40", b"(uint64_t)(num_args * 20)")
     path = write(files, tmp_path / "late.tar")
-    report = api.run(
+    report = mlf_sdk.run(
         path, board="host", inputs={"x": sample(spec)}, expect={"0": reference(spec, sample(spec))}
     )
     assert report.ok
@@ -349,7 +348,7 @@ def test_modules_and_functions_by_name(tmp_path: Path, needs_host: None) -> None
     specs = [Spec(name="first"), Spec(name="second", dtype="int8", kind="aot-c")]
     path = write(merge(*specs), tmp_path / "both.tar")
     for spec in specs:
-        report = api.run(path, board="host", module=spec.name, inputs={"0": sample(spec)})
+        report = mlf_sdk.run(path, board="host", module=spec.name, inputs={"0": sample(spec)})
         got = report.outputs["output"].reshape(1, 8)
         np.testing.assert_array_equal(got, reference(spec, sample(spec)))
         assert report.model.name == spec.name
@@ -359,13 +358,13 @@ def test_modules_and_functions_by_name(tmp_path: Path, needs_host: None) -> None
 def test_models_of_a_project_by_name(tmp_path: Path, needs_host: None) -> None:
     specs = [Spec(name="one"), Spec(name="two", dtype="int8")]
     paths = [tiny(tmp_path, spec, f"{spec.name}.tar") for spec in specs]
-    api.generate(paths, tmp_path / "out", board="host")
+    mlf_sdk.generate(paths, tmp_path / "out", board="host")
     for spec in (specs[1], specs[0]):
-        report = api.run(tmp_path / "out", module=spec.name, inputs={"x": sample(spec)})
+        report = mlf_sdk.run(tmp_path / "out", module=spec.name, inputs={"x": sample(spec)})
         np.testing.assert_array_equal(report.outputs["output"][0], reference(spec, sample(spec)))
-    assert api.run(tmp_path / "out", twin=True).twin_note.startswith("a project has no archive")
+    assert mlf_sdk.run(tmp_path / "out", twin=True).twin_note.startswith("a project has no archive")
     with pytest.raises(InputError, match="the project has no model 'three'") as caught:
-        api.run(tmp_path / "out", module="three")
+        mlf_sdk.run(tmp_path / "out", module="three")
     assert caught.value.hint == "It has: one, two."
 
 
@@ -373,9 +372,9 @@ def test_models_of_a_project_by_name(tmp_path: Path, needs_host: None) -> None:
 def test_models_of_one_name_by_their_c_names(tmp_path: Path, needs_host: None) -> None:
     specs = [Spec(), Spec(dtype="int8")]
     paths = [tiny(tmp_path, spec, f"{spec.dtype}.tar") for spec in specs]
-    api.generate(paths, tmp_path / "out", board="host")
+    mlf_sdk.generate(paths, tmp_path / "out", board="host")
     for spec, c_name in zip(reversed(specs), ("tiny_2", "tiny"), strict=True):
-        report = api.run(tmp_path / "out", module=c_name, inputs={"x": sample(spec)})
+        report = mlf_sdk.run(tmp_path / "out", module=c_name, inputs={"x": sample(spec)})
         np.testing.assert_array_equal(report.outputs["output"][0], reference(spec, sample(spec)))
 
 
@@ -385,17 +384,17 @@ def test_models_of_one_name_by_their_c_names(tmp_path: Path, needs_host: None) -
 def test_arguments_that_are_refused(tmp_path: Path) -> None:
     path = tiny(tmp_path)
     with pytest.raises(InputError, match="there is no board 'mps2-an368'") as caught:
-        api.run(path, board="mps2-an368")
+        mlf_sdk.run(path, board="mps2-an368")
     assert "mps2-an386" in caught.value.hint
     with pytest.raises(InputError, match="only the rpc application"):
-        api.run(path, board="host", options=ProjectOptions(app="standalone"))
+        mlf_sdk.run(path, board="host", app="standalone")
     with pytest.raises(InputError, match="no model was given"):
-        api.generate([], tmp_path / "out", board="host")
+        mlf_sdk.generate([], tmp_path / "out", board="host")
     with pytest.raises(InputError):
-        api.run(tmp_path / "missing.tar")
-    api.generate(path, tmp_path / "out", board="host", options=ProjectOptions(app="standalone"))
+        mlf_sdk.run(tmp_path / "missing.tar")
+    mlf_sdk.generate(path, tmp_path / "out", board="host", app="standalone")
     with pytest.raises(InputError, match="the project's application is standalone"):
-        api.run(tmp_path / "out")
+        mlf_sdk.run(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -415,12 +414,12 @@ def test_arrays_that_are_refused_before_anything_is_built(
     path = tiny(tmp_path, Spec(name="refused"))
     said: list[str] = []
     with pytest.raises(InputError, match=what):
-        api.run(path, board="host", inputs=inputs, expect=expect, say=said.append)
+        mlf_sdk.run(path, board="host", inputs=inputs, expect=expect, say=said.append)
     assert said == ["reading tiny.tar"]
 
 
 def test_examination_of_an_archive(tmp_path: Path) -> None:
-    found = examine_archive(tiny(tmp_path, Spec(kind="aot-c")))
+    found = examine(tiny(tmp_path, Spec(kind="aot-c")))
     assert found.model.executor == "aot"
     assert {finding.where for finding in found.findings} >= {
         "the interface header",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.errors import InputError
 
 SHARED_MLF = Path(__file__).resolve().parents[3] / "shared" / "mlf"
@@ -85,7 +85,7 @@ def test_every_kind_is_there(shared_mlf: Path) -> None:
 @pytest.mark.parametrize("deployment", RUN or MISSING, ids=str)
 def test_runs(shared_mlf: Path, needs_qemu: None, deployment: Deployment) -> None:
     inputs, expected = arrays_of(deployment)
-    report = api.run(
+    report = mlf_sdk.run(
         deployment.path,
         board=BOARD,
         module=deployment.module,
@@ -121,7 +121,7 @@ def test_runs(shared_mlf: Path, needs_qemu: None, deployment: Deployment) -> Non
 def test_needs_cmsis_nn(shared_mlf: Path, tmp_path: Path, deployment: Deployment) -> None:
     """One clear error that names the header and the option; nothing is written."""
     with pytest.raises(InputError) as caught:
-        api.generate(deployment.path, tmp_path / "out", board=BOARD)
+        mlf_sdk.generate(deployment.path, tmp_path / "out", board=BOARD)
     assert "arm_nn" in caught.value.what and ".h" in caught.value.what
     assert "--cmsis-nn" in caught.value.hint
     assert deployment.path.name in caught.value.where

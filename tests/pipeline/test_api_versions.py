@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from image_runs import assert_memory, run_all
 
+import mlf_sdk
 from archives import Spec, build, reference, sample, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.codegen.lock import LockModel, read_lock
 from mlf_sdk.judge.execute import Execution
 
@@ -44,7 +44,7 @@ def given(spec: Spec) -> np.ndarray:
 def make(board: str) -> Callable[[Path], None]:
     def generate(folder: Path) -> None:
         archives = [archive(spec, folder / f"{spec.name}.tar") for spec in SPECS]
-        api.generate(archives, folder / "project", board=board)
+        mlf_sdk.generate(archives, folder / "project", board=board)
 
     return generate
 
@@ -53,7 +53,7 @@ def runs(folder: Path) -> dict[str, tuple[LockModel, Execution]]:
     """All of them, in one image and one session, by the model's name."""
     done = run_all(folder, [[given(spec)] for spec in SPECS])
     lock = read_lock(folder)
-    assert api.check(folder).ok
+    assert mlf_sdk.check(folder).ok
     return {model.name: (model, execution) for model, execution in zip(lock.models, done, strict=True)}
 
 
@@ -107,7 +107,7 @@ ALONE = [
 @pytest.mark.parametrize("spec", ALONE, ids=lambda spec: f"v{spec.version}-{spec.kind}")
 def test_one_call_for_one_archive(tmp_path: Path, needs_qemu: None, spec: Spec) -> None:
     x = given(spec)
-    report = api.run(
+    report = mlf_sdk.run(
         archive(spec, tmp_path / "tiny.tar.gz"),
         board="mps2-an386",
         inputs={"0": np.stack([x, x // 2])},

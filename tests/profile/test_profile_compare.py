@@ -14,7 +14,6 @@ import mlf_sdk
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.cli.main import main
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.judge.windows import handlers
@@ -66,7 +65,7 @@ def test_what_runs_in_interrupts_only(edited: Path) -> None:
 @counts
 def test_kernels_inside_a_model_compiled_ahead_of_time(tmp_path: Path) -> None:
     archive = write(build(Spec(kind="aot-c")), tmp_path / "tiny.tar")
-    found = mlf_sdk.profile(archive, options=ProjectOptions(kernel_flags=("-O2", "-fno-inline")))
+    found = mlf_sdk.profile(archive, cflags="-O2 -fno-inline")
     assert found.rows == "kernels"
     assert [s.name.removeprefix("tvmgen_tiny_") for s in found.steps] == [
         "fused_multiply",

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 
 Once = Callable[[str, Callable[[Path], None]], Path]
 
 
 def _project(board: str) -> Callable[[Path], None]:
     def make(folder: Path) -> None:
-        api.generate(write(build(Spec()), folder / "tiny.tar"), folder / "app", board=board)
-        api.build(folder / "app")
+        mlf_sdk.generate(write(build(Spec()), folder / "tiny.tar"), folder / "app", board=board)
+        mlf_sdk.build(folder / "app")
 
     return make
 

@@ -6,21 +6,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
 from model_cases import Net
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.analysis.elf.provenance import encode_provenance
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.pipeline.firmware import inspect_firmware
-from mlf_sdk.pipeline.project import project_board
-from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain
@@ -76,9 +75,9 @@ def test_notes_of_an_image_for_the_host(host_app: Path) -> None:
 
 def test_a_production_image_has_them_too(tmp_path: Path, needs_arm: None) -> None:
     archives = [write(build(s), tmp_path / f"{s.dtype}.tar") for s in (Spec(), Spec(dtype="int8"))]
-    options = ProjectOptions(app="standalone", share_arena=True, params="ram", kernel_flags=("-Os",))
-    api.generate(archives, tmp_path / "app", board="mps2-an386", options=options)
-    api.build(tmp_path / "app")
+    options: dict[str, Any] = {"app": "standalone", "share_arena": True, "params": "ram", "cflags": "-Os"}
+    mlf_sdk.generate(archives, tmp_path / "app", board="mps2-an386", **options)
+    mlf_sdk.build(tmp_path / "app")
     check_notes(tmp_path / "app")
     said = inspect_firmware(tmp_path / "app" / "build" / "app.elf").provenance
     assert (said.app, said.share_arena, said.params, said.cflags) == ("standalone", True, "ram", "-Os")
@@ -91,12 +90,12 @@ def test_a_hostile_name_is_not_assembled_as_code(tmp_path: Path, needs_host: Non
     """Whatever an archive is called, the note holds it and nothing else."""
     name = 'x";.byte 1;*# größe ??='
     net = Net(name=name)
-    api.generate(
+    mlf_sdk.generate(
         net.write(tmp_path / "a.tar", net.call("neg", [net.input("x")], "-in0[i]")),
         tmp_path / "app",
         board="host",
     )
-    api.build(tmp_path / "app")
+    mlf_sdk.build(tmp_path / "app")
     check_notes(tmp_path / "app")
     assert inspect_firmware(tmp_path / "app" / "build" / "app.elf").provenance.models[0].name == name
 
@@ -105,11 +104,11 @@ def test_what_changes_the_image_changes_the_build_id(arm_app: Path, tmp_path: Pa
     shutil.copytree(arm_app, tmp_path / "app")
     shutil.rmtree(tmp_path / "app" / "build")
     elf = tmp_path / "app" / "build" / "app.elf"
-    api.build(tmp_path / "app")
+    mlf_sdk.build(tmp_path / "app")
     assert inspect_firmware(elf).build_id == inspect_firmware(arm_app / "build" / "app.elf").build_id
     main_c = tmp_path / "app" / "src" / "main.c"
     main_c.write_text(main_c.read_text().replace("received[64]", "received[65]"))
-    api.build(tmp_path / "app")
+    mlf_sdk.build(tmp_path / "app")
     assert inspect_firmware(elf).build_id != inspect_firmware(arm_app / "build" / "app.elf").build_id
 
 
@@ -124,7 +123,7 @@ def test_the_host_tells_its_build_id(host_app: Path) -> None:
 
 def check_device(app: Path) -> None:
     elf = app / "build" / "app.elf"
-    with open_session(project_board(app, read_lock(app)), elf, timeout_s=30.0) as session:
+    with project_target(app, read_lock(app), TargetChoice()).open(elf, timeout_s=30.0) as session:
         assert session.hello().build_id == inspect_firmware(elf).build_id != ""
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain
@@ -28,7 +28,7 @@ def build_in(
     """
     archive = write(build(spec), folder / "model.tar")
     app = folder / "app"
-    api.generate(archive, app, board=board)
+    mlf_sdk.generate(archive, app, board=board)
     home.mkdir(parents=True)
     environment = {**os.environ, "HOME": str(home), "TMPDIR": str(home), "TZ": f"X{len(home.parts)}"}
     if not shared:

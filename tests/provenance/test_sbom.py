@@ -15,8 +15,8 @@ from spdx_tools.spdx.model import Document, RelationshipType
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import encode_lock, read_lock
 from mlf_sdk.errors import InputError
@@ -108,7 +108,7 @@ def test_the_same_project_gives_the_same_document(arm_app: Path, tmp_path: Path)
 
 def test_before_the_build_and_with_several_models(tmp_path: Path) -> None:
     archives = [write(build(s), tmp_path / f"{s.dtype}.tar") for s in (Spec(), Spec(dtype="int8"))]
-    api.generate(archives, tmp_path / "app", board="mps2-an386")
+    mlf_sdk.generate(archives, tmp_path / "app", board="mps2-an386")
     (tmp_path / "app" / "mine").mkdir()
     (tmp_path / "app" / "mine" / "größe & ü.c").write_text("// SPDX-License-Identifier: MIT\n")
     (tmp_path / "app" / "mine" / "link.c").symlink_to("/etc/passwd")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from report_cases import Page
 
+import mlf_sdk
 from archives import Spec, build, write
 from mlf_sdk.cli.main import main
-from mlf_sdk.pipeline.report import ReportRequest, gather
+from mlf_sdk.pipeline.options import GatherOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"
@@ -93,7 +94,7 @@ def test_a_standalone_application_is_not_run(needs_arm: None, tmp_path: Path) ->
     archive = write(build(), tmp_path / "tiny.tar")
     folder = str(tmp_path / "app")
     assert main(["generate", str(archive), "-o", folder, "--board", "mps2-an386", "--app", "standalone"]) == 0
-    found = gather(folder)
+    found = mlf_sdk.report(folder)
     assert found.run is None
     assert "standalone" in found.not_run
     assert found.ok
@@ -106,4 +107,4 @@ def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "the folder of the report is not there" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none.tar")]) == 2
     assert main(["report", str(archive), "--board", "none"]) == 2
-    assert ReportRequest().with_run is True
+    assert GatherOptions().with_run is True

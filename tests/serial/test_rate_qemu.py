@@ -13,7 +13,7 @@ import pytest
 from cli_helpers import Caller
 from qemu_pty import QemuPty, RateLine, qemu_pty
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.serial.session import PortChoice, port_session
@@ -38,8 +38,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def elf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "app"
-    api.generate(ARCHIVE, folder, board=BOARD.name)
-    api.build(folder)
+    mlf_sdk.generate(ARCHIVE, folder, board=BOARD.name)
+    mlf_sdk.build(folder)
     return folder / "build" / "app.elf"
 
 

@@ -17,7 +17,7 @@ import pytest
 from qemu_pty import QemuPty, qemu_pty
 from rpc_models import X
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
@@ -182,8 +182,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QemuPty]:
     if shutil.which("qemu-system-arm") is None:
         pytest.skip("QEMU is not installed")
     folder = tmp_path_factory.mktemp("digits")
-    api.generate(ARCHIVE, folder / "app", board=BOARD.name)
-    api.build(folder / "app")
+    mlf_sdk.generate(ARCHIVE, folder / "app", board=BOARD.name)
+    mlf_sdk.build(folder / "app")
     with qemu_pty(BOARD, folder / "app" / "build" / "app.elf", folder) as running:
         yield running
 

@@ -22,7 +22,7 @@ from cli_helpers import Caller
 from rpc_models import fake_models
 from serial_helpers import PtyDevice, SocketBridge
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.pipeline import serial as serial_api
 from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.boards.load import find_board
@@ -199,8 +199,8 @@ def test_verify_a_device_that_is_silent(call: Caller) -> None:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("digits") / "app"
-    api.generate(ARCHIVE, folder, board=BOARD)
-    api.build(folder)
+    mlf_sdk.generate(ARCHIVE, folder, board=BOARD)
+    mlf_sdk.build(folder)
     return folder
 
 

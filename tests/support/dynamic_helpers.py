@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk import pipeline as api
-from mlf_sdk.codegen.options import ProjectOptions
+import mlf_sdk
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
 
@@ -17,6 +16,6 @@ def build_project(archive: Path, folder: Path, board: str, **options: object) ->
     for tool in needed:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    api.generate(archive, folder, board=board, options=ProjectOptions(executor="graph", **options))  # type: ignore[arg-type]
-    api.build(folder)
+    mlf_sdk.generate(archive, folder, board=board, executor="graph", **options)  # type: ignore[arg-type]
+    mlf_sdk.build(folder)
     return folder

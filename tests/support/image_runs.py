@@ -12,9 +12,8 @@ import numpy as np
 from mlf_sdk.codegen.lock import Lock, LockModel, read_lock
 from mlf_sdk.judge.data import match_inputs
 from mlf_sdk.judge.execute import Execution, find_model
-from mlf_sdk.pipeline import build, check
-from mlf_sdk.pipeline.project import project_board
-from mlf_sdk.targets.launch import open_session
+from mlf_sdk.pipeline.api import build, check
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.wire.measure import measure
 
 Values = np.ndarray[Any, Any]
@@ -25,7 +24,7 @@ def run_all(folder: Path, inputs: Sequence[Sequence[Values]]) -> list[Execution]
     lock = read_lock(folder)
     elf = build(folder).elf
     done = []
-    with open_session(project_board(folder, lock), elf, timeout_s=60.0) as session:
+    with project_target(folder, lock, TargetChoice()).open(elf, timeout_s=60.0) as session:
         session.hello()  # once: it asks for every tensor of every model
         for model, values in zip(lock.models, inputs, strict=True):
             batch = match_inputs(model, named(values), "test")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from model_cases import Net
+from planning import examine, plan_project
 
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
 from mlf_sdk.analysis.elf.info import FirmwareInfo
@@ -17,8 +18,7 @@ from mlf_sdk.judge.check import check_image
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.memorymap import Contents, memory_maps
 from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
-from mlf_sdk.pipeline.doctor import examine_archive
-from mlf_sdk.pipeline.project import load, plan_project
+from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport
 from mlf_sdk.targets.platforms import regions_of
@@ -147,7 +147,7 @@ def findings(archive: Path, *, was_run: bool = True) -> Findings:
         not_run="" if was_run else "it was not asked for",
         profile=profile_of(lock) if was_run else None,
         no_profile="" if was_run else "it was not asked for",
-        examination=examine_archive(archive),
+        examination=examine(archive),
     )
 
 

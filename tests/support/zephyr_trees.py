@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 
 MakeTree = Callable[[str], Path]
 
@@ -20,3 +23,13 @@ def version_text(version: str) -> str:
 def put(path: Path, text: str = "") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def zephyr_options(setup: ZephyrSetup) -> dict[str, Any]:
+    """Options of a request that name the same Zephyr as ``setup``."""
+    options: dict[str, Any] = {"zephyr_modules": tuple(str(path) for path in setup.modules)}
+    if setup.base is not None:
+        options["zephyr_base"] = str(setup.base)
+    if setup.use_west is not None:
+        options["west"] = setup.use_west
+    return options

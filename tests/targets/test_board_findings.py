@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from planning import examine
 
 from archives import build, edit_json, write
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.pipeline.doctor import examine_archive
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.process import run_process
 
@@ -20,9 +20,9 @@ SOURCE = "codegen/host/src/tiny_lib1.c"
 def on_board(files: dict[str, bytes], board: str, folder: Path) -> tuple[bool, list[Finding]]:
     """Whether it can be deployed there, and what a board adds to the findings."""
     path = write(files, folder / "odd.tar")
-    found = examine_archive(path, board=board)
+    found = examine(path, board=board)
     assert found.board == board
-    common = examine_archive(path).findings
+    common = examine(path).findings
     assert found.findings[: len(common)] == common
     return found.ok, list(found.findings[len(common) :])
 
@@ -34,7 +34,7 @@ def test_nothing_odd(board: str, tmp_path: Path) -> None:
 
 def test_an_unknown_board(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no-such-board"):
-        examine_archive(write(build(), tmp_path / "tiny.tar"), board="no-such-board")
+        examine(write(build(), tmp_path / "tiny.tar"), board="no-such-board")
 
 
 def test_dsp_instructions(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ class TestObjects:
         row = (data_dir("board_templates") / "boards" / "mps2-an386.toml").read_text()
         row = row.replace('name = "mps2-an386"', 'name = "own"').replace('"hard"', '"soft"')
         board.write_text(row)
-        found = examine_archive(write(files, tmp_path / "soft.tar"), board="own", board_file=board)
+        found = examine(write(files, tmp_path / "soft.tar"), board="own", board_file=board)
         assert found.ok
         assert found.findings[-1].what == "computes floats in software; own has an FPU (fpv4-sp-d16)"
         assert on_board(files, "mps2-an385", tmp_path) == (True, [])

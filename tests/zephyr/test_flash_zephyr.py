@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from zephyr_flash_helpers import DATA, RUNNERS, FakeWest, fake_build, touch_later
-from zephyr_trees import MakeTree, put
+from zephyr_trees import MakeTree, put, zephyr_options
 
-from mlf_sdk import pipeline as api
+import mlf_sdk
 from mlf_sdk.cli.main import main
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.pipeline.flash import FlashReport, flash
 from mlf_sdk.targets.flashers.errors import (
@@ -37,9 +36,11 @@ class Bench:
         self.home = tmp_path / "home"
         self.app = (tmp_path / "app").resolve()
         patch.setenv("PATH", str(self.west.bin))
-        options = ProjectOptions(app="standalone")
+        options: dict[str, Any] = {"app": "standalone"}
         name = "nrf52840dk_nrf52840"
-        api.generate(tiny, self.app, board=name, platform="zephyr", options=options, zephyr=self.setup())
+        mlf_sdk.generate(
+            tiny, self.app, board=name, platform="zephyr", **options, **zephyr_options(self.setup())
+        )
         self.build = fake_build(self.app)
 
     def setup(self, **changes: Any) -> ZephyrSetup:
@@ -47,7 +48,7 @@ class Bench:
         return ZephyrSetup(base=self.base, environ=environ, home=self.home, **changes)
 
     def flash(self, **options: Any) -> FlashReport:
-        return flash(self.app, zephyr=self.setup(), unproven_ok=True, **options)
+        return flash(self.app, **zephyr_options(self.setup()), unproven_ok=True, **options)
 
     def fails(self, kind: type[MlfError], match: str | None, **options: Any) -> MlfError:
         with pytest.raises(kind, match=match) as caught:
@@ -161,11 +162,15 @@ def test_it_is_not_built(bench: Bench):
 
 
 def test_a_program_of_this_machine(bench: Bench, tiny: Path):
-    api.generate(
-        tiny, bench.app.parent / "native", board="native_sim", platform="zephyr", zephyr=bench.setup()
+    mlf_sdk.generate(
+        tiny,
+        bench.app.parent / "native",
+        board="native_sim",
+        platform="zephyr",
+        **zephyr_options(bench.setup()),
     )
     with pytest.raises(InputError, match="nothing has to be flashed"):
-        flash(bench.app.parent / "native", zephyr=bench.setup())
+        flash(bench.app.parent / "native", **zephyr_options(bench.setup()))
 
 
 def test_a_row_of_a_runner_is_for_bare_metal(bench: Bench):
@@ -336,11 +341,11 @@ def test_signing_fails(bench: Bench, plan: dict[str, Any], match: str, hint: str
 
 
 def test_only_zephyr_projects_are_signed(bench: Bench, tiny: Path, tmp_path: Path):
-    api.generate(tiny, tmp_path / "bare", board="mps2-an386")
+    mlf_sdk.generate(tiny, tmp_path / "bare", board="mps2-an386")
     with pytest.raises(InputError, match="only the images of Zephyr"):
         flash(tmp_path / "bare", sign=bench.key(), runner="gdb", port="x")
     with pytest.raises(InputError, match="only the images of Zephyr"):
-        api.build(tmp_path / "bare", sign=bench.key())
+        mlf_sdk.build(tmp_path / "bare", sign=bench.key())
 
 
 def test_build_signs(bench: Bench):
@@ -355,11 +360,11 @@ def test_build_signs(bench: Bench):
     )
     bench.west.plan(sign={"writes": ["zephyr.signed.hex"]})
     key = bench.key()
-    api.build(bench.app, sign=key, zephyr=bench.setup(use_west=False))
+    mlf_sdk.build(bench.app, sign=key, **zephyr_options(bench.setup(use_west=False)))
     (call,) = bench.west.calls
     assert call["argv"][:3] == ["sign", "-t", "imgtool"]
     with pytest.raises(InputError, match="no such key"):
-        api.build(bench.app, sign=bench.app / "none.pem", zephyr=bench.setup())
+        mlf_sdk.build(bench.app, sign=bench.app / "none.pem", **zephyr_options(bench.setup()))
 
 
 # ---- runners.yaml ----

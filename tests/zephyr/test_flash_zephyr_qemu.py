@@ -10,15 +10,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from zephyr_flash_helpers import empty_machine, make_workspace
+from zephyr_trees import zephyr_options
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.flash import flash
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, NoRunnerError
@@ -61,9 +62,11 @@ def app(real_setup: ZephyrSetup, once: Callable[[str, Callable[[Path], None]], P
     def make(folder: Path) -> None:
         top = make_workspace(folder / "top", real_setup.tree().base, ROOT, "west")
         archive = write(build(Spec()), folder / "tiny.tar")
-        api.generate(archive, top / "app", board="mps2_an385", platform="zephyr", zephyr=real_setup)
+        mlf_sdk.generate(
+            archive, top / "app", board="mps2_an385", platform="zephyr", **zephyr_options(real_setup)
+        )
         (top / "app/runner.cmake").write_text(RUNNER.format(port=NOBODY))
-        api.build(top / "app", zephyr=ZephyrSetup(use_west=False))
+        mlf_sdk.build(top / "app", zephyr=ZephyrSetup(use_west=False))
 
     return once("zephyr-flash", make) / "top/app"
 
@@ -85,7 +88,12 @@ def test_an_empty_board_is_flashed_and_proven(
     told: list[str] = []
     with empty_machine(tmp_path) as machine:
         report = flash(
-            app, console=machine.console, extra=(machine.gdb,), zephyr=setup, timeout_s=120, watch=told.append
+            app,
+            console=machine.console,
+            extra=(machine.gdb,),
+            **zephyr_options(setup),
+            timeout_s=120,
+            watch=told.append,
         )
     assert report.proven
     assert report.runner.name == "misc-flasher"
@@ -161,8 +169,10 @@ def test_a_signed_build(real_setup: ZephyrSetup, tmp_path: Path, capsys: pytest.
         pytest.skip(f"not installed: {', '.join(missing)}")
     archive = write(build(Spec()), tmp_path / "tiny.tar")
     app, key = tmp_path / "app", tmp_path / "key.pem"
-    options = ProjectOptions(app="standalone")
-    api.generate(archive, app, board="qemu_cortex_m3", platform="zephyr", options=options, zephyr=real_setup)
+    options: dict[str, Any] = {"app": "standalone"}
+    mlf_sdk.generate(
+        archive, app, board="qemu_cortex_m3", platform="zephyr", **options, **zephyr_options(real_setup)
+    )
     (app / "boards").mkdir(exist_ok=True)
     (app / "boards/qemu_cortex_m3.overlay").write_text(SLOTS)
     with (app / "prj.conf").open("a") as file:

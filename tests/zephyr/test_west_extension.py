@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from zephyr_flash_helpers import make_workspace
-from zephyr_trees import MakeTree
+from zephyr_trees import MakeTree, zephyr_options
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "crt/zephyr/west_commands.py"
@@ -158,11 +158,11 @@ def test_west_leaves_other_words_to_mlf_sdk(west: Path):
 
 
 def test_a_generated_project_brings_it_along(tiny: Path, make_tree: MakeTree, tmp_path: Path):
-    from mlf_sdk import pipeline as api
+    import mlf_sdk
     from mlf_sdk.targets.zephyr.build import ZephyrSetup
 
     setup = ZephyrSetup(base=make_tree("4.1.0"), environ={}, home=tmp_path)
-    api.generate(tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", zephyr=setup)
+    mlf_sdk.generate(tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", **zephyr_options(setup))
     listed = (tmp_path / "app/crt/zephyr/west-commands.yml").read_text()
     assert "file: crt/zephyr/west_commands.py" in listed
     assert (tmp_path / "app/crt/zephyr/west_commands.py").read_bytes() == SOURCE.read_bytes()

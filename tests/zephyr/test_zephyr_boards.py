@@ -8,14 +8,15 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
+from zephyr_trees import zephyr_options
 
+import mlf_sdk
 from archives import Spec, build, reference, write
-from mlf_sdk import pipeline as api
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
@@ -93,9 +94,14 @@ config ARM_MPU_REGION_MIN_ALIGN_AND_SIZE
 def tiny_project(tmp_path: Path, real_setup: ZephyrSetup) -> Callable[..., Path]:
     def make(board: str, app: str) -> Path:
         archive = write(build(Spec()), tmp_path / "tiny.tar")
-        options = ProjectOptions(app=app)  # type: ignore[arg-type]
-        api.generate(
-            archive, tmp_path / "made", board=board, options=options, platform="zephyr", zephyr=real_setup
+        options: dict[str, Any] = {"app": app}  # type: ignore[arg-type]
+        mlf_sdk.generate(
+            archive,
+            tmp_path / "made",
+            board=board,
+            **options,
+            platform="zephyr",
+            **zephyr_options(real_setup),
         )
         return tmp_path / "made"
 
@@ -105,7 +111,7 @@ def tiny_project(tmp_path: Path, real_setup: ZephyrSetup) -> Callable[..., Path]
 def test_a_fault_names_model_and_step(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
     folder = tiny_project("mps2_an385", "rpc")
     (folder / "src/main.c").write_text(FAULT_MAIN)
-    built = api.build(folder, zephyr=real_setup)
+    built = mlf_sdk.build(folder, **zephyr_options(real_setup))
     with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
         fault = parse_fault(machine.read_until(b"model=tiny\n"))
     assert fault is not None
@@ -120,7 +126,7 @@ def test_a_fault_on_another_stack_is_no_overflow(
 ):
     folder = tiny_project("mps2_an385", "rpc")
     (folder / "src/main.c").write_text(f"#define IN_INTERRUPT {int(place == 'interrupt')}\n{ELSEWHERE_MAIN}")
-    built = api.build(folder, zephyr=real_setup)
+    built = mlf_sdk.build(folder, **zephyr_options(real_setup))
     with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
         fault = parse_fault(machine.read_until(b"model=-\n"))
     assert fault is not None
@@ -136,7 +142,14 @@ def test_a_fault_in_a_kernel_is_told_with_its_line(
     """The status registers are read before Zephyr clears them; its stack guard ends a recursion."""
     archive = write(faulty(), tmp_path / "bad.tar")
     with pytest.raises(DeviceFaultError) as caught:
-        api.run(archive, board=board, inputs=choosing(case), twin=False, platform="zephyr", zephyr=real_setup)
+        mlf_sdk.run(
+            archive,
+            board=board,
+            inputs=choosing(case),
+            twin=False,
+            platform="zephyr",
+            **zephyr_options(real_setup),
+        )
     found = caught.value.found
     assert (found.fault.step, found.step_name, found.fault.model) == (STEP, KERNEL, "tiny")
     lines = [(Path(frame.path).name, frame.line) for frame in found.frames]
@@ -154,7 +167,7 @@ def test_a_driver_without_interrupts_is_polled(tiny_project: Callable[..., Path]
     folder = tiny_project("mps2_an385", "rpc")
     with (folder / "prj.conf").open("a") as file:
         file.write("CONFIG_UART_INTERRUPT_DRIVEN=n\n")
-    report = api.run(folder, zephyr=real_setup)
+    report = mlf_sdk.run(folder, **zephyr_options(real_setup))
     assert report.ok
     assert not has_option(folder / "build", "UART_INTERRUPT_DRIVEN")
 
@@ -173,7 +186,7 @@ def test_the_stack_is_painted_above_what_the_kernel_keeps(
     if option == "ARM_MPU":
         own = (folder / "Kconfig").read_text()
         (folder / "Kconfig").write_text(SMALL_REGIONS + own)
-    report = api.run(folder, zephyr=real_setup)
+    report = mlf_sdk.run(folder, **zephyr_options(real_setup))
     assert report.ok
     assert has_option(folder / "build", option)
     assert option != "ARM_MPU" or has_option(folder / "build", "MPU_STACK_GUARD")
@@ -183,7 +196,7 @@ def test_the_stack_is_painted_above_what_the_kernel_keeps(
 
 def test_the_standalone_application(tiny_project: Callable[..., Path], real_setup: ZephyrSetup):
     folder = tiny_project("mps2_an385", "standalone")
-    built = api.build(folder, zephyr=real_setup)
+    built = mlf_sdk.build(folder, **zephyr_options(real_setup))
     with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
         said = machine.read_until(b"mlf: done 0")
     assert b"mlf: output 0 " in said

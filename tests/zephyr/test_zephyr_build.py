@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_trees import MakeTree, put
+from zephyr_trees import MakeTree, put, zephyr_options
 
-from mlf_sdk import pipeline as api
-from mlf_sdk.codegen.options import ProjectOptions
+import mlf_sdk
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 
@@ -72,8 +71,10 @@ def setup_of(base: Path, **changes: Any) -> ZephyrSetup:
 
 
 def make_app(tiny: Path, folder: Path, base: Path, board: str = "mps2_an385", app: str = "rpc") -> Path:
-    options = ProjectOptions(app=app)  # type: ignore[arg-type]
-    api.generate(tiny, folder, board=board, platform="zephyr", options=options, zephyr=setup_of(base))
+    options: dict[str, Any] = {"app": app}  # type: ignore[arg-type]
+    mlf_sdk.generate(
+        tiny, folder, board=board, platform="zephyr", **options, **zephyr_options(setup_of(base))
+    )
     return folder.resolve()
 
 
@@ -83,7 +84,7 @@ def test_plain_cmake(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Pa
     module = tmp_path / "cmsis"
     module.mkdir()
     setup = setup_of(base, modules=(module,), environ={"ZEPHYR_MODULES": "/m/one;/m/two"})
-    built = api.build(app, zephyr=setup)
+    built = mlf_sdk.build(app, **zephyr_options(setup))
     assert built.elf == app / "build/zephyr/zephyr.elf"
     configure, make = bench.calls
     assert configure["argv"] == [
@@ -104,7 +105,7 @@ def test_without_modules_the_project_is_the_only_one(
 ):
     base = make_tree("3.2.0")
     app = make_app(tiny, tmp_path / "app", base)
-    api.build(app, zephyr=setup_of(base))
+    mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     assert f"-DZEPHYR_MODULES={app}" in bench.calls[0]["argv"]
     assert "-DBOARD=mps2_an385" in bench.calls[0]["argv"]
 
@@ -115,7 +116,7 @@ def test_it_is_configured_once_and_again_when_the_tree_changes(
     old, new = make_tree("3.2.0"), make_tree("4.1.0")
     app = make_app(tiny, tmp_path / "app", new)
     for base in (new, new, old):
-        api.build(app, zephyr=setup_of(base))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     configured = [call["argv"] for call in bench.calls if "-GNinja" in call["argv"]]
     assert len(bench.calls) == 5
     assert ["-DBOARD=mps2/an385" in argv for argv in configured] == [True, False]
@@ -130,7 +131,7 @@ def test_west_in_a_workspace(place: str, bench: Bench, make_tree: MakeTree, tiny
     bench.add("west")
     module = tmp_path / "more"
     module.mkdir()
-    api.build(app, zephyr=setup_of(base, modules=(module,)))
+    mlf_sdk.build(app, **zephyr_options(setup_of(base, modules=(module,))))
     configure, make = bench.calls
     assert configure["argv"] == [
         "west", "build", "--cmake-only", "-d", f"{app}/build", "-b", "mps2/an385", str(app), "--",
@@ -148,7 +149,7 @@ def test_the_projects_own_image_where_sysbuild_is_the_default(
     put(base / "share/sysbuild/Kconfig")
     app = make_app(tiny, tmp_path / "app", base)
     bench.add("west")
-    api.build(app, zephyr=setup_of(base))
+    mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     assert bench.calls[0]["argv"][:4] == ["west", "build", "--cmake-only", "--no-sysbuild"]
 
 
@@ -156,7 +157,7 @@ def test_images_of_sysbuild_are_left_to_west(make_tree: MakeTree, tiny: Path, tm
     app = make_app(tiny, tmp_path / "app", make_tree("4.1.0"))
     put(app / "build/domains.yaml")
     with pytest.raises(InputError, match="built with sysbuild") as caught:
-        api.check(app)
+        mlf_sdk.check(app)
     assert "west flash" in caught.value.hint
 
 
@@ -166,9 +167,9 @@ def test_no_west_when_it_is_not_wanted_or_not_there(
     base = make_tree("4.1.0")
     put(tmp_path / ".west/config")
     app = make_app(tiny, tmp_path / "app", base)
-    api.build(app, zephyr=setup_of(base))
+    mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     bench.add("west")
-    api.build(app, zephyr=setup_of(base, use_west=False))
+    mlf_sdk.build(app, **zephyr_options(setup_of(base, use_west=False)))
     assert {call["argv"][0] for call in bench.calls} == {"cmake"}
 
 
@@ -179,7 +180,7 @@ def test_west_is_wanted_and_there_is_no_workspace(
     bench.add("west")
     app = make_app(tiny, tmp_path / "app", base)
     with pytest.raises(InputError, match="west workspace") as caught:
-        api.build(app, zephyr=setup_of(base, use_west=True))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base, use_west=True)))
     assert caught.value.where == "--west"
 
 
@@ -188,21 +189,21 @@ def test_west_is_wanted_and_not_installed(bench: Bench, make_tree: MakeTree, tin
     put(tmp_path / ".west/config")
     app = make_app(tiny, tmp_path / "app", base)
     with pytest.raises(ToolError, match="'west' is not installed"):
-        api.build(app, zephyr=setup_of(base, use_west=True))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base, use_west=True)))
 
 
 def test_a_module_that_is_not_there(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
     base = make_tree("4.1.0")
     app = make_app(tiny, tmp_path / "app", base)
     with pytest.raises(InputError, match="no such folder"):
-        api.build(app, zephyr=setup_of(base, modules=(tmp_path / "none",)))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base, modules=(tmp_path / "none",))))
 
 
 def test_a_library_is_not_built(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
     base = make_tree("4.1.0")
     app = make_app(tiny, tmp_path / "lib", base, board="any", app="library")
     with pytest.raises(InputError, match="nothing to build"):
-        api.build(app, zephyr=setup_of(base))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     assert bench.calls == []
 
 
@@ -229,7 +230,7 @@ def test_what_a_failed_build_says(
     app = make_app(tiny, tmp_path / "app", base)
     bench.say(says)
     with pytest.raises(MlfError) as caught:
-        api.build(app, zephyr=setup_of(base))
+        mlf_sdk.build(app, **zephyr_options(setup_of(base)))
     assert what in caught.value.what
     assert hint in caught.value.hint
     assert len(caught.value.what) < 3000

@@ -11,11 +11,11 @@ import re
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree
+from zephyr_trees import MakeTree, zephyr_options
 
-from mlf_sdk import pipeline as api
-from mlf_sdk.codegen.options import ProjectOptions
+import mlf_sdk
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.version import __version__
 
@@ -25,13 +25,13 @@ SHOWN = ("CMakeLists.txt", "Kconfig", "README.md", "app.cmake", "prj.conf", "sam
 
 def generate(
     tiny: Path, folder: Path, base: Path, board: str = "mps2_an385", **options: object
-) -> api.GeneratedProject:
-    return api.generate(
+) -> GeneratedProject:
+    return mlf_sdk.generate(
         tiny,
         folder,
         board=board,
         platform="zephyr",
-        options=ProjectOptions(**options),  # type: ignore[arg-type]
+        **options,  # type: ignore[arg-type]
         zephyr=ZephyrSetup(base=base, environ={}, home=base),
     )
 
@@ -120,13 +120,15 @@ def test_the_lock_names_version_and_board(make_tree: MakeTree, tiny: Path, tmp_p
 def test_no_tree_writes_nothing(tiny: Path, tmp_path: Path):
     setup = ZephyrSetup(environ={}, home=tmp_path)
     with pytest.raises(ToolError, match="no Zephyr tree"):
-        api.generate(tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", zephyr=setup)
+        mlf_sdk.generate(
+            tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", **zephyr_options(setup)
+        )
     assert not (tmp_path / "app").exists()
 
 
 def test_a_platform_that_the_board_has_not(tiny: Path, tmp_path: Path):
     with pytest.raises(InputError, match="is for the platform baremetal"):
-        api.generate(tiny, tmp_path / "app", board="mps2-an385", platform="host")
+        mlf_sdk.generate(tiny, tmp_path / "app", board="mps2-an385", platform="host")
 
 
 def test_too_little_memory_is_refused_before_anything_is_written(
@@ -141,7 +143,7 @@ def test_too_little_memory_is_refused_before_anything_is_written(
     (tmp_path / "small.toml").write_text(row)
     base = make_tree("4.1.0")
     with pytest.raises(InputError, match="does not fit"):
-        api.generate(
+        mlf_sdk.generate(
             tiny,
             tmp_path / "app",
             board="small",

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from zephyr_trees import zephyr_options
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
+from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.output import has_option
 
@@ -37,7 +39,7 @@ CASES = {
 }
 
 
-def assert_proven(report: api.RunReport) -> None:
+def assert_proven(report: RunReport) -> None:
     """Outputs equal, symbols and the arena's mark as planned, the stack inside its bounds."""
     assert report.ok
     assert report.twin is not None
@@ -73,7 +75,7 @@ def test_matrix(
     if not archive.is_file():
         archive = request.getfixturevalue("shared_mlf") / case.file
     inputs = DIGITS / case.inputs if case.inputs else None
-    report = api.run(
+    report = mlf_sdk.run(
         archive,
         module=case.module,
         board=board,
@@ -82,7 +84,7 @@ def test_matrix(
         rtol=1e-4,
         twin=True,
         platform="zephyr",
-        zephyr=real_setup,
+        **zephyr_options(real_setup),
     )
     assert_proven(report)
     if inputs is not None:
@@ -93,12 +95,16 @@ def test_matrix(
 @pytest.mark.shared
 def test_a_large_one(shared_mlf: Path, real_setup: ZephyrSetup):
     archive = shared_mlf / "resnet8_int8-aotc-tvm0.11.1.tar"
-    assert_proven(api.run(archive, board="mps2_an521", twin=True, platform="zephyr", zephyr=real_setup))
+    assert_proven(
+        mlf_sdk.run(archive, board="mps2_an521", twin=True, platform="zephyr", **zephyr_options(real_setup))
+    )
 
 
 def test_the_fpu_is_on_where_there_is_one(real_setup: ZephyrSetup):
     archive = DIGITS / "digits-graph-tvm0.11.1.tar"
-    report = api.run(archive, board="mps3-an547", twin=True, platform="zephyr", zephyr=real_setup)
+    report = mlf_sdk.run(
+        archive, board="mps3-an547", twin=True, platform="zephyr", **zephyr_options(real_setup)
+    )
     assert_proven(report)
     assert has_option(report.folder / "build", "FPU")
     assert has_option(report.folder / "build", "FPU_SHARING")
@@ -107,8 +113,8 @@ def test_the_fpu_is_on_where_there_is_one(real_setup: ZephyrSetup):
 def test_the_fpu_can_be_left_off(real_setup: ZephyrSetup, tmp_path: Path):
     app = tmp_path / "app"
     archive = write(build(Spec()), tmp_path / "tiny.tar")
-    api.generate(archive, app, board="mps3-an547", platform="zephyr", zephyr=real_setup)
+    mlf_sdk.generate(archive, app, board="mps3-an547", platform="zephyr", **zephyr_options(real_setup))
     with (app / "prj.conf").open("a") as file:
         file.write("CONFIG_FPU=n\n")
-    api.build(app, zephyr=real_setup)
+    mlf_sdk.build(app, **zephyr_options(real_setup))
     assert not has_option(app / "build", "FPU")

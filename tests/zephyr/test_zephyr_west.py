@@ -7,12 +7,14 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from zephyr_trees import zephyr_options
 
+import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk import pipeline as api
-from mlf_sdk.codegen.options import App, ProjectOptions
+from mlf_sdk.codegen.options import App
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment, west_topdir
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
@@ -24,8 +26,10 @@ BOARD = "mps2_an385"
 
 def make_app(folder: Path, setup: ZephyrSetup, app: App) -> Path:
     archive = write(build(Spec()), folder / "tiny.tar")
-    options = ProjectOptions(app=app)
-    api.generate(archive, folder / "app", board=BOARD, platform="zephyr", options=options, zephyr=setup)
+    options: dict[str, Any] = {"app": app}
+    mlf_sdk.generate(
+        archive, folder / "app", board=BOARD, platform="zephyr", **options, **zephyr_options(setup)
+    )
     return folder / "app"
 
 
@@ -55,7 +59,7 @@ def workspace(real_tree: ZephyrTree) -> Path:
 
 def test_a_run_in_a_workspace_is_built_by_west(workspace: Path, real_setup: ZephyrSetup, tmp_path: Path):
     app = make_app(tmp_path, real_setup, "rpc")
-    report = api.run(app, zephyr=real_setup)
+    report = mlf_sdk.run(app, **zephyr_options(real_setup))
     assert report.ok
     assert report.memory.arena_high_water_bytes == report.memory.arena_bytes
     assert "WEST_PYTHON" in (app / "build/CMakeCache.txt").read_text()
@@ -67,7 +71,7 @@ def test_west_build_by_hand(workspace: Path, real_setup: ZephyrSetup, real_tree:
     board = zephyr_naming(zephyr_board(BOARD), real_tree).board
     environment = build_environment(real_tree, real_setup, is_native=False)
     run(["west", "build", "-b", board, "-d", app / "build", app], workspace, environment)
-    assert api.check(app).ok
+    assert mlf_sdk.check(app).ok
 
 
 def test_west_build_with_sysbuild(
@@ -81,7 +85,7 @@ def test_west_build_with_sysbuild(
     run(["west", "build", "--sysbuild", "-b", board, "-d", app / "build", app], workspace, environment)
     assert (app / "build/app/zephyr/zephyr.elf").is_file()
     with pytest.raises(InputError, match="built with sysbuild"):
-        api.check(app)
+        mlf_sdk.check(app)
 
 
 def test_twister_runs_the_sample(real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path):
@@ -108,4 +112,4 @@ def test_an_undeclared_function_ends_the_build(real_setup: ZephyrSetup, tmp_path
     code = next((app / "model/tiny/codegen").rglob("*_lib1.c"))
     code.write_text(code.read_text() + "\nfloat extra(float x) { return nosuchf(x); }\n")
     with pytest.raises(ToolError, match=r"implicit declaration of function .nosuchf"):
-        api.build(app, zephyr=real_setup)
+        mlf_sdk.build(app, **zephyr_options(real_setup))
