@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from mlf_sdk.analysis.elf.firmware import read_firmware
 
+import mlf_sdk
 from archives import Spec, write
 from archives import build as tiny_archive
 from mlf_sdk.analysis.elf.image import read_image
