@@ -32,7 +32,7 @@ def test_totals_pass_at_the_exact_byte_and_fail_below(call: Caller, project: Pat
         called = call("check", project, f"--max-{name}", str(size - 1), "--json")
         assert called.code == 1 and called.value["ok"] is False
         (line,) = called.value["budget"]
-        assert (line["name"], line["actual_bytes"], line["ok"]) == (name, size, False)
+        assert (line["limit"]["name"], line["actual_bytes"], line["ok"]) == (name, size, False)
 
 
 def test_budget_of_the_project(call: Caller, project: Path, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_grown_symbol_is_found(call: Caller, project: Path, tmp_path: Path) -> N
         change = grown["symbol", kernel]
         assert change["what"] == "grown" and change["growth"] == change["after"] - kept["symbols"][kernel] > 0
         assert ("section", ".text") in grown and ("total", "flash") in grown
-        assert any(c["what"] == "new" and "extra" in c["name"] and c["after"] == 32 for c in grown.values())
+        assert any(c["status"] == "new" and "extra" in c["name"] and c["after"] == 32 for c in grown.values())
         shown = call("check", project, "--baseline", baseline).out
         assert f"symbol {kernel}" in shown and f"+{change['growth']}" in shown
         assert call("check", project, "--baseline", baseline, "--tolerance", "1%").code == 1
@@ -91,10 +91,11 @@ def test_grown_symbol_is_found(call: Caller, project: Path, tmp_path: Path) -> N
 
 def test_paths_of_the_stack_are_in_the_json(call: Caller, project: Path) -> None:
     stack = call("check", project, "--json").value["stack"]
-    assert stack["complete"] and stack["entry"] == "mlf_reset_handler" and stack["exception_bytes"] == 108
-    path = stack["models"]["digits"]["path"]
-    assert path[0]["function"] == "mlf_run" and path[1]["function"].startswith("tvmgen_digits_")
-    assert sum(f["size_bytes"] for f in path) == stack["models"]["digits"]["size_bytes"]
+    assert stack["is_complete"] and stack["entry"] == "mlf_reset_handler" and stack["exception_bytes"] == 108
+    (model,) = stack["models"]
+    (first, _), (second, _), *_ = path = model["depth"]["path"]
+    assert (model["model"], first) == ("digits", "mlf_run") and second.startswith("tvmgen_digits_")
+    assert sum(size for _, size in path) == model["depth"]["bytes"]
 
 
 @pytest.mark.qemu

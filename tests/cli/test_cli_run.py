@@ -60,7 +60,7 @@ def test_values(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert memory["arena_bytes"] == memory["lower_bound_bytes"] == memory["arena_high_water_bytes"] == 72
     assert 0 < memory["stack_high_water_bytes"] < memory["stack_bytes"] == 8192
     assert 0 < value["instructions"] < 10_000
-    assert value["build"]["seconds"] > 0
+    assert value["build_seconds"] > 0
     with np.load(out) as written:
         assert written.files == [name]
         assert written[name].dtype == np.float32
@@ -88,7 +88,7 @@ def test_a_project(call: Caller, tiny: Path, tmp_path: Path) -> None:
     called = call("run", app, "--json")
     assert (called.code, called.err) == (0, "")
     assert (called.value["board"], called.value["compare"]) == ("host", None)
-    assert called.value["project"] == str(app)
+    assert called.value["folder"] == str(app)
     assert "not compared with anything" in call("run", app).out
 
 

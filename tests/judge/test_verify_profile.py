@@ -13,7 +13,8 @@ from archives import Spec, build, write
 from mlf_sdk.judge.profile import Costs, Profile, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import scaled
 from mlf_sdk.pipeline.api import load
-from mlf_sdk.report.profile import bar, profile_parts, profile_values
+from mlf_sdk.report.profile import bar, profile_parts
+from mlf_sdk.report.values import result_values
 
 COSTS = Costs(totals=(110, 130, 120), names=("a", "b"), rows=((60, 40), (70, 45), (50, 60)))
 
@@ -103,8 +104,8 @@ def test_kernels_inside_have_no_shapes_and_one_run_no_spread() -> None:
 
 
 def test_plain_values() -> None:
-    values = profile_values(sample())
+    values = result_values(sample())
     assert values["total"] == sum(step["cost"] for step in values["steps"]) + values["overhead"]
     assert values["steps"][0]["per_mac"] == 2.0
-    assert values["steps"][0]["moved_bytes"] == 10
+    assert values["steps"][0]["work"]["moved_bytes"] == 10
     assert values["macs"] == 30

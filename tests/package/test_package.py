@@ -195,7 +195,7 @@ def test_it_runs_an_archive(installed: Path, tmp_path: Path) -> None:
     argv = ["run", archive, "--board", "mps2-an386", "--json"]
     value = json.loads(run(installed / "bin/mlf-sdk", *argv, cwd=tmp_path, XDG_CACHE_HOME=str(cache)))
     assert value["ok"] is True
-    assert Path(value["project"]).is_relative_to(cache)
+    assert Path(value["folder"]).is_relative_to(cache)
 
 
 def test_the_same_project_from_the_checkout(installed: Path, tmp_path: Path) -> None:

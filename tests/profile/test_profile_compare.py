@@ -104,7 +104,7 @@ def test_a_changed_constant_is_found_at_its_step(
     arguments = ["compare", str(archive), "--on", f"host,dir:{edited}", "--save", str(saved), "--json"]
     assert main(arguments) == 1
     place = json.loads(capsys.readouterr().out)["places"][1]
-    first = place["first_step"]
+    first = place["first"]
     assert (first["number"], first["name"].endswith("fused_smooth")) == (1, True)
     assert first["difference"]["max_abs"] == pytest.approx(1, rel=1e-5)
     assert first["difference"]["mismatches"] == 8

@@ -20,7 +20,8 @@ from mlf_sdk.report.html.collect import collect
 from mlf_sdk.report.html.data import Report
 from mlf_sdk.report.html.memory import LABELS
 from mlf_sdk.report.html.page import render_page
-from mlf_sdk.report.overview import overview_parts, report_values
+from mlf_sdk.report.overview import overview_parts
+from mlf_sdk.report.values import result_values
 
 NAMES = ("graph", "aot", "long", "still")
 HOSTILE = (
@@ -101,7 +102,7 @@ def test_accessible(reports: dict[str, Report], name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_are_those_of_the_json(reports: dict[str, Report], name: str) -> None:
     report = reports[name]
-    values = report_values(report, None)
+    values = result_values(report)
     page = Page(render_page(report))
     cells = {
         section.attributes["id"]: [cell.words() for row in section.find("tr") for cell in row.find("td")]

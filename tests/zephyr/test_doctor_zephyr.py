@@ -97,7 +97,7 @@ def test_the_command_line(
     main(["doctor", "--zephyr-base", str(base), "--json"])
     zephyr = json.loads(capsys.readouterr().out)["zephyr"]
     assert zephyr["trees"] == [
-        {"source": "--zephyr-base", "path": str(base), "version": "4.1.0", "fault": None}
+        {"source": "--zephyr-base", "path": str(base), "version": "4.1.0", "fault": ""}
     ]
     main(["doctor"])
     assert "there is no Zephyr tree on this machine" in capsys.readouterr().out

@@ -95,14 +95,14 @@ def check(request: Request, own: GateOptions, progress: Progress) -> Outcome:
     from mlf_sdk.report.gate import gate_parts, gate_values
     from mlf_sdk.report.layout import line, verdict
     from mlf_sdk.report.proof import check_parts
-    from mlf_sdk.report.values import check_values
+    from mlf_sdk.report.values import result_values
 
     report = api.check(request.source, request, progress=progress)
     gated = gate(Pipeline().project(request.replace(port=None)), report, own)
     ok = report.ok and gated.ok
     return Outcome(
         parts=[*check_parts(report)[:-1], *gate_parts(gated), line("verdict", verdict(ok))],
-        values={**check_values(report), **gate_values(gated), "ok": ok},
+        values={**result_values(report), **gate_values(gated), "ok": ok},
         exit_code=0 if ok else 1,
     )
 

@@ -126,7 +126,8 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.report import gather
     from mlf_sdk.report.html.collect import collect
     from mlf_sdk.report.html.page import render_page
-    from mlf_sdk.report.overview import overview_parts, report_values
+    from mlf_sdk.report.overview import overview_parts
+    from mlf_sdk.report.values import plain, result_values
     from mlf_sdk.tools.files import write_whole
 
     _check_folder_of(own.output)
@@ -136,7 +137,7 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
         write_whole(output, render_page(found))
     return Outcome(
         parts=overview_parts(found, output),
-        values=report_values(found, output),
+        values={**result_values(found), "page": plain(output)},
         exit_code=0 if findings.ok else 1,
     )
 
@@ -150,10 +151,11 @@ def profile(request: Request, own: ProfileOptions, progress: Progress) -> Outcom
     """
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.profile import profile_request
-    from mlf_sdk.report.profile import profile_parts, profile_values
+    from mlf_sdk.report.profile import profile_parts
+    from mlf_sdk.report.values import result_values
 
     found = profile_request(request, own, Pipeline(progress))
-    return Outcome(parts=profile_parts(found), values=profile_values(found))
+    return Outcome(parts=profile_parts(found), values=result_values(found))
 
 
 def compare(request: Request, own: CompareOptions, progress: Progress) -> Outcome:
@@ -165,10 +167,11 @@ def compare(request: Request, own: CompareOptions, progress: Progress) -> Outcom
     """
     from mlf_sdk.pipeline.compare import compare_request
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.compare import compare_parts, compare_values
+    from mlf_sdk.report.compare import compare_parts
+    from mlf_sdk.report.values import result_values
 
     found = compare_request(request, own, Pipeline(progress))
-    return Outcome(parts=compare_parts(found), values=compare_values(found), exit_code=0 if found.ok else 1)
+    return Outcome(parts=compare_parts(found), values=result_values(found), exit_code=0 if found.ok else 1)
 
 
 _APP = ("app", "share_arena")  # what runs is the rpc application of one model

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of ``test`` for people and as plain values."""
+"""Text and values of the results of ``test``."""
 
 from __future__ import annotations
-
-import dataclasses
-from typing import Any
 
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
 from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.report.terminal import board_text
-from mlf_sdk.report.values import comparison_values
+from mlf_sdk.report.values import Values, result_values
 
 _SHOWN = 20
 
@@ -33,26 +30,7 @@ def cases_parts(report: CasesReport) -> Parts:
     return [*parts, *lines("wrong", shown), line("verdict", verdict(report.ok))]
 
 
-def cases_values(report: CasesReport) -> dict[str, Any]:
-    """All cases as plain values."""
-    error = report.error
-    return {
-        "ok": report.ok,
-        "model": report.model.name,
-        "board": report.board.name,
-        "port": report.port,
-        "archive_sha256": report.model.archive_sha256,
-        "accuracy": report.accuracy,
-        "min_accuracy": report.min_accuracy,
-        "seconds": round(report.seconds, 3),
-        "counts": {o: report.count(o) for o in OUTCOMES},
-        "cases": [
-            {
-                **{f.name: getattr(c, f.name) for f in dataclasses.fields(c) if f.name != "comparison"},
-                "comparison": comparison_values(c.comparison),
-            }
-            for c in report.cases
-        ],
-        "console": report.console or None,
-        "error": None if error is None else {"what": error.what, "where": error.where, "hint": error.hint},
-    }
+def cases_values(report: CasesReport) -> Values:
+    """Results of all cases as plain values."""
+    counts = {outcome: report.count(outcome) for outcome in OUTCOMES}
+    return {**result_values(report), "archive_sha256": report.model.archive_sha256, "counts": counts}

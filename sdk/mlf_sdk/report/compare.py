@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several targets against the first one, for people and as plain values."""
+"""Text of a comparison of several targets."""
 
 from __future__ import annotations
-
-import dataclasses
-from typing import Any
 
 from rich.text import Text
 
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepDifference
 from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
-from mlf_sdk.report.values import comparison_values
 
 
 def compare_parts(report: CompareReport) -> Parts:
-    """What agrees, and the first step that does not."""
+    """Lay out the comparison of each target with the first, and the first step that differs."""
     reference, *others = report.places
     parts: Parts = [
         line(
@@ -68,30 +64,3 @@ def _difference_parts(first: StepDifference) -> Parts:
             ],
         ),
     ]
-
-
-def compare_values(report: CompareReport) -> dict[str, Any]:
-    """The comparison as plain values."""
-    return {
-        "ok": report.ok,
-        "model": report.model,
-        "archive_sha256": report.archive_sha256,
-        "inferences": report.inferences,
-        "steps": report.steps,
-        "reference": report.places[0].name,
-        "places": [_place_values(place) for place in report.places],
-    }
-
-
-def _place_values(place: PlaceResult) -> dict[str, Any]:
-    return {
-        "name": place.name,
-        "board": place.board,
-        "ok": place.ok,
-        "outputs": comparison_values(place.comparison),
-        "inference": place.inference,
-        "steps_equal": place.steps_equal,
-        "first_step": None if place.first is None else dataclasses.asdict(place.first),
-        "saved": None if place.saved is None else str(place.saved),
-        "note": place.note,
-    }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``doctor``: what this machine lacks, and what is odd in an archive."""
+"""Text and values of ``doctor``: missing tools, and findings in an archive."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rich.text import Text
 from mlf_sdk.pipeline.doctor import ArchiveExamination, MachineExamination
 from mlf_sdk.report.layout import Parts, counted, line, lines, table, verdict
 from mlf_sdk.report.terminal import executor_text
+from mlf_sdk.report.values import Values, result_values
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, module_name
 from mlf_sdk.tools.discovery import ToolStatus
 from mlf_sdk.tools.programs import install_command
@@ -16,25 +17,17 @@ Examination = ArchiveExamination | MachineExamination
 
 
 def doctor_parts(found: Examination) -> Parts:
-    """An examination for people."""
+    """Lay out an examination."""
     return _machine(found) if isinstance(found, MachineExamination) else _archive(found)
 
 
-def doctor_values(found: Examination) -> dict[str, object]:
-    """An examination as plain values."""
+def doctor_values(found: Examination) -> Values:
+    """Examination as plain values."""
     if isinstance(found, MachineExamination):
-        return {"ok": found.ok, "tools": list(found.tools), "zephyr": _zephyr_values(found.zephyr)}
-    return {
-        "ok": found.ok,
-        "board": found.board,
-        "archive": found.model.provenance.source,
-        "archive_sha256": found.model.provenance.sha256,
-        "module": found.model.name,
-        "findings": [
-            {"where": o.where, "what": o.what, "handled": o.handled, "blocks": o.blocks}
-            for o in found.findings
-        ],
-    }
+        return result_values(found)
+    origin, values = found.model.provenance, result_values(found)
+    module = values.pop("model")
+    return {**values, "archive": origin.source, "archive_sha256": origin.sha256, "module": module}
 
 
 def _machine(found: MachineExamination) -> Parts:
@@ -53,7 +46,7 @@ def _machine(found: MachineExamination) -> Parts:
 
 
 def _zephyr(found: ZephyrExamination) -> Parts:
-    """What of Zephyr is here; a line where there is nothing."""
+    """Lay out trees, modules, toolchains and west."""
     trees = [f"{t.source}: {t.fault or t.version}, {t.path}" for t in found.trees]
     toolchains = [" ".join(filter(None, (t.variant, t.version, str(t.path)))) for t in found.toolchains]
     west = f"workspace {found.topdir}" if found.topdir else "no workspace"
@@ -66,24 +59,6 @@ def _zephyr(found: ZephyrExamination) -> Parts:
         line("west", f"{found.west or 'not installed'}, {west}"),
         "",
     ]
-
-
-def _zephyr_values(found: ZephyrExamination) -> dict[str, object]:
-    return {
-        "ok": found.ok,
-        "builds": found.builds,
-        "trees": [
-            {"source": t.source, "path": str(t.path), "version": t.version or None, "fault": t.fault or None}
-            for t in found.trees
-        ],
-        "modules": [str(path) for path in found.modules],
-        "toolchains": [
-            {"variant": t.variant, "path": str(t.path), "version": t.version or None}
-            for t in found.toolchains
-        ],
-        "west": found.west,
-        "workspace": str(found.topdir) if found.topdir else None,
-    }
 
 
 def _remedy(status: ToolStatus) -> str:

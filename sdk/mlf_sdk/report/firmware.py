@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linked firmware: what it was made from, and what memory it takes."""
+"""Text and values of a linked firmware: origin and memory."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from mlf_sdk.analysis.elf.provenance import Provenance
 from mlf_sdk.pipeline.firmware import InspectedFirmware
 from mlf_sdk.report.layout import Parts, line, lines, number, size, table
+from mlf_sdk.report.values import Values, plain, result_values
 
 
 def firmware_parts(found: InspectedFirmware) -> Parts:
-    """A firmware for people."""
+    """Lay out origin, memory and sections of a firmware."""
     firmware = found.firmware
     parts: Parts = [
         line("firmware", f"{found.path}: {firmware.elf_class}-bit {firmware.machine} {firmware.kind}"),
@@ -48,7 +47,7 @@ def _provenance_parts(said: Provenance) -> Parts:
 
 
 def options_text(said: Provenance) -> list[str]:
-    """The options of a project for people; of those that are on or off, those that are on."""
+    """Options of a project in words; of switches, those that are on."""
     on = {
         "inputs kept": said.keep_inputs,
         "arena shared": said.share_arena,
@@ -64,26 +63,13 @@ def options_text(said: Provenance) -> list[str]:
     ]
 
 
-def firmware_values(found: InspectedFirmware) -> dict[str, Any]:
-    """A firmware as plain values."""
-    firmware = found.firmware
+def firmware_values(found: InspectedFirmware) -> Values:
+    """Firmware as plain values."""
+    firmware = result_values(found.firmware)
+    provenance = firmware.pop("provenances")
     return {
+        **firmware,
         "firmware": str(found.path),
-        "machine": firmware.machine,
-        "elf_class": firmware.elf_class,
-        "kind": firmware.kind,
-        "build_id": firmware.build_id or None,
-        "provenance": [_provenance_values(said) for said in firmware.provenances],
-        "toolchain": firmware.toolchain,
-        "regions": found.regions,
-        "sections": firmware.sections,
+        "provenance": provenance,
+        "regions": plain(found.regions),
     }
-
-
-def _provenance_values(said: Provenance) -> dict[str, Any]:
-    values: dict[str, Any] = {name: getattr(said, name) for name in said.__struct_fields__}
-    values["zephyr"] = said.zephyr or None
-    values["models"] = [
-        {name: getattr(model, name) for name in model.__struct_fields__} for model in said.models
-    ]
-    return values

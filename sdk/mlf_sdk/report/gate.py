@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budgets and baselines for people and as plain values."""
+"""Text and values of budgets and baselines."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 from mlf_sdk.pipeline.gate import GateReport
 from mlf_sdk.report.layout import Parts, line, number, table, verdict
+from mlf_sdk.report.values import Values, result_values
 
 _SHOWN = 30
 
@@ -22,7 +20,6 @@ def gate_parts(report: GateReport) -> Parts:
         ]
         parts += ["", table((">takes", ">of most", "=", "budget", ""), rows)]
     if report.changes is not None:
-        shown = report.changes[:_SHOWN]
         changed = [
             (
                 f"{c.growth:+,}",
@@ -32,7 +29,7 @@ def gate_parts(report: GateReport) -> Parts:
                 c.status,
                 f"{c.kind} {c.name}",
             )
-            for c in shown
+            for c in report.changes[:_SHOWN]
         ]
         heads = (">change", ">before", ">now", "=", "=", "since the baseline")
         parts += ["", table(heads, changed) if changed else line("baseline", "nothing changed")]
@@ -41,16 +38,8 @@ def gate_parts(report: GateReport) -> Parts:
     return parts
 
 
-def gate_values(report: GateReport) -> dict[str, Any]:
-    """Limits and changes as plain values."""
-    sizes = report.sizes
-    return {
-        "totals": {"flash": sizes.flash, "ram": sizes.ram, "stack": sizes.stack},
-        "budget": [
-            {**dataclasses.asdict(of.limit), "actual_bytes": of.actual_bytes, "note": of.note, "ok": of.ok}
-            for of in report.budget
-        ],
-        "changes": None
-        if report.changes is None
-        else [{**dataclasses.asdict(c), "status": c.status, "growth": c.growth} for c in report.changes],
-    }
+def gate_values(report: GateReport) -> Values:
+    """Limits, changes and totals as plain values; symbols and sections are in the baseline file."""
+    values = result_values(report)
+    sizes = values.pop("sizes")
+    return {**values, "totals": {name: sizes[name] for name in ("flash", "ram", "stack")}}

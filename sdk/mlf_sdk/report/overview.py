@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -53,17 +53,7 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
     return [*parts, line("verdict", verdict(report.ok))]
 
 
-def report_values(report: Report, page: Path | None) -> dict[str, object]:
-    """A report as plain values: every figure of the page."""
-    values = dataclasses.asdict(report)
-    values["memories"] = [
-        {**dataclasses.asdict(m), "used_bytes": m.used_bytes, "free_bytes": m.free_bytes}
-        for m in report.memories
-    ]
-    return {**values, "page": str(page) if page else None}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPicture:
     """The plan of an arena out of letters: a column for each step, the lowest offset at the bottom."""
 

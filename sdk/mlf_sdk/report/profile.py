@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile for people: a row a step, a bar for its share."""
+"""Text of a profile: one row for each step, with a bar for its share."""
 
 from __future__ import annotations
-
-import dataclasses
-from typing import Any
 
 from mlf_sdk.judge.profile import Profile, StepProfile
 from mlf_sdk.report.layout import Parts, counted, line, lines, number, table
@@ -13,7 +10,7 @@ _BAR = 20
 
 
 def profile_parts(profile: Profile) -> Parts:
-    """What was measured, and where it goes."""
+    """Lay out the measurement, the cost of each step, and the sums."""
     what = "step" if profile.rows == "steps" else "kernel call"
     rows = [_row(profile, step) for step in profile.steps]
     rows.append(
@@ -75,15 +72,5 @@ def _sums(profile: Profile) -> list[str]:
 
 
 def bar(share: float) -> str:
-    """A bar of a share, 0 to 1; a block is a twentieth."""
+    """Bar of a share, 0 to 1; a block is a twentieth."""
     return "█" * max(0, min(_BAR, round(share * _BAR)))
-
-
-def profile_values(profile: Profile) -> dict[str, Any]:
-    """The profile as plain values."""
-    values = dataclasses.asdict(profile)
-    for step, plain in zip(profile.steps, values["steps"], strict=True):
-        plain["per_mac"] = step.per_mac
-        plain["moved_bytes"] = step.work.moved_bytes
-        plain.update(plain.pop("work"))
-    return {**values, "macs": profile.macs}

@@ -1,110 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as plain values: what ``--json`` prints. Keys are stable; sizes are in bytes."""
+"""Results as plain values for ``--json``: keys are the names of fields and properties; sizes are in bytes."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
-from mlf_sdk.analysis.thumb.callgraph import Depth
+import msgspec
+import numpy as np
+
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.errors import MlfError
 from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.compare import Comparison
-from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.targets.boards.load import Board
 
 Values = dict[str, Any]
 
 
+def result_values(result: object) -> Values:
+    """Convert a result, a dataclass or msgspec struct, to a mapping of plain values.
+
+    It has all fields and properties, at every level. Models and boards are given by name, arrays by shape
+    and type, paths and enumerations as strings.
+    """
+    names = [*_field_names(result), *_property_names(type(result))]
+    return {name: plain(getattr(result, name)) for name in dict.fromkeys(names)}
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (one return for each kind)
+    """Convert any value of a result to what JSON has."""
+    if isinstance(value, LockModel | Model | Board):
+        return value.name
+    if isinstance(value, MlfError):
+        return {"what": value.what, "where": value.where, "hint": value.hint}
+    if isinstance(value, np.ndarray):
+        return {"shape": list(value.shape), "dtype": str(value.dtype)}
+    if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
+        return result_values(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def _field_names(result: object) -> tuple[str, ...]:
+    if isinstance(result, msgspec.Struct):
+        return result.__struct_fields__
+    return tuple(field.name for field in dataclasses.fields(result))  # type: ignore[arg-type]
+
+
+def _property_names(type_: type) -> list[str]:
+    return [
+        name
+        for base in type_.__mro__
+        for name, member in vars(base).items()
+        if isinstance(member, property) and not name.startswith("_")
+    ]
+
+
 def run_values(report: RunReport) -> Values:
-    """A run."""
+    """Result of a run; ``compare`` is with the reference or, without one, with the host's outputs."""
+    compare = plain(report.compare or report.twin)
     return {
-        "ok": report.ok,
-        "model": report.model.name,
-        "board": report.board.name,
+        **result_values(report),
         "archive": report.model.archive,
         "archive_sha256": report.model.archive_sha256,
-        "project": str(report.folder),
-        "inferences": report.inferences,
-        "outputs": {
-            name: {"shape": list(array.shape), "dtype": str(array.dtype)}
-            for name, array in report.outputs.items()
-        },
-        "compare": _compare_values(report),
-        "twin": comparison_values(report.twin),
-        "twin_note": report.twin_note or None,
-        "accuracy": report.accuracy,
-        "memory": dataclasses.asdict(report.memory),
-        "instructions": report.instructions,
-        "ticks": report.ticks,
-        "ticks_hz": report.ticks_hz,
-        "build": {"seconds": round(report.build_seconds, 3)},
-        "check": check_values(report.check),
-        "console": report.console or None,
-    }
-
-
-def _compare_values(report: RunReport) -> Values | None:
-    """The comparison with the reference; without one, with the host's outputs."""
-    found = comparison_values(report.compare or report.twin)
-    return None if found is None else {"against": "reference" if report.compare else "host", **found}
-
-
-def comparison_values(found: Comparison | None) -> Values | None:
-    """A comparison; None stays None."""
-    if found is None:
-        return None
-    return {
-        "ok": found.ok,
-        "max_abs": found.max_abs,
-        "max_rel": found.max_rel,
-        "mismatches": found.mismatches,
-        "outputs": [dataclasses.asdict(output) for output in found.outputs],
-    }
-
-
-def check_values(report: CheckReport) -> Values:
-    """What a linked image shows."""
-    return {
-        "ok": report.ok,
-        "rows": [dataclasses.asdict(row) for row in report.rows],
-        "kernels": [dataclasses.asdict(item) for item in report.kernels],
-        "groups": {item.name: item.size_bytes for item in report.groups},
-        "regions": [
-            {**dataclasses.asdict(region), "fill": round(region.fill, 4)} for region in report.regions
-        ],
-        "stack_bytes": report.stack_bytes,
-        "stack": _stack_values(report.stack),
-        "allocators": None
-        if report.allocators is None
-        else [dataclasses.asdict(found) for found in report.allocators],
-    }
-
-
-def _stack_values(bound: StackBound | None) -> Values | None:
-    """The bound of the stack: paths from the outermost function to the innermost."""
-    if bound is None:
-        return None
-
-    def depth(found: Depth) -> Values:
-        path = [{"function": name, "size_bytes": taken} for name, taken in found.path]
-        return {"size_bytes": found.bytes, "path": path, "unknown": list(found.unknown)}
-
-    return {
-        "size_bytes": bound.bytes,
-        "complete": bound.is_complete,
-        "entry": bound.entry,
-        "image": depth(bound.image),
-        "models": {of.model: depth(of.depth) for of in bound.models},
-        "exception_bytes": bound.exception_bytes,
-        "handler": bound.handler or None,
-        "handler_bytes": bound.handler_bytes,
+        "compare": compare and {"against": "reference" if report.compare else "host", **compare},
     }
 
 
 def model_values(model: Model, layout: ModelLayout) -> Values:
-    """A model and its memory plan."""
+    """Model and memory plan of an archive."""
     names = dict(zip(model.outputs, model.output_names, strict=True))
 
     def tensor(index: int) -> Values:
