@@ -50,10 +50,15 @@ def machine(elf: Path, tmp_path: Path) -> Iterator[QemuPty]:
 
 
 def soon(holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while not holds() and time.monotonic() < until:
         time.sleep(0.02)
     return holds()
+
+
+def raise_rate(session: Session, baud: int = FAST) -> None:
+    """Agree on a rate. QEMU on a busy machine may miss the two seconds in which it is confirmed: ask again."""
+    assert session.baud == baud or any(session.raise_baud(baud) == baud for _ in range(20))
 
 
 def infer(session: Session) -> np.ndarray:
@@ -70,19 +75,22 @@ def rated(machine: QemuPty, best: int) -> RateLine:
 def test_the_rate_is_raised_and_taken_back(machine: QemuPty) -> None:
     with port_session(machine.port, board=BOARD, timeout_s=30) as session:
         assert Capability.BAUD in session.hello().capabilities
-        assert session.baud == FAST
-        assert machine.rates == [FIRST, FAST]
+        raise_rate(session)
+        assert machine.rates[:2] == [FIRST, FAST] and machine.rates[-1] == FAST
+        assert set(machine.rates) == {FIRST, FAST}
         infer(session)
-    assert soon(lambda: machine.rates == [FIRST, FAST, FIRST])
+    assert soon(lambda: machine.rates[-1] == FIRST)
+    before = len(machine.rates)
     with port_session(PortChoice(spec=machine.port, max_baud=0), board=BOARD, timeout_s=30) as session:
         session.hello()
         assert session.baud == 115_200
         for refused in (1_000_001, 4_000_000, 700_000_000):
             assert session.raise_baud(refused) == 115_200
-        assert session.raise_baud(921_600) == 921_600
+        assert len(machine.rates) == before
+        raise_rate(session, 921_600)
+        assert machine.rates[-1] == 25_000_000 // 27
         infer(session)
-    assert soon(lambda: len(machine.rates) == 5)
-    assert machine.rates[3:] == [25_000_000 // 27, FIRST]
+    assert soon(lambda: machine.rates[-1] == FIRST)
 
 
 def test_a_command_raises_it(machine: QemuPty, elf: Path, call: Caller) -> None:
@@ -104,8 +112,7 @@ def test_a_cable_that_does_not_carry_it(machine: QemuPty, best: int) -> None:
         assert machine.rates == [FIRST, FAST, FIRST]
         assert line.garbled >= 2
         line.best = 1 << 30
-        # QEMU on a busy machine may miss the two seconds in which the new rate is confirmed.
-        assert any(session.raise_baud(FAST) == FAST for _ in range(5))
+        raise_rate(session)
         infer(session)
 
 
@@ -113,6 +120,7 @@ def test_a_host_that_went_without_a_word(machine: QemuPty) -> None:
     """The next one starts at the first rate; the device finds back."""
     first = Session(rated(machine, FAST), timeouts=PATIENT, max_baud=FAST)
     first.hello()
+    raise_rate(first)
     first._link.close()
     assert machine.rates[-1] == FAST
     with Session(rated(machine, FAST), timeouts=PATIENT) as second:
@@ -125,13 +133,14 @@ def test_a_reset_at_a_raised_rate(machine: QemuPty) -> None:
     timeouts = Timeouts(first_try_s=0.5, tries=3, hello_s=60)
     with Session(rated(machine, FAST), timeouts=timeouts, max_baud=FAST) as session:
         session.hello()
+        raise_rate(session)
         nonce = session.info.boot_nonce
         machine.reset()
         assert soon(lambda: machine.rates[-1] == FIRST)
         with pytest.raises(DeviceResetError, match="first rate"):
             infer(session)
         assert session.hello().boot_nonce != nonce
-        assert session.baud == FAST
+        raise_rate(session)
         infer(session)
     assert issubclass(DeviceResetError, TargetError)
 

@@ -11,10 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +33,9 @@ from mlf_sdk.targets.serial.ports import Port
 from mlf_sdk.targets.serial.session import PortChoice, port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport
+from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.session import Session, Timeouts
+from mlf_sdk.wire.transport import Transport
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "digits"
 ARCHIVE = EXAMPLES / "digits-graph-tvm0.11.1.tar"
@@ -73,11 +75,35 @@ def test_ports_are_listed_with_the_boards_they_may_be(call: Caller) -> None:
 # ---- monitor and errors ----
 
 
-def test_monitor_shows_text_and_no_messages(pty_device: PtyDevice, call: Caller) -> None:
-    said = threading.Timer(0.2, pty_device.say, [b"booting\n\x00\x05\x01\x81\x02\x02\x00\x1b[2Jready"])
-    said.start()
-    done = call("monitor", "--port", pty_device.path, "--timeout", "0.8")
-    said.join()
+class UntilSilent:
+    """A port that its user leaves with Ctrl-C as soon as it has said something and is silent again."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._heard = False
+
+    def read(self, max_bytes: int, deadline: Deadline) -> bytes:
+        data = self._inner.read(max_bytes, deadline)
+        if self._heard and not data:
+            raise KeyboardInterrupt
+        self._heard = self._heard or bool(data)
+        return data
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def test_monitor_shows_text_and_no_messages(
+    pty_device: PtyDevice, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_and_say(*args: Any, **options: Any) -> UntilSilent:
+        port = open_port(*args, **options)
+        pty_device.say(b"booting\n\x00\x05\x01\x81\x02\x02\x00\x1b[2Jready")
+        return UntilSilent(port)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(serial_api, "open_port", open_and_say)
+        done = call("monitor", "--port", pty_device.path)
     assert (done.code, done.out) == (0, "booting\n\\x1b[2Jready")
     assert call("monitor", "--port", pty_device.path, "--timeout", "0.1", "--json").value["text"] == ""
 
