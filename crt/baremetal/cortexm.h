@@ -19,18 +19,22 @@
 
 #define NVIC_ISER(word) MLF_REG32(0xE000E100u + 4u * (word))
 
+#define SCB_CCR MLF_REG32(0xE000ED14u)
+#define SCB_CCR_DC (1u << 16)
+#define SCB_CCR_IC (1u << 17)
+#define SCB_CCSIDR MLF_REG32(0xE000ED80u)
+#define SCB_CCSIDR_SETS(size) ((size) >> 13 & 0x7FFFu) /* less one */
+#define SCB_CCSIDR_WAYS(size) ((size) >> 3 & 0x3FFu)   /* less one */
+#define SCB_CSSELR MLF_REG32(0xE000ED84u)
+#define SCB_ICIALLU MLF_REG32(0xE000EF50u)
+#define SCB_DCISW MLF_REG32(0xE000EF60u)
+#define SCB_DCISW_LINE(set, way) ((set) << 5 | (way) << 30) /* lines of 32 bytes, four ways: M7, M55 */
+
 #define SCB_ICSR MLF_REG32(0xE000ED04u)
 #define SCB_ICSR_PENDSTCLR (1u << 25)
 #define SCB_ICSR_PENDSTSET (1u << 26)
 #define SCB_SHCSR MLF_REG32(0xE000ED24u)
 #define SCB_SHCSR_FAULTS (7u << 16) /* MemManage, BusFault and UsageFault handlers on */
-#define SCB_CFSR MLF_REG32(0xE000ED28u)
-#define SCB_CFSR_MSTKERR (1u << 4) /* a frame met the memory protection */
-#define SCB_CFSR_STKERR (1u << 12) /* a frame met a bus error */
-#define SCB_CFSR_STKOF (1u << 20)  /* the stack pointer met its limit */
-#define SCB_HFSR MLF_REG32(0xE000ED2Cu)
-#define SCB_MMFAR MLF_REG32(0xE000ED34u)
-#define SCB_BFAR MLF_REG32(0xE000ED38u)
 #define SCB_CPACR MLF_REG32(0xE000ED88u)
 #define SCB_CPACR_CP10_CP11 (0xFu << 20)
 

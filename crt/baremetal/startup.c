@@ -9,9 +9,9 @@
 
 #include "cortexm.h"
 #include "mlf/mlf_platform.h"
-#include "uart_rx.h"
+#include "mlf_board.h"
 
-typedef void (*mlf_handler_t)(void);
+typedef void (*mlf_init_t)(void);
 
 /* One run of words to copy (from != to) or to clear (from == NULL) before main(). */
 typedef struct {
@@ -20,17 +20,14 @@ typedef struct {
   uint32_t size_bytes; /* a multiple of 4 */
 } mlf_init_row_t;
 
-extern uint32_t __mlf_stack_top[];
 extern uint32_t __mlf_stack_bottom[];
 extern uint32_t __mlf_stack_guard[]; /* 32 kB that nothing uses, right below the stack; NULL: none */
 extern const mlf_init_row_t __mlf_init_table[];
 extern const mlf_init_row_t __mlf_init_table_end[];
-extern const mlf_handler_t __init_array_start[];
-extern const mlf_handler_t __init_array_end[];
+extern const mlf_init_t __init_array_start[];
+extern const mlf_init_t __init_array_end[];
 
 extern int main(void);
-extern void mlf_fault_handler(void);
-extern void mlf_systick_handler(void);
 void mlf_reset_handler(void);
 
 /* Left alone by start-up: the count goes on over resets for as long as the RAM has power. */
@@ -62,12 +59,34 @@ static void guard_stack(void) {
 }
 #endif
 
+#if MLF_CACHES
+/* The caches hold nothing valid at reset: invalidate both, then switch them on. */
+static void enable_caches(void) {
+  SCB_ICIALLU = 0;
+  SCB_CSSELR = 0; /* level 1, data */
+  __asm volatile("dsb\n\tisb" : : : "memory");
+  SCB_CCR |= SCB_CCR_IC;
+  const uint32_t size = SCB_CCSIDR;
+  for (uint32_t set = 0; set <= SCB_CCSIDR_SETS(size); set++) {
+    for (uint32_t way = 0; way <= SCB_CCSIDR_WAYS(size); way++) {
+      SCB_DCISW = SCB_DCISW_LINE(set, way);
+    }
+  }
+  __asm volatile("dsb" : : : "memory");
+  SCB_CCR |= SCB_CCR_DC;
+  __asm volatile("dsb\n\tisb" : : : "memory");
+}
+#endif
+
 /* Everything that main() relies on; not inlined, so that no floating-point instruction can move
  * above the switch that permits them. */
 __attribute__((noinline, noreturn)) static void start_main(void) {
   init_memory();
-  boots = boots + 1u != 0u ? boots + 1u : 1u;
-  for (const mlf_handler_t *init = __init_array_start; init != __init_array_end; init++) {
+  boots = boots + 1u != 0u ? boots + 1u : 1u; /* before the data cache is on: it must reach the RAM */
+#if MLF_CACHES
+  enable_caches();
+#endif
+  for (const mlf_init_t *init = __init_array_start; init != __init_array_end; init++) {
     (*init)();
   }
   mlf_platform_exit((int32_t)main());
@@ -89,39 +108,3 @@ __attribute__((noreturn, used)) void mlf_reset_handler(void) {
   __asm volatile("dsb\n\tisb" : : : "memory");
   start_main();
 }
-
-/* 0: initial stack pointer; 1: reset; 2..15: the exceptions of the architecture; then those of the
- * peripherals, of which only the UART's may be enabled. */
-typedef union {
-  mlf_handler_t handler;
-  uint32_t *stack;
-} mlf_vector_t;
-
-#if MLF_UART_RX_BYTES > 0
-#define NUM_VECTORS (16u + MLF_UART_IRQ + 1u)
-#else
-#define NUM_VECTORS 16u
-#endif
-
-extern const mlf_vector_t mlf_vectors[NUM_VECTORS];
-__attribute__((section(".mlf.vectors"), used)) const mlf_vector_t mlf_vectors[NUM_VECTORS] = {
-    {.stack = __mlf_stack_top},       /* initial stack pointer */
-    {.handler = mlf_reset_handler},   /* Reset */
-    {.handler = mlf_fault_handler},   /* NMI */
-    {.handler = mlf_fault_handler},   /* HardFault */
-    {.handler = mlf_fault_handler},   /* MemManage */
-    {.handler = mlf_fault_handler},   /* BusFault */
-    {.handler = mlf_fault_handler},   /* UsageFault */
-    {.handler = mlf_fault_handler},   /* SecureFault */
-    {.handler = mlf_fault_handler},   /* reserved */
-    {.handler = mlf_fault_handler},   /* reserved */
-    {.handler = mlf_fault_handler},   /* reserved */
-    {.handler = mlf_fault_handler},   /* SVCall */
-    {.handler = mlf_fault_handler},   /* DebugMonitor */
-    {.handler = mlf_fault_handler},   /* reserved */
-    {.handler = mlf_fault_handler},   /* PendSV */
-    {.handler = mlf_systick_handler}, /* SysTick */
-#if MLF_UART_RX_BYTES > 0
-    [16u + MLF_UART_IRQ] = {.handler = mlf_uart_handler},
-#endif
-};

@@ -11,8 +11,10 @@
 
 static volatile uint32_t wraps;
 
-void mlf_systick_handler(void);
 void mlf_systick_handler(void) { wraps++; }
+
+void SysTick_Handler(void);
+__attribute__((weak)) void SysTick_Handler(void) { mlf_systick_handler(); }
 
 void mlf_ticks_init(void) {
   SYST_CSR = 0;

@@ -49,7 +49,7 @@ void mlf_uart_init(void) {
 }
 
 #if MLF_UART_RX_BYTES > 0
-void mlf_uart_handler(void) {
+void MLF_UART_HANDLER(void) {
   UART_INTCLEAR = UART_INT_RX;
   while ((UART_STATE & UART_STATE_RX_FULL) != 0u) {
     mlf_uart_rx_put((uint8_t)UART_DATA);

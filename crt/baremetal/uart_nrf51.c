@@ -49,7 +49,7 @@ void mlf_uart_init(void) {
 }
 
 #if MLF_UART_RX_BYTES > 0
-void mlf_uart_handler(void) {
+void MLF_UART_HANDLER(void) {
   while (UART_EVENTS_RXDRDY != 0u) {
     UART_EVENTS_RXDRDY = 0; /* before reading: a byte still in the buffer raises the event again */
     mlf_uart_rx_put((uint8_t)UART_RXD);

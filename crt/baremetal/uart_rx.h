@@ -24,8 +24,8 @@
 #error "a receive buffer needs uart.irq in the board's row"
 #endif
 
-/* The driver's interrupt; in the table of vectors. */
-void mlf_uart_handler(void);
+/* The driver's interrupt handler, under the name that mlf_board.h gives its vector. */
+void MLF_UART_HANDLER(void);
 
 /* Let the interrupt come. */
 static inline void mlf_uart_rx_enable(void) { NVIC_ISER(MLF_UART_IRQ / 32u) = 1u << (MLF_UART_IRQ % 32u); }

@@ -14,12 +14,7 @@ typedef z_arch_esf_t mlf_esf_t;
 
 #ifdef CONFIG_CPU_CORTEX_M
 
-#define CFSR_STACKING ((1u << 4) | (1u << 12)) /* the frame met the memory protection, or the bus */
-#define CFSR_STKOF (1u << 20)
-#define EXC_RETURN_BASIC_FRAME (1u << 4)
 #define EXC_RETURN_PSP (1u << 2)
-#define FLOAT_FRAME_BYTES 0x48u
-#define XPSR_SKIPPED (1u << 9)
 #define SIGNATURE 0xFEFA125Au /* of more state below the frame, from the Secure to the Non-secure state */
 #define SIGNATURE_MASK 0xFFFFFFFEu
 #define MORE_STATE_BYTES 0x28u
@@ -36,42 +31,35 @@ void __real_z_arm_fault(uint32_t msp, uint32_t psp, uint32_t exc_return, void *c
 void __wrap_z_arm_fault(uint32_t msp, uint32_t psp, uint32_t exc_return, void *callee_regs);
 
 void __wrap_z_arm_fault(uint32_t msp, uint32_t psp, uint32_t exc_return, void *callee_regs) {
-#if defined(CONFIG_ARMV7_M_ARMV8_M_MAINLINE)
-  const volatile uint32_t *const scb = (const volatile uint32_t *)0xE000ED00u;
-
-  seen.status.cfsr = scb[0x28u / 4u];
-  seen.status.hfsr = scb[0x2Cu / 4u];
-  seen.status.mmfar = scb[0x34u / 4u];
-  seen.status.bfar = scb[0x38u / 4u];
-#endif
+  mlf_fault_read_status(&seen.status);
   seen.exc_return = exc_return;
   seen.frame = (exc_return & EXC_RETURN_PSP) != 0u ? psp : msp;
   __real_z_arm_fault(msp, psp, exc_return, callee_regs);
 }
 
-/* Whether the thread faulted whose stack is known: no interrupt, no other thread. */
+/* True when the thread whose stack is known faulted, not an interrupt or another thread. */
 static bool is_known_stack(void) {
   return (seen.exc_return & EXC_RETURN_PSP) != 0u && k_current_get() == mlf_zephyr_stack.thread;
 }
 
-/* Whether the frame was written: not when the stack was used up. */
+/* True when the frame was stacked: not when the stack was used up. */
 static bool frame_is_valid(uint32_t frame) {
   const uint32_t bottom = mlf_zephyr_stack.bottom;
 
-  if ((seen.status.cfsr & CFSR_STACKING) != 0u || frame % 4u != 0u) {
+  if ((seen.status.cfsr & MLF_CFSR_STACKING) != 0u || frame % 4u != 0u) {
     return false;
   }
   if (!is_known_stack()) {
-    return (seen.status.cfsr & CFSR_STKOF) == 0u;
+    return (seen.status.cfsr & MLF_CFSR_STKOF) == 0u;
   }
-  return frame >= bottom && ((seen.status.cfsr & CFSR_STKOF) == 0u || frame > bottom);
+  return frame >= bottom && ((seen.status.cfsr & MLF_CFSR_STKOF) == 0u || frame > bottom);
 }
 
 static const char *kind_name(unsigned int reason) {
   uint32_t exception;
 
   __asm__ volatile("mrs %0, ipsr" : "=r"(exception));
-  if (reason == K_ERR_STACK_CHK_FAIL || (seen.status.cfsr & CFSR_STKOF) != 0u ||
+  if (reason == K_ERR_STACK_CHK_FAIL || (seen.status.cfsr & MLF_CFSR_STKOF) != 0u ||
       (seen.exc_return != 0u && !frame_is_valid(seen.frame))) {
     exception = MLF_FAULT_STACK_OVERFLOW;
   } else if (reason == K_ERR_KERNEL_OOPS || reason == K_ERR_KERNEL_PANIC) {
@@ -104,8 +92,7 @@ static void put_state(void) {
     sp += MORE_STATE_BYTES;
   }
   frame = (const mlf_frame_t *)sp;
-  sp += sizeof *frame + ((frame->xpsr & XPSR_SKIPPED) != 0u ? 4u : 0u) +
-        ((seen.exc_return & EXC_RETURN_BASIC_FRAME) != 0u ? 0u : FLOAT_FRAME_BYTES);
+  sp = mlf_fault_sp(frame, seen.exc_return);
   mlf_fault_registers(frame, sp, &seen.status);
   if (is_known_stack() && sp < top) {
     mlf_fault_calls(sp, sp, top, (uintptr_t)__text_region_start, (uintptr_t)__text_region_end);

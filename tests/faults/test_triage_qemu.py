@@ -12,8 +12,11 @@ import mlf_sdk
 from archives import write
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.triage.explain import CallFrame, Triage
+from mlf_sdk.triage.faultline import parse_fault
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.link import DeviceFaultError
 
@@ -120,6 +123,44 @@ def test_a_kernel_that_returns_an_error(archive: Path) -> None:
     with pytest.raises(DeviceError, match=KERNEL) as caught:
         mlf_sdk.run(archive, board="mps2-an385", inputs=choosing("error"), twin=False)
     assert (caught.value.step, caught.value.exit_code) == (STEP, 4)
+
+
+FAULT_IN_MAIN = """\
+#include <mlf/mlf_platform.h>
+
+#include "tiny.h"
+
+void mlf_fault_context(mlf_fault_context_t *out_context) {
+  out_context->model = tiny_model.name;
+  out_context->step = mlf_running_step(&tiny_model);
+}
+
+int main(void) {
+  mlf_uart_init();
+  for (uint32_t i = 0; i < tiny_model.num_inputs; i++) {
+    uint8_t *const data = tiny_model.inputs[i].data;
+    for (uint32_t at = 0; at < tiny_model.inputs[i].size_bytes; at++) {
+      data[at] = 0;
+    }
+  }
+  if (tiny_run() == MLF_OK) {
+    __asm volatile("udf #0");
+  }
+  mlf_platform_exit(0);
+}
+"""
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", ["microbit", "mps2-an386"])
+def test_a_fault_after_a_run_is_not_that_of_the_last_step(board: str, archive: Path, tmp_path: Path) -> None:
+    mlf_sdk.generate(archive, tmp_path / "app", board=board, app="standalone")
+    (tmp_path / "app" / "src" / "main.c").write_text(FAULT_IN_MAIN)
+    built = mlf_sdk.build(tmp_path / "app")
+    with start_qemu(find_board(board), built.elf, timeout_s=30) as machine:
+        fault = parse_fault(machine.read_until(b"\n"))
+    assert fault is not None
+    assert (fault.step, fault.model) == (-1, "tiny")
 
 
 @pytest.mark.usefixtures("needs_host")

@@ -36,9 +36,21 @@ def render(board: Board, folder: Path) -> None:
 
 def platform_sources(board: Board) -> list[str]:
     assert board.uart is not None
-    names = ["startup", "fault", "stack", "systick", "exit", f"uart_{board.uart.driver}", "uart_rx"]
+    names = [
+        "startup",
+        "vectors",
+        "fault",
+        "stack",
+        "systick",
+        "exit",
+        f"uart_{board.uart.driver}",
+        "uart_rx",
+    ]
     own = [str(data_dir("crt") / "baremetal" / f"{name}.c") for name in names]
-    return [*own, str(data_dir("crt") / "fault" / "mlf_fault.c")]
+    return [
+        *own,
+        *(str(data_dir("crt") / "platform" / f"mlf_{name}.c") for name in ("fault", "fault_cortexm")),
+    ]
 
 
 def compile_flags(board: Board, folder: Path) -> list[str]:

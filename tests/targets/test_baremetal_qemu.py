@@ -208,6 +208,57 @@ def test_large_transfers_lose_nothing(probe):
     assert got == data
 
 
+HANDLERS = Path(__file__).parents[1] / "support" / "firmware" / "handlers.c"
+
+
+@needs_qemu
+@pytest.mark.parametrize(
+    ("name", "handler", "irq"),
+    [
+        ("microbit", "TIMER0_IRQHandler", 8),
+        ("mps2-an386", "TIMER0_Handler", 8),
+        ("mps2-an386", "IRQ24_Handler", 24),  # the row has no name for it
+        ("mps2-an505", "TIMER0_Handler", 3),
+        ("mps3-an547", "IRQ5_Handler", 5),
+    ],
+)
+def test_an_application_adds_interrupt_handlers(name, handler, irq, tmp_path):
+    flags = [f"-DHANDLER={handler}", f"-DIRQ={irq}u"]
+    elf = build(ROWS[name], tmp_path, *flags, sources=(HANDLERS,))
+    with boot(ROWS[name], elf) as machine:
+
+        def after(command: bytes) -> bytes:
+            machine.socket.sendall(command)
+            return machine.read_until(b"\n")[:5]
+
+        assert after(b"s") == b"1 0 1"
+        assert after(b"i") == b"1 1 0"
+        assert after(b"i") == b"1 2 0"
+        assert after(b"s") == b"2 2 1"
+        machine.socket.sendall(b"u")
+        fault = parse_fault(machine.read_until(b"\n"))
+    assert fault is not None
+    assert fault.kind == "unexpected-exception"
+
+
+@needs_qemu
+@pytest.mark.parametrize(("name", "caches"), [("mps2-an500", 0), ("mps2-an500", 1), ("mps3-an547", 1)])
+def test_caches_are_switched_on_by_choice(name, caches, tmp_path):
+    """QEMU has no caches and does not keep the bits: the code is there, and the machine boots with it."""
+    flags = [f"-DMLF_CACHES={caches}", "-DHANDLER=PORT0_COMB_Handler", "-DIRQ=6u"]
+    if name == "mps3-an547":
+        flags[1:] = ["-DHANDLER=IRQ5_Handler", "-DIRQ=5u"]
+    elf = build(ROWS[name], tmp_path, *flags, sources=(HANDLERS,))
+    code = run_process(
+        ["arm-none-eabi-objdump", "-d", str(elf), "--disassemble=start_main"], timeout_s=10
+    ).stdout
+    for bit in (16, 17):  # CCR.DC and CCR.IC
+        assert (f"#{1 << bit}" in code) == bool(caches)
+    with boot(ROWS[name], elf) as machine:
+        machine.socket.sendall(b"s")
+        assert machine.read_until(b"\n") == b"1 0 1\n"
+
+
 def receive(machine: QemuMachine, size: int) -> bytes:
     machine.socket.settimeout(10)
     data = b""

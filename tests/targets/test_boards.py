@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import CPUS, row_faults
@@ -19,6 +20,7 @@ from mlf_sdk.targets.boards.load import (
     load_boards,
     load_machines,
 )
+from mlf_sdk.targets.platforms import platform_files
 from mlf_sdk.tools.process import run_process
 
 ROWS = load_boards()
@@ -200,6 +202,33 @@ BROKEN = {
     "max baud": ('"cmsdk"', '"cmsdk"\nmax_baud = 5_000_000', "uart.max_baud: it is above 4,000,000"),
     "less": ('"cmsdk"', '"cmsdk"\nmax_baud = 9600', "uart.max_baud: it is below baud"),
     "window": ("[counter]", "[rpc]\nwindow_bytes = 100\n[counter]", "rpc.window_bytes: it needs uart.irq"),
+    "no interrupts": ("[counter]", "[interrupts]\ncount = 0\n[counter]", r"at `\$.interrupts.count`"),
+    "handler name": (
+        "[counter]",
+        '[interrupts]\ncount = 9\n[interrupts.handlers]\n"TIMER0" = 8\n[counter]',
+        r"interrupts.handlers",
+    ),
+    "handler number": (
+        "[counter]",
+        "[interrupts]\ncount = 8\n[interrupts.handlers]\nTIMER0_Handler = 8\n[counter]",
+        r"interrupts.handlers.TIMER0_Handler: 8 is not below interrupts.count \(8\)",
+    ),
+    "handler of the core": (
+        "[counter]",
+        "[interrupts]\ncount = 8\n[interrupts.handlers]\nSVC_Handler = 1\n[counter]",
+        "interrupts.handlers.SVC_Handler: this is an exception of the core",
+    ),
+    "handlers of one number": (
+        "[counter]",
+        "[interrupts]\ncount = 8\n[interrupts.handlers]\nA_Handler = 1\nB_Handler = 1\n[counter]",
+        "interrupts.handlers: two handlers have the same number",
+    ),
+    "uart's interrupt": (
+        "[counter]",
+        "irq = 8\n[interrupts]\ncount = 8\n[counter]",
+        r"uart.irq: 8 is not below interrupts.count \(8\)",
+    ),
+    "caches": ("dsp = true", "dsp = true\ncaches = true", "caches: a cortex-m4 has none"),
     "nrf baud": ('"cmsdk"', '"nrf51"\ntx_pin = 1\nrx_pin = 2\nbaud = 2_000_000', "above 1,000,000"),
     "host": ('title = "My board"', 'title = "My board"\nplatform = "host"', "memories: the host has none"),
 }
@@ -308,3 +337,30 @@ def test_the_compiler_knows_each_cpu(cpu):
         macros = run_process(argv, timeout_s=20).stdout
         assert ("__ARM_FP " in macros) == (fpu != "none")
         assert ("__ARM_FEATURE_DSP 1" in macros) == (CPUS[cpu][1] is not False)
+
+
+@pytest.mark.parametrize(
+    ("more", "handlers"),
+    [
+        ("", []),
+        ("irq = 2\n", ["IRQ0_Handler", "IRQ1_Handler", "IRQ2_Handler"]),
+        (
+            "irq = 0\n[interrupts]\ncount = 3\n[interrupts.handlers]\nTIMER0_Handler = 1\n",
+            ["IRQ0_Handler", "TIMER0_Handler", "IRQ2_Handler"],
+        ),
+    ],
+)
+def test_the_vector_table_names_a_handler_for_each_interrupt(more, handlers, tmp_path):
+    context = baremetal_context(load_board(write(tmp_path, ROW.replace("[counter]", f"{more}[counter]"))))
+    assert context["irq_handlers"] == handlers
+
+
+@pytest.mark.parametrize("caches", [False, True])
+def test_a_row_may_ask_for_caches(caches, tmp_path):
+    text = ROW.replace('"cortex-m4"', '"cortex-m7"').replace("fpv4-sp-d16", "fpv5-d16")
+    text = text.replace("dsp = true", f"dsp = true\ncaches = {str(caches).lower()}")
+    board = load_board(write(tmp_path, text))
+    assert baremetal_context(board)["caches"] is caches
+    platform = platform_files(board, ProjectOptions())
+    assert f"#define MLF_CACHES {int(caches)}\n".encode() in platform.files["board/mlf_board.h"]
+    assert (platform.values["has_caches"], platform.values["caches"]) == (True, caches)

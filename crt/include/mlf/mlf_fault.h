@@ -24,7 +24,7 @@ typedef struct {
   uint32_t r0, r1, r2, r3, r12, lr, pc, xpsr;
 } mlf_frame_t;
 
-/* The fault status registers; all 0 on Armv6-M, which has none. */
+/* The fault status registers; all 0 on Armv6-M and Armv8-M Baseline, which have none. */
 typedef struct {
   uint32_t cfsr, hfsr, mmfar, bfar;
 } mlf_fault_status_t;
@@ -43,8 +43,21 @@ void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault
 /* The words of a stack, from `low` up to `top`, that are odd and point into the code. */
 void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end);
 
-/* What ran, by mlf_fault_context(); ends the line. */
+/* The model and the step that run, by mlf_fault_context(); ends the line. */
 void mlf_fault_end(void);
+
+/* ---- Cortex-M (mlf_fault_cortexm.c) --------------------------------------------------------- */
+
+/* Bits of cfsr: the frame could not be stacked; the stack pointer met its limit (Armv8-M). */
+#define MLF_CFSR_STACKING ((1u << 4) | (1u << 12))
+#define MLF_CFSR_STKOF (1u << 20)
+
+/* Read the fault status registers; all 0 on Armv6-M and Armv8-M Baseline. */
+void mlf_fault_read_status(mlf_fault_status_t *out_status);
+
+/* The stack pointer of the code that faulted: just above what the CPU stacked at `frame`, which must be
+ * valid. `exc_return` is the value of LR on entry of the handler. */
+uintptr_t mlf_fault_sp(const mlf_frame_t *frame, uint32_t exc_return);
 
 #ifdef __cplusplus
 }

@@ -64,6 +64,18 @@ uint64_t mlf_ticks(void);
 /* Ticks a second. */
 uint32_t mlf_tick_hz(void);
 
+/* ---- interrupts (crt/baremetal) ------------------------------------------------------------- */
+
+/* An application adds an interrupt handler by defining a function with the CMSIS name of the exception, on
+ * every core: SVC_Handler, PendSV_Handler, SysTick_Handler, HardFault_Handler, ... or that of an interrupt
+ * of the device as the board's row names it (mlf_board.h lists them; IRQ<n>_Handler where the row gives
+ * none). All are weak in the vector table. Without a definition, an interrupt is reported as a fault. In C++
+ * they need extern "C".
+ *
+ * SysTick counts mlf_ticks(): an application with a SysTick_Handler of its own calls this function in it,
+ * or leaves mlf_ticks() and mlf_ticks_init() alone. */
+void mlf_systick_handler(void);
+
 /* ---- stack ---------------------------------------------------------------------------------- */
 
 /* Lowest address of the stack, the first address above it, and where the stack pointer is now (in

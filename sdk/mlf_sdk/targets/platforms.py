@@ -10,6 +10,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles, template_text
 from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import Board, baremetal_context
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.cmake import APP_ELF
@@ -45,17 +46,22 @@ def platform_files(
             title=board.title,
             is_host=True,
             files={},
-            runtime_sources=("crt/fault/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
-            crt_folders=(*folders, "fault", "host"),
+            runtime_sources=("crt/platform/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
+            crt_folders=(*folders, "platform", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
-            values={**store_values(board, store_bytes), "has_baud": False, "has_window": False},
+            values={
+                **store_values(board, store_bytes),
+                "has_baud": False,
+                "has_window": False,
+                "has_caches": False,
+            },
         )
     context = baremetal_context(board)
     if board.uart is None:
         raise InputError(
             "the board row has no [uart]", where=f"board {board.name}", hint="Add one to the row."
         )
-    sources = ["startup", "fault", "stack", "systick", "exit", "build_id"]
+    sources = ["startup", "vectors", "fault", "stack", "systick", "exit"]
     own = [f"board/{name}" for name in board.sources if not name.endswith(".h")]
     if board.uart.driver != "own":
         sources += [f"uart_{board.uart.driver}", "uart_rx"]
@@ -70,11 +76,11 @@ def platform_files(
             "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
         },
         runtime_sources=(
-            "crt/fault/mlf_fault.c",
+            *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault", "fault_cortexm")),
             *(f"{_BAREMETAL}/{name}.c" for name in sources),
             *own,
         ),
-        crt_folders=(*folders, "fault", "baremetal"),
+        crt_folders=(*folders, "platform", "baremetal"),
         definitions=_server_limits(board) if options.app == "rpc" else (),
         toolchain="board/toolchain.cmake",
         cmsis_nn_includes=_cmsis_includes(options),
@@ -83,6 +89,8 @@ def platform_files(
             "stack_bytes": board.stack_bytes,
             "has_baud": board.uart.max_baud is not None,
             "has_window": board.rpc.window_bytes > 0,
+            "has_caches": board.cpu.split("+")[0] in CPUS_WITH_CACHES,
+            "caches": board.caches,
         },
     )
 

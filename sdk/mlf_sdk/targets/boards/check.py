@@ -23,6 +23,14 @@ CPUS: dict[str, tuple[frozenset[str], bool | None]] = {
     "cortex-m35p": (frozenset({"none", "auto", "fpv5-sp-d16"}), None),
     "cortex-m55": (frozenset({"none", "auto"}), True),
 }
+CPUS_WITH_CACHES = frozenset({"cortex-m7", "cortex-m55"})
+CORE_HANDLERS = frozenset(
+    f"{name}_Handler"
+    for name in (
+        *("NMI", "HardFault", "MemManage", "BusFault", "UsageFault", "SecureFault"),
+        *("SVC", "DebugMon", "PendSV", "SysTick"),
+    )
+)
 _SECTIONS = frozenset(
     {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero"}
 )
@@ -73,6 +81,7 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
     elif row.counter.hz > row.clock_hz:
         yield "counter.hz: it is above clock_hz"
     yield from _uart_faults(row)
+    yield from _interrupt_faults(row)
     if kinds == {"flash", "ram"}:
         if row.boot_memory.kind != "flash":
             yield "memories: the one with boot = true must be of kind 'flash'"
@@ -80,6 +89,21 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
             yield f"memories: the one that the CPU boots from must start at a multiple of {_VECTOR_ALIGN}"
         if row.stack_bytes >= row.ram.size_bytes:
             yield f"stack_bytes: the stack fills the RAM ({row.ram.size_bytes:,} bytes)"
+
+
+def _interrupt_faults(row: Board) -> Iterator[str]:
+    if row.interrupts is None:
+        return
+    count, handlers = row.interrupts.count, row.interrupts.handlers
+    if row.uart is not None and row.uart.irq is not None and row.uart.irq >= count:
+        yield f"uart.irq: {row.uart.irq} is not below interrupts.count ({count})"
+    for name, number in handlers.items():
+        if number >= count:
+            yield f"interrupts.handlers.{name}: {number} is not below interrupts.count ({count})"
+        if name in CORE_HANDLERS:
+            yield f"interrupts.handlers.{name}: this is an exception of the core"
+    if len(set(handlers.values())) < len(handlers):
+        yield "interrupts.handlers: two handlers have the same number"
 
 
 def _cpu_faults(row: Board) -> Iterator[str]:
@@ -91,6 +115,8 @@ def _cpu_faults(row: Board) -> Iterator[str]:
     has_dsp = (dsp is not False) and "nodsp" not in extensions
     if row.fpu not in fpus:
         yield f"fpu: a {name} can have {', '.join(sorted(fpus))}; not '{row.fpu}'"
+    if row.caches and name not in CPUS_WITH_CACHES:
+        yield f"caches: a {name} has none"
     if row.float_abi == "hard" and row.fpu == "none":
         yield "float_abi: 'hard' needs an FPU"
     if row.fpu != "none" and "nofp" in extensions:

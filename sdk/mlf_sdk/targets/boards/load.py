@@ -145,7 +145,22 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "clock_hz": board.clock_hz,
         "tick_hz": board.counter.hz,
         "uart": msgspec.to_builtins(board.uart),
+        "irq_handlers": irq_handlers(board),
+        "caches": board.caches,
     }
+
+
+def irq_handlers(board: Board) -> list[str]:
+    """The handlers of the device's interrupts, in the order of their numbers.
+
+    A row without ``interrupts`` has those up to the UART's.
+    """
+    names: dict[int, str] = {}
+    count = 0 if board.uart is None or board.uart.irq is None else board.uart.irq + 1
+    if board.interrupts is not None:
+        count = board.interrupts.count
+        names = {number: name for name, number in board.interrupts.handlers.items()}
+    return [names.get(number, f"IRQ{number}_Handler") for number in range(count)]
 
 
 def _stack_guard(board: Board) -> int:

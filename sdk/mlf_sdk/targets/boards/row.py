@@ -17,6 +17,7 @@ Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
 BoardName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_.-]{0,63}\Z")]
 Identifier = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,31}\Z")]
 Text = Annotated[str, Meta(pattern=r"\A[ -!#-\[\]-~]{1,100}\Z")]  # no quotes, backslashes, controls
+HandlerName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]{0,55}Handler\Z")]
 SourceName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.[chS]\Z")]
 
 
@@ -75,6 +76,19 @@ class Counter(_Row, frozen=True, kw_only=True):
     hz: Positive
 
 
+class Interrupts(_Row, frozen=True, kw_only=True):
+    """The interrupts of the device, for the vector table.
+
+    Attributes:
+        count: vectors behind the 16 of the architecture.
+        handlers: names of handlers, as the vendor's start-up file has them, with their numbers; an
+            interrupt without one gets ``IRQ<number>_Handler``.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=480)]
+    handlers: dict[HandlerName, Annotated[int, Meta(ge=0, le=479)]] = {}
+
+
 class Rpc(_Row, frozen=True, kw_only=True):
     """Limits of the RPC server.
 
@@ -121,6 +135,7 @@ class Board(_Row, frozen=True, kw_only=True):
         float_abi: how floats are passed.
         dsp: the CPU has the DSP extension.
         clock_hz: rate of the CPU and of the bus of the UART.
+        caches: start-up switches instruction and data cache on (Cortex-M7, M55).
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
@@ -134,12 +149,14 @@ class Board(_Row, frozen=True, kw_only=True):
     fpu: Annotated[str, Meta(pattern=r"\A[a-z0-9-]{1,20}\Z")] = "none"
     float_abi: Literal["soft", "hard"] = "soft"
     dsp: bool = False
+    caches: bool = False
     clock_hz: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] = 0
     stack_bytes: Annotated[int, Meta(ge=512, le=1 << 28, multiple_of=8)] = 4096
     memories: tuple[Memory, ...] = ()
     sources: tuple[SourceName, ...] = ()
     uart: Uart | None = None
     counter: Counter | None = None
+    interrupts: Interrupts | None = None
     rpc: Rpc = Rpc()
     qemu: QemuRow | None = None
     zephyr: ZephyrNames = ZephyrNames()

@@ -125,7 +125,7 @@ def zephyr_files(
             "include",
             "src",
             "rpc",
-            "fault",
+            "platform",
             "zephyr",
             *(("cmsis",) if options.cmsis_nn is not None else ()),
         ),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GNU build id: linker.ld names the place of its note. */
+/* The GNU build id of an image whose linker script marks its note: bare metal (linker.ld) and Zephyr (notes.ld). */
 #include "mlf/mlf_platform.h"
 
-/* The section .note.gnu.build-id, which holds one note; both NULL where the linker script has none. */
+/* The section .note.gnu.build-id, which holds one note; both NULL where the linker script does not mark it. */
 extern const uint8_t __mlf_build_id_start[] __attribute__((weak));
 extern const uint8_t __mlf_build_id_end[] __attribute__((weak));
 
