@@ -16,7 +16,7 @@ from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.triage.explain import CallFrame, Triage
-from mlf_sdk.triage.faultline import parse_fault
+from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.link import DeviceFaultError
 
