@@ -144,6 +144,23 @@ def test_frame_of_variable_size_is_named(tmp_path: Path) -> None:
         assert unknown == ("varies: a frame whose size is only known at run time",)
 
 
+@pytest.mark.parametrize("cpu", list(CPUS))
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
+def test_address_on_the_stack_that_is_counted_down(tmp_path: Path, cpu: str, level: str) -> None:
+    """The address may be any in the end: the way through the loop ends all the same."""
+    source = """
+    __attribute__((noipa)) int use(const char *p) { return p[0]; }
+    int main(void) {
+      volatile unsigned start = 1234;
+      unsigned n = start;
+      char text[12], *p = text + sizeof text;
+      do { *--p = (char)('0' + (n & 7)); n >>= 3; } while (n);
+      return use(p);
+    }"""
+    size, path, unknown = deepest(link(tmp_path, cpu, source, level))
+    assert unknown == () and path[0] == "main" and 12 < size < 64
+
+
 def test_calls_through_pointers(tmp_path: Path) -> None:
     """A table that one function uses is its own; a callback that is handed on can be called by anyone."""
     source = """

@@ -56,7 +56,6 @@ class ArmAttributes:
         single_precision_only: of those, only the ones for float.
         vfp_args: ``hard`` when floats go in FPU registers, ``soft`` when not, None when it does not matter.
         mve: 0 no vector extension, 1 integer, 2 integer and float.
-        tags: every attribute of the file, by tag number.
     """
 
     cpu_name: str
@@ -66,7 +65,6 @@ class ArmAttributes:
     single_precision_only: bool
     vfp_args: str | None
     mve: int
-    tags: dict[int, int | str]
 
     @property
     def has_fpu_registers(self) -> bool:
@@ -172,7 +170,6 @@ def _interpret(tags: dict[int, int | str]) -> ArmAttributes:
         single_precision_only=_number(tags, _HARD_FP_USE) == 1,
         vfp_args=arguments,
         mve=_number(tags, _MVE),
-        tags=tags,
     )
 
 

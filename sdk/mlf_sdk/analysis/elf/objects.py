@@ -43,7 +43,6 @@ class ObjectInfo:
         strong: those of them that must not be defined again.
         undefined: symbols that it needs.
         allocator_sites: references to the workspace allocator, by section name and offset.
-        section_sizes: bytes by section name (sections of one name added up).
     """
 
     machine: str
@@ -54,7 +53,6 @@ class ObjectInfo:
     strong: tuple[str, ...]
     undefined: tuple[str, ...]
     allocator_sites: tuple[tuple[str, int], ...]
-    section_sizes: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +78,6 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
         faults.add(member, f"the object file is broken: {error}")
         return None
     defined = [s for s in elf.symbols if s.binding != rawelf.STB_LOCAL and s.is_defined]
-    sizes: dict[str, int] = {}
-    for section in elf.sections[1:]:
-        sizes[section.name] = sizes.get(section.name, 0) + section.size
     return ObjectInfo(
         machine=elf.machine_name,
         elf_class=elf.elf_class,
@@ -96,7 +91,6 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
             for r in elf.relocations
             if elf.symbols[r.symbol].name == ALLOCATE
         ),
-        section_sizes=sizes,
     )
 
 

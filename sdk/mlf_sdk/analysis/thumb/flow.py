@@ -167,14 +167,13 @@ class _Tracer:
 
     def _reach(self, address: int, depth: int, registers: dict[int, Value]) -> None:
         """Take in that an instruction can be reached like this."""
-        instruction = self.instructions.get(address)
-        if instruction is None:
+        if address not in self.instructions:
             if self.code.strict:
                 raise UntraceableError("the flow of control leaves the code")
             return  # behind a call that never returns, or a table
         step = self.trace.steps.get(address)
         if step is None:
-            self.trace.steps[address] = Step(instruction, depth, dict(registers))
+            self.trace.steps[address] = Step(self.instructions[address], depth, dict(registers))
             self.pending.append(address)
             return
         step.joins += 1

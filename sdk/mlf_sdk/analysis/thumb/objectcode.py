@@ -8,7 +8,7 @@ the system region, from 0xF0000000 on), so that an address cannot be taken for a
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf import raw
@@ -47,7 +47,8 @@ class ObjectCode:
         """
         self.elf = elf
         self.visits = 0
-        self.decoded: dict[int, Instruction] = {}
+        self.decoded = 0
+        self._instructions: dict[int, _Instructions] = {}
         self._starts: list[int] = []
         at = FIRST_ADDRESS
         for section in elf.sections:
@@ -91,7 +92,10 @@ class ObjectCode:
         section, offset = self._place(function.address)
         if section is None or not section.flags & raw.SHF_EXECINSTR:
             return {}
-        return _Instructions(self.decoded, section.data, function.address - offset)
+        start = function.address - offset
+        if start not in self._instructions:
+            self._instructions[start] = _Instructions(self, section.data, start)
+        return self._instructions[start]
 
     def branch_target(self, instruction: Instruction) -> int | None:
         """The address that a direct branch or call goes to, once it is linked."""
@@ -134,37 +138,29 @@ class ObjectCode:
         return (section, offset) if 0 <= offset < len(section.data) else (None, 0)
 
 
-class _Instructions(Mapping[int, "Instruction | Undecoded"]):
+class _Instructions(dict[int, "Instruction | Undecoded"]):
     """Instructions of a section by address; which bytes are code is known only as the flow reaches them."""
 
-    def __init__(self, decoded: dict[int, Instruction], code: memoryview, start: int) -> None:
-        self._decoded = decoded
+    def __init__(self, code: ObjectCode, data: memoryview, start: int) -> None:
+        super().__init__()
         self._code = code
+        self._data = data
         self._start = start
 
     def __contains__(self, address: object) -> bool:
-        return isinstance(address, int) and 0 <= address - self._start < len(self._code)
+        return isinstance(address, int) and 0 <= address - self._start < len(self._data)
 
-    def __getitem__(self, address: int) -> Instruction | Undecoded:
-        if address not in self:
-            raise KeyError(address)
-        if address not in self._decoded:
-            if len(self._decoded) >= MAX_INSTRUCTIONS:
-                raise UntraceableError(f"the object has more than {MAX_INSTRUCTIONS} instructions")
-            offset = address - self._start
-            code = bytes(self._code[offset : offset + decode.MAX_BLOCK_BYTES])
-            block = decode.decode_block(code, address)
-            if not block:
-                return Undecoded(address=address, size=2, first=0, second=0)
-            for instruction in block:
-                self._decoded.setdefault(instruction.address, instruction)
-        return self._decoded[address]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(range(self._start, self._start + len(self._code)))
-
-    def __len__(self) -> int:
-        return len(self._code)
+    def __missing__(self, address: int) -> Instruction | Undecoded:
+        self._code.decoded += 1
+        if self._code.decoded > MAX_INSTRUCTIONS:
+            raise UntraceableError(f"the object has more than {MAX_INSTRUCTIONS} instructions")
+        offset = address - self._start
+        block = decode.decode_block(bytes(self._data[offset : offset + decode.MAX_BLOCK_BYTES]), address)
+        if not block:
+            return Undecoded(address=address, size=2, first=0, second=0)
+        for instruction in block:
+            self.setdefault(instruction.address, instruction)
+        return self[address]
 
 
 def _function(name: str, address: int, size: int) -> Function:
