@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
 import sys
 import textwrap
 import types
@@ -18,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import msgspec
 
+from mlf_sdk.cli.main import app
 from mlf_sdk.codegen import lock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,11 +40,41 @@ MADE = "<!-- Made by docs/generate.py: edit the source, then `make docs`. -->\n\
 
 
 def cli_page() -> str:
-    """Every command with its options, as its own help says it."""
-    command = [sys.executable, "-m", "typer", "mlf_sdk.cli.main", "utils", "docs", "--name", "mlf-sdk"]
-    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout  # noqa: S603
-    text = text.replace("# `mlf-sdk`", "# Command line", 1)
-    return MADE + re.sub(r"^```console$", "```text", text, flags=re.MULTILINE).rstrip() + "\n"
+    """Every command with its options by group, from the commands themselves."""
+    context = click.Context(app, info_name="mlf-sdk")
+    out = [
+        MADE + "# Command line\n",
+        str(app.help),
+        "",
+        "Every option may stand in `mlf.toml` (or `[tool.mlf-sdk]` of `pyproject.toml`) as a default.\n",
+    ]
+    for name in app.list_commands(context):
+        out += _command_section(f"mlf-sdk {name}", app.get_command(context, name), context)
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _command_section(words: str, command: click.Command, parent: click.Context) -> list[str]:
+    context = click.Context(command, info_name=words.rpartition(" ")[2], parent=parent)
+    if isinstance(command, click.Group):
+        found = []
+        for name in command.list_commands(context):
+            found += _command_section(f"{words} {name}", command.get_command(context, name), context)
+        return found
+    usage = context.get_usage().removeprefix("Usage: ")
+    text = inspect.cleandoc(command.help or command.callback.__doc__ or "")
+    out = [f"## `{words}`\n", text, "", "```text", f"$ {' '.join(usage.split())}", "```\n"]
+    groups: dict[str, list[str]] = {}
+    for param in command.get_params(context):
+        record = param.get_help_record(context)
+        if isinstance(param, click.Argument):
+            shown = param.help_text(context) if hasattr(param, "help_text") else ""
+            groups.setdefault("Arguments", []).append(f"* `{param.make_metavar(context)}`: {shown}")
+        elif record is not None and param.name != "help":
+            row = f"* `{record[0]}`: {' '.join(record[1].split())}"
+            groups.setdefault(getattr(param, "group", "Output"), []).append(row)
+    for group, rows in groups.items():
+        out += [f"**{group}**\n", *rows, ""]
+    return out
 
 
 # ---- the C API ----
