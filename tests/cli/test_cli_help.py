@@ -87,8 +87,8 @@ def test_version(call: Caller) -> None:
     assert call("--version").out == f"mlf-sdk {__version__}\n"
 
 
-def complete(line: str, shell: str = "bash") -> list[str]:
-    """What the shell would offer for the last word of ``line``."""
+def completed(line: str, shell: str) -> list[str]:
+    """Lines that a shell is given to complete the last word of ``line``."""
     words = line.split(" ")
     environment = {
         **os.environ,
@@ -101,7 +101,12 @@ def complete(line: str, shell: str = "bash") -> list[str]:
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=30
     )
     assert (done.returncode, done.stderr) == (0, "")
-    return [found.partition(",")[2] for found in done.stdout.splitlines()]
+    return done.stdout.splitlines()
+
+
+def complete(line: str) -> list[str]:
+    """What bash would offer for the last word of ``line``."""
+    return [found.partition(",")[2] for found in completed(line, "bash")]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,7 @@ def complete(line: str, shell: str = "bash") -> list[str]:
         ("mlf-sdk d", {"doctor"}),
         ("mlf-sdk run x.tar --board mps2-an3", {"mps2-an385", "mps2-an386"}),
         ("mlf-sdk run x.tar --board ", set(load_boards())),
-        ("mlf-sdk generate x.tar --app ", {"rpc", "standalone"}),
+        ("mlf-sdk generate x.tar --app ", {"library", "rpc", "standalone"}),
         ("mlf-sdk generate x.tar --params r", {"ram"}),
         ("mlf-sdk run x.tar --exp", {"--expect"}),
     ],
@@ -120,8 +125,8 @@ def test_completion(line: str, offered: set[str]) -> None:
     assert set(complete(line)) == offered
 
 
-def test_completion_of_fish_describes_names() -> None:
-    assert "Cortex-M4F" in "".join(complete("mlf-sdk run x.tar --board mps2-an386", "fish"))
+def test_completion_of_zsh_describes_names() -> None:
+    assert "Cortex-M4F" in "".join(completed("mlf-sdk run x.tar --board mps2-an386", "zsh"))
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -16,6 +16,11 @@ from cli_helpers import Caller
 from archives import tar_bytes
 from hostile import GOOD, HOSTILE, SAYS
 
+# Files that do not even look like an archive of any format.
+OF_NO_FORMAT = {
+    "header: too many members",
+    *(f"container: {what}" for what in ("empty file", "only zeros", "text", "zip", "bzip2", "zstd")),
+}
 MAX_SECONDS = 20.0  # of computing; what is quadratic takes minutes
 MAX_BYTES = 128 << 20
 MAX_RESIDENT_KIB = 320 << 10  # of a whole process, the interpreter and numpy included
@@ -56,7 +61,8 @@ def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, 
     block = called.block()
     assert block["where"] == str(archive)
     assert block["do"]
-    assert SAYS[name] in called.err.replace("\n  ", "\n")
+    says = "not a compiled model of a known format" if name in OF_NO_FORMAT else SAYS[name]
+    assert says in called.err.replace("\n  ", "\n")
     assert len(called.err) < 8000
     assert "".join(called.err.split("\n")).isprintable()
     assert seconds < MAX_SECONDS

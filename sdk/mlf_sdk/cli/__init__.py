@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments to one call to printed result and exit code."""
+"""The command line: arguments to one request, to one printed result and an exit code."""
+
+STOPPED = 130  # exit code of a command that Ctrl-C ended, as shells count it

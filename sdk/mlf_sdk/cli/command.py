@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from mlf_sdk.cli import STOPPED
 from mlf_sdk.errors import MlfError
 from mlf_sdk.pipeline.config import Config, read_config
 from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
@@ -112,7 +114,8 @@ def make_click_command(name: str, command: Command) -> click.Command:
     params: list[click.Parameter] = []
     hints_of_request, hints_of_own = typing.get_type_hints(Request), typing.get_type_hints(command.own)
     if command.source:
-        params.append(_argument("source", command.source, command.source_help, command.count))
+        metavar = f"[{command.source}]" if command.count == "optional" else command.source
+        params.append(_argument("source", metavar, command.source_help, command.count))
     for one in dataclasses.fields(command.own):
         params.append(_parameter(one, hints_of_own[one.name], one.default))
     for one in command.fields():
@@ -122,7 +125,11 @@ def make_click_command(name: str, command: Command) -> click.Command:
     params += _common()
 
     def callback(**given: Any) -> int:  # noqa: ANN401
-        return _invoke(command, given)
+        try:
+            return _invoke(command, given)
+        except KeyboardInterrupt:
+            sys.stderr.write("stopped\n")
+            raise SystemExit(STOPPED) from None
 
     return GroupedCommand(
         name, params=params, callback=callback, help=inspect.cleandoc(command.call.__doc__ or "")
@@ -237,16 +244,17 @@ def _parameter(
         "help": declared.help,
         "group": declared.group,
         "required": required or declared.required,
-        "default": None if repeats or declared.required else default,
         "show_default": default not in (None, "", (), False, True) and not declared.required,
     }
+    if not (repeats or keywords["required"]):
+        keywords["default"] = default
     if kind is bool:
         if declared.negative:
             flags[0] = f"{flags[0]}/{declared.negative}"
         keywords |= {"is_flag": True, "show_default": False}
     else:
         keywords |= {
-            "type": click.Choice(declared.choices) if declared.choices else kind,
+            "type": _type_of(declared, kind),
             "metavar": None if declared.choices else declared.metavar or None,
             "multiple": repeats,
             "shell_complete": _completer(declared),
@@ -254,6 +262,12 @@ def _parameter(
     if repeats:
         keywords["callback"] = _split_commas if declared.metavar.endswith("S") else _as_tuple
     return GroupedOption([one.name, *flags], **keywords)
+
+
+def _type_of(declared: Option, kind: type[Any]) -> Any:  # noqa: ANN401
+    if declared.choices:
+        return click.Choice(declared.choices)
+    return click.Path(exists=True) if declared.exists else kind
 
 
 def _kind_of(hint: Any) -> tuple[type[Any], bool]:  # noqa: ANN401

@@ -16,10 +16,10 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from mlf_sdk.cli import STOPPED
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.version import __version__
 
-_STOPPED = 130  # by Ctrl-C, as shells count it
 _NAME = "mlf-sdk"
 _COMPLETE = "_MLF_SDK_COMPLETE"
 
@@ -181,7 +181,7 @@ def _failed(error: MlfError, *, as_json: bool, debug: bool) -> int:
 
 def _stopped() -> int:
     sys.stderr.write("stopped\n")
-    return _STOPPED
+    return STOPPED
 
 
 def _arguments_error(error: click.ClickException) -> InputError:

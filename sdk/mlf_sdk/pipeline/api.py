@@ -118,6 +118,7 @@ def check(
     from mlf_sdk.pipeline.run import run_request
 
     made, pipeline = make_request(source, request, options), Pipeline(progress)
+    _check_is_project(made)
     if made.port is not None:
         return run_request(made.replace(twin=False), pipeline).check
     return pipeline.check(made)

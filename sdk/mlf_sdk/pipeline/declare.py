@@ -46,6 +46,7 @@ class Option:
         hidden: not an option of the command line.
         negative: spelling that switches a boolean option off; empty: there is none.
         required: it has no default.
+        exists: a path that must exist.
         count: how many values are positional arguments: ``one``, ``optional`` or ``many``; empty: an option.
     """
 
@@ -61,6 +62,7 @@ class Option:
     hidden: bool = False
     negative: str = ""
     required: bool = False
+    exists: bool = False
     count: str = ""
 
 
@@ -85,13 +87,13 @@ def flag_of(field: dataclasses.Field[Any]) -> str:
 def positive(value: float | None, flag: str) -> None:
     """Check that a number is above zero; None is allowed."""
     if value is not None and not 0 < value <= 1e6:
-        raise InputError(f"invalid value {value:g}: must be > 0 and at most 1e6", where=flag)
+        raise InputError(f"invalid value {value:g}", where=flag, hint="It must be > 0 and at most 1e6.")
 
 
 def not_negative(value: float | None, flag: str) -> None:
     """Check that a number is not below zero; None is allowed."""
     if value is not None and not (value >= 0 and math.isfinite(value)):
-        raise InputError(f"invalid value {value:g}: must be a finite number >= 0", where=flag)
+        raise InputError(f"invalid value {value:g}", where=flag, hint="It must be a finite number >= 0.")
 
 
 def fraction(value: float | None, flag: str) -> None:
@@ -101,7 +103,7 @@ def fraction(value: float | None, flag: str) -> None:
         InputError: it is not from 0 to 1.
     """
     if value is not None and not (0 <= value <= 1 and math.isfinite(value)):
-        raise InputError(f"invalid value {value:g}: must be from 0 to 1", where=flag)
+        raise InputError(f"invalid value {value:g}", where=flag, hint="It must be from 0 to 1.")
 
 
 def validate(request: Any) -> None:  # noqa: ANN401
@@ -114,7 +116,9 @@ def validate(request: Any) -> None:  # noqa: ANN401
         declared, value, flag = option_of(field), getattr(request, field.name), flag_of(field)
         if declared.choices and value is not None and value not in declared.choices:
             raise InputError(
-                f"invalid value {value!r}: must be one of {', '.join(declared.choices)}", where=flag
+                f"invalid value {value!r}",
+                where=flag,
+                hint=f"It must be one of: {', '.join(declared.choices)}.",
             )
         if declared.check is not None:
             declared.check(value, flag)

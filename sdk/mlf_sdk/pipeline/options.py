@@ -16,12 +16,12 @@ _MOST_RUNS = 100_000
 
 def _runs(value: int | None, flag: str) -> None:
     if value is not None and not 1 <= value <= _MOST_RUNS:
-        raise InputError(f"invalid value {value}: must be from 1 to {_MOST_RUNS:,}", where=flag)
+        raise InputError(f"invalid value {value}", where=flag, hint=f"It must be from 1 to {_MOST_RUNS:,}.")
 
 
 def _jobs(value: int, flag: str) -> None:
     if not 1 <= value <= 64:
-        raise InputError(f"invalid value {value}: must be from 1 to 64", where=flag)
+        raise InputError(f"invalid value {value}", where=flag, hint="It must be from 1 to 64.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ class FlashOptions:
         complete="runner",
     )
     runner_file: str | None = option(
-        None, "TOML file with a runner of your own.", group="Flash", metavar="FILE"
+        None, "TOML file with a runner of your own.", group="Flash", metavar="FILE", exists=True
     )
     console: str | None = option(
         None,

@@ -72,6 +72,7 @@ class Request:
         stage=Stage.PLAN,
         metavar="FILE",
         fixed=True,
+        exists=True,
     )
     platform: str | None = option(
         None,
@@ -138,6 +139,7 @@ class Request:
         stage=Stage.PLAN,
         metavar="PATH",
         fixed=True,
+        exists=True,
     )
     trace: bool | None = option(
         None,
