@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import TargetError, ToolError
-from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.launch import open_program
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
@@ -121,7 +120,7 @@ def program(folder: Path, body: str) -> Path:
 def test_a_program_that_ends(body: str, says: str, tmp_path: Path) -> None:
     with (
         pytest.raises(TargetError) as caught,
-        open_session(find_board("host"), program(tmp_path, body), timeout_s=86_400) as session,
+        open_program(program(tmp_path, body), timeout_s=86_400) as session,
     ):
         session.hello()
     assert says in str(caught.value)
@@ -131,6 +130,6 @@ def test_a_program_that_ends(body: str, says: str, tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     with (
         pytest.raises(ToolError, match=r"app\.elf"),
-        open_session(find_board("host"), tmp_path / "app.elf", timeout_s=5),
+        open_program(tmp_path / "app.elf", timeout_s=5),
     ):
         pass

@@ -20,7 +20,6 @@ from archives import Spec, build, reference, sample, write
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, ToolError
-from mlf_sdk.targets.launch import open_session
 from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
@@ -326,8 +325,8 @@ def test_inputs_for_more_than_one_run(tmp_path: Path, needs_host: None, keep: bo
     mlf_sdk.generate(path, tmp_path / "out", board="host", keep_inputs=keep)
     lock = read_lock(tmp_path / "out")
     elf = mlf_sdk.build(tmp_path / "out").elf
-    board = project_target(tmp_path / "out", lock, TargetChoice()).board
-    with open_session(board, elf, timeout_s=30.0) as session:
+    target = project_target(tmp_path / "out", lock, TargetChoice())
+    with target.open(elf, timeout_s=30.0) as session:
         session.hello()
         assert session.info.models[0].inputs_kept is keep
         session.write_input("tiny", 0, sample(spec))

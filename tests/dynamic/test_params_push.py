@@ -33,10 +33,10 @@ from mlf_sdk.pipeline.params import (
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.launch import open_session
+from mlf_sdk.targets.launch import open_program
 from mlf_sdk.targets.qemu import start_qemu
-from mlf_sdk.targets.slots import keep_slots, stored
+from mlf_sdk.targets.slots import host_slots, with_slots
+from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
 from mlf_sdk.wire.errors import NoAnswerError
@@ -65,19 +65,20 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.lock = read_lock(folder)
-        self.board = find_board(self.lock.board)
+        self.target = project_target(folder, self.lock, TargetChoice())
+        self.board = self.target.board
         self.elf = folder / "build/app.elf"
 
     def forget(self) -> None:
         """Blank slots."""
         for path in self.elf.parent.glob("*_PARAMS_STORE.bin"):
             path.unlink()
-        keep_slots(self.lock, self.board, self.elf)
+        self.target.keep_slots(self.lock, self.elf)
 
     @contextmanager
     def booted(self) -> Iterator[Session]:
         """The target, ended by a kill."""
-        with open_session(self.board, self.elf, timeout_s=60) as session:
+        with self.target.open(self.elf, timeout_s=60) as session:
             session.hello()
             yield session
 
@@ -232,7 +233,7 @@ def test_a_bad_line_is_slow_but_never_wrong(host: Board, scaled_params: Path) ->
     """Bytes flip, get lost and double: the parameters arrive whole."""
     host.forget()
     blob = new_blob(host, scaled_params)
-    slots, environment = stored(host.board, host.elf)[1], dict(os.environ)
+    slots, environment = host_slots(host.elf), dict(os.environ)
     with start_process([str(host.elf)], env={**environment, **slots}, pipes=True) as process:
         line = FaultTransport(
             PipeTransport(process.stdout_fd, process.stdin_fd, name="host"),
@@ -253,7 +254,7 @@ def test_a_silent_line_is_an_error_in_time_and_harmless(host: Board, scaled_para
     host.forget()
     old = host.output()
     blob = new_blob(host, scaled_params)
-    slots, environment = stored(host.board, host.elf)[1], dict(os.environ)
+    slots, environment = host_slots(host.elf), dict(os.environ)
     with start_process([str(host.elf)], env={**environment, **slots}, pipes=True) as process:
         line = FaultTransport(PipeTransport(process.stdout_fd, process.stdin_fd, name="host"), Faults())
         with Session(line, timeouts=Timeouts(first_try_s=0.01, tries=3)) as session:
@@ -273,7 +274,7 @@ def test_push_over_a_port(emulated: Board, scaled_params: Path, capsys: pytest.C
     """QEMU's UART behind a pty is a serial port."""
     emulated.forget()
     old = emulated.output()
-    machine_board = stored(emulated.board, emulated.elf)[0]
+    machine_board = with_slots(emulated.board, emulated.elf)
     with start_qemu(machine_board, emulated.elf, timeout_s=60) as machine:
         bridge = SocketBridge(machine.socket)
         try:
@@ -336,7 +337,7 @@ def test_a_static_project_says_what_to_do(tmp_path: Path, needs_host: None) -> N
         show_params(Request(source=(str(folder),)))
     assert "--executor graph" in caught.value.hint
     elf = mlf_sdk.build(folder).elf
-    with open_session(find_board("host"), elf, timeout_s=60) as session:
+    with open_program(elf, timeout_s=60) as session:
         session.hello()
         with pytest.raises(InputError, match="can't be replaced"):
             DeviceParams(session, 0).info()

@@ -24,7 +24,7 @@ from archives import Spec, build, reference, write
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.targets.labgrid import open_place
-from mlf_sdk.targets.target import TargetChoice, resolve_target
+from mlf_sdk.targets.target import Ability, TargetChoice, resolve_target
 
 WAIT_S = 20.0
 SCRIPTS = Path(sys.executable).parent
@@ -224,6 +224,19 @@ def test_names_and_ports() -> None:
         resolve_target(TargetChoice(board="labgrid:"))
     with pytest.raises(InputError, match="has its port"):
         resolve_target(TargetChoice(board="labgrid:desk", port="/dev/x"))
+
+
+@needs_labgrid
+@pytest.mark.qemu
+def test_a_place_is_an_attached_target(lab: Lab) -> None:
+    target = resolve_target(TargetChoice(board="labgrid:desk"))
+    assert (target.name, target.board.name) == ("labgrid:desk", "mps2-an386")
+    assert target.attached and target.abilities == Ability.BUILD | Ability.RESET
+    lab.switched.clear()
+    target.reset()
+    assert lab.switched == ["/0/0", "/0/1"]
+    with target.open(None, timeout_s=30) as session:
+        assert [model.name for model in session.hello().models] == ["tiny"]
 
 
 @pytest.mark.skipif((SCRIPTS / "labgrid-coordinator").exists(), reason="labgrid is installed")

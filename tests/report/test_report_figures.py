@@ -21,7 +21,6 @@ from mlf_sdk.report.html.data import ArenaRect, Edge, Flow, Node, Report
 from mlf_sdk.report.html.flow import layers_of
 from mlf_sdk.report.html.names import harmless, shared_prefix, short_names, shorten
 from mlf_sdk.report.html.svg import Wanted, spread, ticks
-from mlf_sdk.targets.platforms import regions_of
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def graph(tmp_path: Path) -> Path:
 
 def test_parts_fill_a_memory_exactly(graph: Path) -> None:
     found = findings(graph)
-    regions = regions_of(found.board)
+    regions = found.board.regions
     for memory, region in zip(found.memories, region_use(found.image.sections, regions), strict=True):
         assert memory.used_bytes == region.used_bytes
         assert memory.used_bytes + memory.free_bytes == memory.size_bytes

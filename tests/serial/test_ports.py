@@ -22,9 +22,10 @@ from serial_helpers import PtyDevice
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.session import port_session, start_baud
 from mlf_sdk.targets.serial.stream import SerialTransport, open_port
 from mlf_sdk.tools.locks import lock_folder
 from mlf_sdk.wire.deadline import Deadline
@@ -96,10 +97,12 @@ def test_the_ports_of_this_machine_can_be_listed() -> None:
 
 
 def test_a_pty_is_a_serial_port(pty_device: PtyDevice) -> None:
-    with port_session(pty_device.path, timeout_s=10) as session:
+    with port_session(TargetChoice(port=pty_device.path), timeout_s=10) as session:
         assert len(session.hello().models) == 3
         np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)
-    with port_session(pty_device.path, timeout_s=10) as session:  # again, after the first has closed it
+    with port_session(
+        TargetChoice(port=pty_device.path), timeout_s=10
+    ) as session:  # again, after the first has closed it
         assert session.hello().boot_nonce == 0xB0070001
 
 
@@ -115,8 +118,8 @@ def test_the_rate_of_a_port(pty_device: PtyDevice) -> None:
     transport.close()
     with pytest.raises(TargetError, match="closed"):
         transport.set_baud(9600)
-    assert PortChoice(spec="x").start_baud(None) == PortChoice(spec="x").start_baud(MICROBIT) == 115_200
-    assert PortChoice(spec="x", baud=300).start_baud(MICROBIT) == 300
+    assert start_baud(TargetChoice(), None) == start_baud(TargetChoice(), MICROBIT) == 115_200
+    assert start_baud(TargetChoice(baud=300), MICROBIT) == 300
 
 
 @pytest.mark.parametrize("spec", ["", "ftp://host:1", "socket://host", "rfc2217://:5", "socket://h:x"])
@@ -188,7 +191,7 @@ def tcp_device() -> Iterator[str]:
 
 
 def test_a_port_over_tcp(tcp_device: str) -> None:
-    with port_session(tcp_device, timeout_s=10) as session:
+    with port_session(TargetChoice(port=tcp_device), timeout_s=10) as session:
         session.hello()
         np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)
         assert session.baud == 0 == session.raise_baud(1_000_000)
@@ -225,7 +228,7 @@ def rfc2217_device() -> Iterator[str]:
 
 
 def test_a_port_over_rfc2217(rfc2217_device: str) -> None:
-    with port_session(PortChoice(spec=rfc2217_device, baud=57600), timeout_s=20) as session:
+    with port_session(TargetChoice(port=rfc2217_device, baud=57600), timeout_s=20) as session:
         session.hello()
         assert session.baud == 57600
         np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)

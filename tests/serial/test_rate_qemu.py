@@ -16,7 +16,8 @@ from qemu_pty import QemuPty, RateLine, qemu_pty
 import mlf_sdk
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.wire.codes import Capability, Opcode, Status
 from mlf_sdk.wire.errors import DeviceResetError
@@ -73,7 +74,7 @@ def rated(machine: QemuPty, best: int) -> RateLine:
 
 
 def test_the_rate_is_raised_and_taken_back(machine: QemuPty) -> None:
-    with port_session(machine.port, board=BOARD, timeout_s=30) as session:
+    with port_session(TargetChoice(port=machine.port), board=BOARD, timeout_s=30) as session:
         assert Capability.BAUD in session.hello().capabilities
         raise_rate(session)
         assert machine.rates[:2] == [FIRST, FAST] and machine.rates[-1] == FAST
@@ -81,7 +82,7 @@ def test_the_rate_is_raised_and_taken_back(machine: QemuPty) -> None:
         infer(session)
     assert soon(lambda: machine.rates[-1] == FIRST)
     before = len(machine.rates)
-    with port_session(PortChoice(spec=machine.port, max_baud=0), board=BOARD, timeout_s=30) as session:
+    with port_session(TargetChoice(port=machine.port, max_baud=0), board=BOARD, timeout_s=30) as session:
         session.hello()
         assert session.baud == 115_200
         for refused in (1_000_001, 4_000_000, 700_000_000):
@@ -147,7 +148,7 @@ def test_a_reset_at_a_raised_rate(machine: QemuPty) -> None:
 
 def test_the_window_holds_what_it_promises(machine: QemuPty) -> None:
     """Requests that come while others are carried out are kept, up to the window; what is more is lost."""
-    with port_session(machine.port, board=BOARD, timeout_s=30) as session:
+    with port_session(TargetChoice(port=machine.port), board=BOARD, timeout_s=30) as session:
         tensor = session.hello().models[0].inputs[0]
         assert session.info.window_bytes == BOARD.rpc.window_bytes == 8192
         data = bytes(range(tensor.size_bytes))

@@ -26,11 +26,12 @@ import mlf_sdk
 from mlf_sdk.pipeline import serial as serial_api
 from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
 from mlf_sdk.targets.serial import ports as ports_module
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.wire.deadline import Deadline
@@ -302,7 +303,7 @@ def test_inferences_on_the_emulator_over_a_bad_line(project: Path) -> None:
     with start_qemu(board, project / "build" / "app.elf", timeout_s=120) as machine:
         bridge = SocketBridge(machine.socket)
         try:
-            clean = PortChoice(spec=bridge.path)
+            clean = TargetChoice(port=bridge.path)
             with port_session(clean, board=board, timeout_s=30) as session:
                 tensor = session.hello().models[0].inputs[0]
                 inputs = samples[tensor.name][:30].reshape((30, *tensor.shape))

@@ -21,7 +21,6 @@ from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport
-from mlf_sdk.targets.platforms import regions_of
 
 RAM = 0x20000000
 
@@ -94,7 +93,7 @@ def findings(archive: Path, *, was_run: bool = True) -> Findings:
     """What would be found on an emulated Cortex-M4."""
     plan = plan_project([load(archive)], board="mps2-an386")
     lock, model = plan.lock, plan.lock.models[0]
-    image, regions = image_of(lock), regions_of(plan.board)
+    image, regions = image_of(lock), plan.board.regions
     contents = Contents(lock, image)
     check = check_image(lock, image, regions)
     run = None

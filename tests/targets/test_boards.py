@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from mlf_sdk.targets.platforms import platform_files
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
@@ -20,7 +21,6 @@ from mlf_sdk.targets.boards.load import (
     load_boards,
     load_machines,
 )
-from mlf_sdk.targets.platforms import platform_files
 from mlf_sdk.tools.process import run_process
 
 ROWS = load_boards()

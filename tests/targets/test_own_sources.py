@@ -9,9 +9,9 @@ import pytest
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
+from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.load import load_board, own_sources
-from mlf_sdk.targets.platforms import platform_files
 
 ROW = """
 name = "mine"
@@ -54,7 +54,7 @@ def test_sources_travel_into_the_project_and_are_compiled(tmp_path: Path) -> Non
     files = own_sources(row, path)
     assert files["board/uart_mine.c"] == b"/* uart_mine.c */\n"
     assert sorted(files) == ["board/clock.S", "board/mine.h", "board/uart_mine.c"]
-    platform = platform_files(row, ProjectOptions())
+    platform = BaremetalTarget(row).files(ProjectOptions())
     assert platform.runtime_sources[-2:] == ("board/uart_mine.c", "board/clock.S")
     assert not any("uart_cmsdk" in source for source in platform.runtime_sources)
     assert b"MLF_UART_BASE" not in platform.files["board/mlf_board.h"]

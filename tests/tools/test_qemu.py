@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.targets.boards.row import QemuRow
 from mlf_sdk.targets.qemu import (
     QemuOptions,
-    QemuRow,
     instructions,
     qemu_argv,
     start_qemu,

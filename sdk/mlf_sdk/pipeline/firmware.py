@@ -15,7 +15,6 @@ from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.platforms import regions_of
 
 _MAX_BYTES = 512 << 20
 
@@ -107,4 +106,4 @@ def _regions(firmware: FirmwareInfo) -> tuple[Region, ...]:
     board = load_boards().get(said.board) if said.platform == "baremetal" else None
     if board is None:
         return ()
-    return region_use(firmware.sections, regions_of(board))
+    return region_use(firmware.sections, board.regions)

@@ -20,8 +20,9 @@ from mlf_sdk.targets.flashers.errors import FlashNotProvenError
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.ports import find_port
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.target import FlashOptions as FlashJob
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
 from mlf_sdk.wire.errors import PortMissingError, PortVanishedError
@@ -165,7 +166,7 @@ def _hello(console: str | None, request: Request, board: Board, deadline: Deadli
     while True:
         try:
             port = console or find_port(board).device
-            choice = PortChoice(spec=port, baud=request.baud, max_baud=request.max_baud)
+            choice = TargetChoice(port=port, baud=request.baud, max_baud=request.max_baud)
             with port_session(choice, board=board, timeout_s=max(0.1, deadline.remaining())) as session:
                 return port, session.hello(deadline)
         except (PortMissingError, PortVanishedError):

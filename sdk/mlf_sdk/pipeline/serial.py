@@ -8,16 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.options import MonitorOptions
 from mlf_sdk.pipeline.request import Request, Source
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.load import find_board, load_boards
-from mlf_sdk.targets.serial.ports import Port, list_serial_ports, resolve_port
-from mlf_sdk.targets.serial.session import PortChoice
-from mlf_sdk.targets.serial.stream import open_port
-from mlf_sdk.targets.target import resolve_target
+from mlf_sdk.targets.serial.ports import Port, list_serial_ports
+from mlf_sdk.targets.serial.session import open_chosen_port
+from mlf_sdk.targets.target import TargetChoice, resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.frames import Deframer
 
@@ -60,10 +58,7 @@ def monitor(request: Request, own: MonitorOptions, on_text: Callable[[str], None
     Raises:
         TargetError: the port can't be used, or vanishes.
     """
-    if request.port is None:
-        raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
     row = resolve_target(stages.target_choice(request.replace(port=None))).board if request.board else None
-    port = PortChoice(spec=request.port, baud=request.baud)
     watch = FaultWatch(find_firmware(own.elf)) if own.elf is not None else None
     timeout_s, count = own.seconds, 0
 
@@ -74,7 +69,7 @@ def monitor(request: Request, own: MonitorOptions, on_text: Callable[[str], None
         if watch is not None:
             on_text(watch.feed(text))
 
-    transport = open_port(resolve_port(port.spec, row), baud=port.start_baud(row))
+    transport = open_chosen_port(TargetChoice(port=request.port, baud=request.baud), row)
     deframer = Deframer(_LARGEST_PAYLOAD, take)
     deadline = Deadline(at=float("inf")) if timeout_s is None else Deadline.after(timeout_s, time.monotonic)
     try:

@@ -4,15 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from mlf_sdk.codegen.lock import Lock
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.render import PlatformFiles, template_text
 from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
+from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
+from mlf_sdk.targets.boards.store import store_values
+from mlf_sdk.targets.cmake import cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.host import CmakeTarget
-from mlf_sdk.targets.target import Ability, FlashOptions, Target
+from mlf_sdk.targets.host import CmakeTarget, crt_folders
+from mlf_sdk.targets.launch import open_emulated
+from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
+from mlf_sdk.targets.target import Ability, FlashOptions, Log, Target
+from mlf_sdk.wire.session import Session
 
 
 class BaremetalTarget(CmakeTarget):
@@ -21,6 +32,56 @@ class BaremetalTarget(CmakeTarget):
     def __init__(self, board: Board, *, name: str | None = None, board_file: Path | None = None) -> None:
         super().__init__(board, name=name, board_file=board_file)
         self.abilities = Ability.BUILD | Ability.FLASH | (Ability.START if board.qemu else Ability(0))
+
+    def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
+        board = self.board
+        context = baremetal_context(board)
+        uart = board.uart
+        if uart is None:
+            raise InputError(
+                "the board row has no [uart]", where=f"board {board.name}", hint="Add one to the row."
+            )
+        sources = ["startup", "vectors", "fault", "stack", "systick", "exit"]
+        sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
+        return PlatformFiles(
+            board=board.name,
+            title=board.title,
+            is_host=False,
+            files={
+                "board/linker.ld": template_text("baremetal/linker.ld.j2", context),
+                "board/mlf_board.h": template_text("baremetal/mlf_board.h.j2", context),
+                "app.ld": template_text("baremetal/app.ld.j2", context),
+                "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
+            },
+            runtime_sources=(
+                *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault", "fault_cortexm")),
+                *(f"crt/baremetal/{name}.c" for name in sources),
+                *(f"board/{name}" for name in board.sources if not name.endswith(".h")),
+            ),
+            crt_folders=(*crt_folders(options), "platform", "baremetal"),
+            definitions=_server_limits(board) if options.app == "rpc" else (),
+            toolchain="board/toolchain.cmake",
+            cmsis_nn_includes=cmsis_nn_includes(options),
+            values={
+                **store_values(board, store_bytes),
+                "stack_bytes": board.stack_bytes,
+                "has_baud": uart.max_baud is not None,
+                "has_window": board.rpc.window_bytes > 0,
+                "has_caches": board.cpu.split("+")[0] in CPUS_WITH_CACHES,
+                "caches": board.caches,
+            },
+        )
+
+    def open(
+        self, image: Path | None, *, timeout_s: float, console: Log | None = None
+    ) -> AbstractContextManager[Session]:
+        """See Target."""
+        elf = self.image_to_start(image)
+        return open_emulated(with_slots(self.board, elf), elf, timeout_s=timeout_s, console=console)
+
+    def keep_slots(self, lock: Lock, image: Path) -> None:
+        """See Target."""
+        keep_emulated_slots(lock, self.board, image)
 
     @property
     def counts_instructions(self) -> bool:
@@ -56,3 +117,15 @@ class BaremetalTarget(CmakeTarget):
             ),
             watch=job.watch,
         )
+
+
+def _server_limits(board: Board) -> tuple[str, ...]:
+    window = (f"MLF_UART_RX_BYTES={board.rpc.window_bytes}",) if board.rpc.window_bytes else ()
+    return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
+
+
+def _toolchain(board: Board) -> dict[str, object]:
+    flags = [f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}"]
+    if board.fpu != "none":
+        flags.append(f"-mfpu={board.fpu}")
+    return {"flags": flags}

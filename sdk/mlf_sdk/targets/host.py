@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from mlf_sdk.codegen.dynamic import DYNAMIC_FOLDERS
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
-from mlf_sdk.targets.launch import open_session
-from mlf_sdk.targets.platforms import platform_files, regions_of
-from mlf_sdk.targets.slots import keep_slots
+from mlf_sdk.targets.boards.store import store_values
+from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project, cmsis_nn_includes
+from mlf_sdk.targets.launch import open_program
+from mlf_sdk.targets.slots import host_slots, keep_host_slots
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 
@@ -30,8 +32,34 @@ class CmakeTarget(BoardTarget):
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
-        found = platform_files(self.board, options, store_bytes=store_bytes)
+        found = self._library(options) if options.app == "library" else self._platform(options, store_bytes)
         return dataclasses.replace(found, files={**found.files, **self.own_files()})
+
+    @abstractmethod
+    def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
+        """Return the platform's part of an application."""
+
+    def _library(self, options: ProjectOptions) -> PlatformFiles:
+        """Return runtime and models for a CMake application that exists."""
+        if options.executor == "graph":
+            raise InputError(
+                "a library has the static executor",
+                where="--executor",
+                hint="Leave out --library or --executor.",
+            )
+        return PlatformFiles(
+            board=self.board.name,
+            title=self.board.title,
+            is_host=self.is_host,
+            files={},
+            runtime_sources=(),
+            crt_folders=("include", "src", *(("cmsis",) if options.cmsis_nn is not None else ())),
+            cmsis_nn_includes=cmsis_nn_includes(options),
+            templates={
+                "CMakeLists.txt": "common/library_CMakeLists.txt.j2",
+                "README.md": "common/library_README.md.j2",
+            },
+        )
 
     def build(
         self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None
@@ -47,19 +75,7 @@ class CmakeTarget(BoardTarget):
 
     def regions(self, folder: Path) -> Regions:
         """See Target."""
-        return regions_of(self.board)
-
-    def open(
-        self, image: Path | None, *, timeout_s: float, console: Log | None = None
-    ) -> AbstractContextManager[Session]:
-        """See Target."""
-        if image is None:
-            raise InputError("no image to start was given", where=self.name)
-        return open_session(self.board, image, timeout_s=timeout_s, console=console)
-
-    def keep_slots(self, lock: Lock, image: Path) -> None:
-        """See Target."""
-        keep_slots(lock, self.board, image)
+        return self.board.regions
 
 
 class HostTarget(CmakeTarget):
@@ -67,3 +83,42 @@ class HostTarget(CmakeTarget):
 
     abilities = Ability.BUILD | Ability.START
     is_host = True
+
+    def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
+        return PlatformFiles(
+            board=self.board.name,
+            title=self.board.title,
+            is_host=True,
+            files={},
+            runtime_sources=("crt/platform/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
+            crt_folders=(*crt_folders(options), "platform", "host"),
+            definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
+            values={
+                **store_values(self.board, store_bytes),
+                "has_baud": False,
+                "has_window": False,
+                "has_caches": False,
+            },
+        )
+
+    def open(
+        self, image: Path | None, *, timeout_s: float, console: Log | None = None
+    ) -> AbstractContextManager[Session]:
+        """See Target."""
+        elf = self.image_to_start(image)
+        return open_program(elf, timeout_s=timeout_s, console=console, variables=host_slots(elf))
+
+    def keep_slots(self, lock: Lock, image: Path) -> None:
+        """See Target."""
+        keep_host_slots(lock, image)
+
+
+def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
+    """Return the folders of the runtime that an application of these options needs on any platform."""
+    return (
+        "include",
+        "src",
+        *(("rpc",) if options.app == "rpc" else ()),
+        *(("cmsis",) if options.cmsis_nn is not None else ()),
+        *(DYNAMIC_FOLDERS if options.executor == "graph" else ()),
+    )

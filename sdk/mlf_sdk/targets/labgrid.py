@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
 from mlf_sdk.targets.target import Ability, Log, Target, TargetChoice, resolve_target
 from mlf_sdk.wire.session import Session
@@ -75,7 +75,7 @@ class LabgridTarget(AttachedTarget):
             if place.cycle_power is not None:
                 place.cycle_power()
             baud = self._choice.baud or place.baud
-            port = PortChoice(spec=place.port, baud=baud, max_baud=self._choice.max_baud)
+            port = dataclasses.replace(self._choice, port=place.port, baud=baud)
             with port_session(
                 port, board=self.board, elf=image, timeout_s=timeout_s, console=console
             ) as session:
@@ -87,11 +87,6 @@ class LabgridTarget(AttachedTarget):
             if place.cycle_power is None:
                 raise InputError("the place has no power switch", where=self.name)
             place.cycle_power()
-
-
-def is_place(board: str | None) -> bool:
-    """Whether ``--board`` names a place."""
-    return board is not None and board.startswith(PREFIX)
 
 
 @contextmanager

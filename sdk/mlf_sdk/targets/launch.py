@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts what runs an image and opens a session with it: an emulated board, or a host program."""
+"""Sessions with an image that is started here: a program of this machine, or an emulated board."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import start_qemu
-from mlf_sdk.targets.slots import stored
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.triage.explain import triage
 from mlf_sdk.triage.sanitizer import add_sanitizer_report, sanitizer_summary
@@ -25,33 +24,49 @@ from mlf_sdk.wire.transport import PipeTransport, SocketTransport
 Console = Callable[[str], None]
 _END_S = 2.0  # for a program that closed its connection to be gone
 _WORDS = 2000
-# What QEMU and the address sanitizer write and nobody needs: an unused network card, dumps of shadow memory.
+# Lines of QEMU and the address sanitizer without information: an unused network card, dumps of shadow memory.
 _NOISE = re.compile(r"warning: nic \S+ has no peer|^(  |=>)0x[0-9a-f]+:|^Shadow byte|^=+$|DEADLYSIGNAL$")
 
+_ASAN_OPTIONS = "abort_on_error=0:handle_abort=1:detect_leaks=0:exitcode=99:print_legend=0"
 _FRAME_NUMBER = re.compile(r"^\s*#\d+ ")
 
 
 @contextmanager
-def open_session(
+def open_program(
+    elf: Path,
+    *,
+    timeout_s: float,
+    console: Console | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Session]:
+    """Start a program of this machine, and yield a session over its standard input and output.
+
+    Args:
+        elf: the program.
+        timeout_s: for a run, in seconds.
+        console: called with each piece of text that it prints.
+        variables: more variables of its environment.
+    """
+    environment = {**os.environ, "ASAN_OPTIONS": _ASAN_OPTIONS, **(variables or {})}
+    with start_process([str(elf)], env=environment, pipes=True) as process:
+        transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
+        with (
+            Session(transport, timeouts=Timeouts(run_s=timeout_s), console=console) as session,
+            _explained(process, elf),
+        ):
+            yield session
+
+
+@contextmanager
+def open_emulated(
     board: Board, elf: Path, *, timeout_s: float, console: Console | None = None
 ) -> Iterator[Session]:
-    """A session with the image ``elf`` on ``board``; whatever was started is gone afterwards.
+    """Start an image on an emulated board, and yield a session over its UART.
 
     Raises:
-        InputError: the board is neither emulated nor the host.
+        InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
-    timeouts = Timeouts(run_s=timeout_s)
-    board, slots = stored(board, elf)
-    if board.platform == "host" or board.zephyr.native:
-        with start_process([str(elf)], env={**_host_environment(), **slots}, pipes=True) as process:
-            transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
-            with (
-                Session(transport, timeouts=timeouts, console=console) as session,
-                _explained(process, elf),
-            ):
-                yield session
-        return
     if board.qemu is None:
         raise InputError(
             "the board is not emulated",
@@ -61,7 +76,7 @@ def open_session(
     with start_qemu(board, elf, timeout_s=timeout_s) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
         with (
-            Session(transport, timeouts=timeouts, console=console) as session,
+            Session(transport, timeouts=Timeouts(run_s=timeout_s), console=console) as session,
             _explained(machine.process, elf),
         ):
             yield session
@@ -69,7 +84,7 @@ def open_session(
 
 @contextmanager
 def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
-    """Adds to a target's failure what the program or emulator knows of it: its end, its last words.
+    """Add to a target's failure how the program or emulator ended, and its last output.
 
     A fault is explained by ``elf``, or by what a sanitizer wrote.
     """
@@ -100,8 +115,3 @@ def _words(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not _NOISE.search(line)]
     once = [next(same) for _, same in groupby(lines, lambda line: _FRAME_NUMBER.sub("", line))]
     return "\n".join(once)[-_WORDS:]
-
-
-def _host_environment() -> dict[str, str]:
-    options = "abort_on_error=0:handle_abort=1:detect_leaks=0:exitcode=99:print_legend=0"
-    return {**os.environ, "ASAN_OPTIONS": options}

@@ -18,31 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-import msgspec
-
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.targets.boards.row import QemuRow
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.triage.fault_report import parse_fault
 
 QEMU = "qemu-system-arm"
 _NS_PER_S = 1_000_000_000
 _LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulator
-
-
-class QemuRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a board is emulated.
-
-    Attributes:
-        machine: QEMU's name of the machine.
-        cpu: QEMU's name of the CPU; empty: the machine's own.
-        serial_index: which of the machine's serial ports is the console.
-        args: more arguments.
-    """
-
-    machine: str
-    cpu: str = ""
-    serial_index: int = 0
-    args: tuple[str, ...] = ()
 
 
 class EmulatedBoard(Protocol):

@@ -12,42 +12,46 @@ from pathlib import Path
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
-from mlf_sdk.targets.boards.load import Board, load_machines
-from mlf_sdk.targets.boards.row import MachineMemory, with_arguments
+from mlf_sdk.targets.boards.load import load_machines
+from mlf_sdk.targets.boards.row import Board, MachineMemory, with_arguments
 
 _END = "_PARAMS_STORE"
 _QEMU_FILE = f"QEMU{_END}.bin"
 
 
-def stored(board: Board, elf: Path) -> tuple[Board, dict[str, str]]:
-    """The board, and variables of the environment, with which ``elf`` finds its slots again."""
-    files = sorted(elf.parent.glob(f"*{_END}.bin"))
-    if board.platform == "host":
-        return board, {path.stem: str(path.resolve()) for path in files}
-    memory = _kept_memory(board)
-    if not files or board.qemu is None or memory is None:
-        return board, {}
+def host_slots(elf: Path) -> dict[str, str]:
+    """Return variables of the environment with which a host program finds its slots again."""
+    return {path.stem: str(path.resolve()) for path in _files(elf)}
+
+
+def with_slots(board: Board, elf: Path) -> Board:
+    """Return an emulated board whose memory of the slots is kept in their file, if there is one."""
+    files, memory = _files(elf), _kept_memory(board)
+    if not files or memory is None:
+        return board
     path = str(files[0].resolve()).replace(",", ",,")
     backend = f"memory-backend-file,id=mlf-store,size={memory.size_bytes},mem-path={path},share=on"
-    return with_arguments(board, ("-object", backend, "-machine", "memory-backend=mlf-store")), {}
+    return with_arguments(board, ("-object", backend, "-machine", "memory-backend=mlf-store"))
 
 
-def keep_slots(lock: Lock, board: Board, elf: Path) -> None:
-    """See to it that there are files for the slots of ``elf``.
+def keep_host_slots(lock: Lock, elf: Path) -> None:
+    """Create the files of a host program's slots where they are missing.
 
     Raises:
-        InputError: the project has no slots, or they can't be kept on this board.
+        InputError: the project has no slots.
     """
-    if lock.options.executor != "graph":
-        raise InputError(
-            "the parameters of this project can't be replaced",
-            where=board.name,
-            hint="Generate it again with --executor graph.",
-        )
-    if board.platform == "host":
-        for model in lock.models:
-            (elf.parent / f"{model.c_name.upper()}{_END}.bin").touch()
-        return
+    _check_replaceable(lock)
+    for model in lock.models:
+        (elf.parent / f"{model.c_name.upper()}{_END}.bin").touch()
+
+
+def keep_emulated_slots(lock: Lock, board: Board, elf: Path) -> None:
+    """Create the file of an emulated board's slots where it is missing.
+
+    Raises:
+        InputError: the project has no slots, or the emulator can't keep their memory.
+    """
+    _check_replaceable(lock)
     memory = _kept_memory(board)
     if memory is None:
         raise InputError(
@@ -61,8 +65,21 @@ def keep_slots(lock: Lock, board: Board, elf: Path) -> None:
             file.truncate(memory.size_bytes)
 
 
+def _files(elf: Path) -> list[Path]:
+    return sorted(elf.parent.glob(f"*{_END}.bin"))
+
+
+def _check_replaceable(lock: Lock) -> None:
+    if lock.options.executor != "graph":
+        raise InputError(
+            "the parameters of this project can't be replaced",
+            where=lock.board,
+            hint="Generate it again with --executor graph.",
+        )
+
+
 def _kept_memory(board: Board) -> MachineMemory | None:
-    """The machine's memory that can be kept in a file, if the board has its slots there."""
+    """Return the machine's memory that can be kept in a file, if the board has its slots there."""
     machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
     if machine is None:
         return None

@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
@@ -24,6 +23,8 @@ from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, own_s
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from mlf_sdk.codegen.lock import Lock, LockZephyr
     from mlf_sdk.codegen.options import ProjectOptions
     from mlf_sdk.codegen.render import PlatformFiles
@@ -231,7 +232,7 @@ def register_target(cls: TargetClass) -> TargetClass:
 
 def target_schemes() -> tuple[str, ...]:
     """Return the schemes of all registered targets."""
-    return tuple(sorted({*_SCHEMES, *(point.name for point in entry_points(group=ENTRY_POINTS))}))
+    return tuple(sorted({*_SCHEMES, *(point.name for point in _entry_points())}))
 
 
 def resolve_target(choice: TargetChoice) -> Target:
@@ -298,6 +299,16 @@ class BoardTarget(Target):
     def of_board(cls, name: str, board_file: Path | None, choice: TargetChoice) -> Target:
         """Return the target of the board ``name``, whose row may be in ``board_file``."""
 
+    def image_to_start(self, image: Path | None) -> Path:
+        """Return the image, which is what is started here.
+
+        Raises:
+            InputError: there is none.
+        """
+        if image is None:
+            raise InputError("no image to start was given", where=self.name)
+        return image
+
     def own_files(self) -> dict[str, bytes]:
         """Return the copies of the user's own board row and its sources, by path in a project."""
         if self.board_file is None:
@@ -308,7 +319,7 @@ class BoardTarget(Target):
 def _registered(scheme: str) -> type[Target]:
     found = _SCHEMES.get(scheme)
     if found is None:
-        point = next((p for p in entry_points(group=ENTRY_POINTS) if p.name == scheme), None)
+        point = next((p for p in _entry_points() if p.name == scheme), None)
         if point is None:
             raise InputError(
                 f"no kind of target is named '{scheme}'",
@@ -319,6 +330,12 @@ def _registered(scheme: str) -> type[Target]:
     if isinstance(found, str):
         found = _SCHEMES[scheme] = cast("type[Target]", _class(found))
     return found
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINTS)
 
 
 def _platform(name: str) -> type[BoardTarget]:

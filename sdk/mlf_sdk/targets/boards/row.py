@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Meta
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.qemu import QemuRow
 
 Word = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
 Positive = Annotated[int, Meta(ge=1, le=0xFFFFFFFF)]
@@ -123,6 +122,22 @@ class Flasher(_Row, frozen=True, kw_only=True):
     options: dict[Identifier, Text] = {}
 
 
+class QemuRow(_Row, frozen=True, kw_only=True):
+    """Emulation of a board by QEMU.
+
+    Attributes:
+        machine: QEMU's name of the machine.
+        cpu: QEMU's name of the CPU; empty: the machine's own.
+        serial_index: which of the machine's serial ports is the console.
+        args: more arguments.
+    """
+
+    machine: str
+    cpu: str = ""
+    serial_index: int = 0
+    args: tuple[str, ...] = ()
+
+
 class Board(_Row, frozen=True, kw_only=True):
     """A board row.
 
@@ -176,6 +191,11 @@ class Board(_Row, frozen=True, kw_only=True):
     def boot_memory(self) -> Memory:
         """The memory that begins with the vector table."""
         return next((m for m in self.memories if m.boot), self.flash)
+
+    @property
+    def regions(self) -> tuple[tuple[str, int, int], ...]:
+        """The memories as (name, origin, size in bytes)."""
+        return tuple((m.name, m.origin, m.size_bytes) for m in self.memories)
 
     def _first(self, kind: str) -> Memory:
         for memory in self.memories:

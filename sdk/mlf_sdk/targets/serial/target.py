@@ -12,7 +12,7 @@ from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.serial.session import PortChoice, port_session
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.target import Ability, FlashOptions, Log, Regions, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 
@@ -66,14 +66,18 @@ class AttachedTarget(Target):
 
 
 class SerialTarget(AttachedTarget):
-    """A board on a serial port."""
+    """A board on a serial port.
+
+    Attributes:
+        choice: names the port and its rates.
+    """
 
     def __init__(self, inner: Target, choice: TargetChoice) -> None:
         super().__init__(inner, name=choice.port or "")
-        self.port = PortChoice(spec=choice.port or "", baud=choice.baud, max_baud=choice.max_baud)
+        self.choice = choice
 
     def open(
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
-        return port_session(self.port, board=self.board, elf=image, timeout_s=timeout_s, console=console)
+        return port_session(self.choice, board=self.board, elf=image, timeout_s=timeout_s, console=console)

@@ -14,14 +14,13 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board, with_arguments
-from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.targets.cmake import BuildResult, cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.launch import open_session
-from mlf_sdk.targets.platforms import platform_files
+from mlf_sdk.targets.launch import open_emulated, open_program
 from mlf_sdk.targets.target import Ability, BoardTarget, FlashOptions, Log, Regions, Target, TargetChoice
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, built_image
-from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_naming
+from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
 from mlf_sdk.targets.zephyr.sign import check_key
 from mlf_sdk.wire.session import Session
@@ -63,7 +62,7 @@ class ZephyrTarget(BoardTarget):
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
-        found = platform_files(self.board, options, self.naming, store_bytes=store_bytes)
+        found = zephyr_files(self.board, options, self.naming, cmsis_nn_includes=cmsis_nn_includes(options))
         return dataclasses.replace(found, files={**found.files, **self.own_files()})
 
     def lock_zephyr(self) -> LockZephyr | None:
@@ -101,9 +100,10 @@ class ZephyrTarget(BoardTarget):
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
-        if image is None:
-            raise InputError("no image to start was given", where=self.name)
-        return open_session(self.board, image, timeout_s=timeout_s, console=console)
+        elf = self.image_to_start(image)
+        if self.board.zephyr.native:
+            return open_program(elf, timeout_s=timeout_s, console=console)
+        return open_emulated(self.board, elf, timeout_s=timeout_s, console=console)
 
     def with_emulator(self, arguments: Iterable[str]) -> Target:
         """See Target."""
