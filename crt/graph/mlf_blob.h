@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlf_blob.h - what the loaders of graph and parameter blobs share: statuses, CRC-32, little-endian
- * numbers. The formats are specified in crt/BLOBS.md.
+ * mlf_blob.h - shared by the loaders of graph and parameter blobs: statuses, CRC-32, little-endian numbers. The
+ * formats are specified in crt/BLOBS.md.
  */
 #ifndef MLF_BLOB_H
 #define MLF_BLOB_H
@@ -20,22 +20,22 @@ extern "C" {
 #error "blobs are little-endian, and so must be the machine"
 #endif
 
-/* How loading, or a change of the parameters, ended. The numbers fit an i8, and differ from those of
+/* Status of loading a blob or of replacing parameters. The numbers fit an i8, and differ from those of
  * mlf_status_t and of the protocol. */
 typedef enum {
   MLF_BLOB_OK = 0,
   MLF_BLOB_E_SIZE = -64,     /* shorter or longer than its header says */
-  MLF_BLOB_E_FORMAT = -65,   /* no such blob, another version, or a field that must be 0 is not */
+  MLF_BLOB_E_FORMAT = -65,   /* not such a blob, another version, or a reserved field is not 0 */
   MLF_BLOB_E_CRC = -66,      /* damaged */
   MLF_BLOB_E_LIMIT = -67,    /* the memory for it is too small */
-  MLF_BLOB_E_INDEX = -68,    /* names a tensor, extent or name that it does not have */
+  MLF_BLOB_E_INDEX = -68,    /* refers to a tensor, extent or name that does not exist */
   MLF_BLOB_E_RANGE = -69,    /* a tensor or workspace is outside its memory, or of another size */
-  MLF_BLOB_E_KERNEL = -70,   /* no kernel of this index, or not called as it must be */
+  MLF_BLOB_E_KERNEL = -70,   /* no kernel of this index, or arguments that do not match it */
   MLF_BLOB_E_MISMATCH = -71, /* parameters of another graph */
-  MLF_BLOB_E_ALIGN = -72,    /* not aligned as it must be */
+  MLF_BLOB_E_ALIGN = -72,    /* wrong alignment */
   MLF_BLOB_E_FLASH = -73,    /* the store's driver failed, or what it wrote reads differently */
-  MLF_BLOB_E_STATE = -74,    /* there is no store, or no change is under way, or it is not complete */
-  MLF_BLOB_E_GAP = -75       /* not where the last piece ended */
+  MLF_BLOB_E_STATE = -74,    /* there is no store, no change is in progress, or it is not complete */
+  MLF_BLOB_E_GAP = -75       /* the piece does not begin where the last one ended */
 } mlf_blob_status_t;
 
 /* CRC-32 of `size` bytes with the four from `hole` on taken as zeros; `hole` is at most size - 4. */

@@ -39,7 +39,7 @@ extern "C" {
 #define MLF_GRAPH_WORDS(tensors, args, slots, steps, inputs_outputs) \
   ((MLF_GRAPH_MEMORY_BYTES(tensors, args, slots, steps, inputs_outputs) + 7u) / 8u)
 
-/* A kernel of the image, and what it must be called with. */
+/* A kernel of the image, and the arguments that it takes. */
 typedef struct {
   mlf_kernel_t kernel;
   const uint32_t *arg_bytes; /* the exact size of each argument */
@@ -47,7 +47,7 @@ typedef struct {
   uint16_t num_inputs; /* the arguments from here on are written, and lie in the arena */
 } mlf_graph_kernel_t;
 
-/* What the image gives to a graph. */
+/* What the image provides to a graph. */
 typedef struct {
   const mlf_graph_kernel_t *kernels; /* by index; NULL only with num_kernels == 0 */
   const int32_t *type_codes;         /* num_type_codes times 7 (DLTensor *) */
@@ -59,7 +59,7 @@ typedef struct {
   uint16_t num_type_codes; /* the most arguments that a step may have */
 } mlf_graph_config_t;
 
-/* An opened blob: where its parts are. Private but for the members named here. */
+/* An opened blob: the addresses of its parts. Read-only for applications. */
 typedef struct {
   const uint8_t *blob;
   const uint8_t *graph_id; /* MLF_GRAPH_ID_BYTES; parameters are made for one graph */

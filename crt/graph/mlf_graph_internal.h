@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mlf_graph_internal.h - what the files of the graph loader share. Not for applications. */
+/* mlf_graph_internal.h - shared by the files of the graph loader. Not for applications. */
 #ifndef MLF_GRAPH_INTERNAL_H
 #define MLF_GRAPH_INTERNAL_H
 
@@ -18,7 +18,7 @@ enum {
 #define MLF_GRAPH_PLACE_ARENA 0u
 #define MLF_GRAPH_PLACE_PARAMS 1u
 
-/* Some bytes of which pieces are taken from the front. */
+/* Bytes that are consumed from the front. */
 typedef struct {
   const uint8_t *at;
   size_t left;

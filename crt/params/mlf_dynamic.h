@@ -4,7 +4,7 @@
  *
  * mlf_dynamic_boot() loads the graph with the newest parameters of the store that are whole and fit,
  * else with those of the image. A change takes effect with mlf_dynamic_commit(), and at every boot
- * from then on. Don't call any of this while the model runs.
+ * from then on. None of these functions may be called while the model runs.
  */
 #ifndef MLF_DYNAMIC_H
 #define MLF_DYNAMIC_H
@@ -37,7 +37,7 @@ typedef struct {
 
 /* Load config->model; `config` must outlive `dynamic`. On an error the model has no inputs, outputs and
  * steps. Returns what mlf_graph_open(), mlf_graph_load(), mlf_params_open() or, for a driver whose
- * numbers don't go together, mlf_store_open() return. */
+ * numbers are inconsistent, mlf_store_open() return. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_dynamic_boot(mlf_dynamic_t *dynamic,
                                                    const mlf_dynamic_config_t *config);
 

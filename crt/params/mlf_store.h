@@ -65,8 +65,8 @@ typedef struct {
 
 /* Find the newest whole parameters that fit; `out_params` is written only when there are some.
  * `driver` and `fit->graph_id` must outlive the store.
- * Returns MLF_BLOB_OK, E_STATE when there are none, E_ALIGN or E_LIMIT when the driver's numbers don't
- * go together or its slots are too small. */
+ * Returns MLF_BLOB_OK, E_STATE when there are none, E_ALIGN or E_LIMIT when the driver's numbers are
+ * inconsistent or its slots are too small. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_store_open(mlf_store_t *store, const mlf_store_driver_t *driver,
                                                  const mlf_params_fit_t *fit, mlf_params_t *out_params);
 

@@ -29,14 +29,14 @@ extern "C" {
 #define MLF_FRAME_TX_GAP(payload) (MLF_FRAME_RX_SIZE(payload) / 128u + 3u)
 
 /* Encode one frame: 0x00, COBS(payload, CRC-32), 0x00. `payload` may lie in `out` from
- * MLF_FRAME_TX_GAP(size) on, and is then overwritten. Returns the size of the frame, or 0 when
- * `capacity` is below MLF_FRAME_TX_SIZE(size): nothing is written then. */
+ * MLF_FRAME_TX_GAP(size) on, and is then overwritten; elsewhere it must not overlap `out`. Returns the size
+ * of the frame, or 0 when `capacity` is below MLF_FRAME_TX_SIZE(size): nothing is written then. */
 size_t mlf_frame_encode(uint8_t *out, size_t capacity, const uint8_t *payload, size_t size);
 
 typedef enum {
   MLF_FRAME_MORE = 0,   /* no frame ended with this byte */
   MLF_FRAME_READY = 1,  /* a good frame: `size` payload bytes are in `data` until the next push */
-  MLF_FRAME_DROPPED = 2 /* something ended that is not a frame: text, noise, too long, bad CRC */
+  MLF_FRAME_DROPPED = 2 /* data that is no frame ended: text, noise, too long, wrong CRC */
 } mlf_frame_event_t;
 
 typedef struct {
@@ -51,7 +51,10 @@ typedef struct {
   uint8_t done;    /* 1: `data` holds a finished frame, which the next byte replaces */
 } mlf_frame_rx_t;
 
+/* Start to receive into `data`, which must outlive `rx`. */
 void mlf_frame_rx_init(mlf_frame_rx_t *rx, uint8_t *data, size_t capacity);
+
+/* Take one received byte. After MLF_FRAME_READY the payload is rx->data[0..rx->size - 1] until the next call. */
 mlf_frame_event_t mlf_frame_rx_push(mlf_frame_rx_t *rx, uint8_t byte);
 
 #ifdef __cplusplus

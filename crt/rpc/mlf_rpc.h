@@ -10,12 +10,12 @@
  *       mlf_rpc_feed(&rpc, buffer, uart_read(buffer, sizeof buffer));
  *     }
  *
- * A request is carried out inside mlf_rpc_feed, so call it from the main loop or from a thread,
- * never from an interrupt. No heap; all memory is in mlf_rpc_t and in what the config names. A host
- * can name models and tensors only: it can neither read nor write anything outside of them.
+ * A request is carried out inside mlf_rpc_feed(): call it from the main loop or from one thread, never from
+ * an interrupt. No heap; all memory is in mlf_rpc_t and in what the configuration names. A host names models
+ * and tensors by index: it can neither read nor write anything outside of them.
  *
- * A production image has no server at all when the application does not call it: nothing else refers
- * to this module (`mlf-sdk generate --app standalone`).
+ * An image whose application does not call this module does not contain it (`mlf-sdk generate --app
+ * standalone`).
  */
 #ifndef MLF_RPC_H
 #define MLF_RPC_H
@@ -61,19 +61,19 @@ extern "C" {
 #define MLF_RPC_EXTENSION 0x40u
 
 typedef enum {
-  MLF_RPC_HELLO = 1,    /* start a session; who are you? */
+  MLF_RPC_HELLO = 1,    /* start a session; describe the device */
   MLF_RPC_MODEL = 2,    /* describe a model */
   MLF_RPC_TENSOR = 3,   /* describe an input or an output */
   MLF_RPC_WRITE = 4,    /* write a piece of an input */
   MLF_RPC_RUN = 5,      /* run a model */
   MLF_RPC_READ = 6,     /* read a piece of an input or an output */
-  MLF_RPC_STATS = 7,    /* what was measured */
-  MLF_RPC_PREPARE = 8,  /* paint arena and stack, reset what is measured */
+  MLF_RPC_STATS = 7,    /* read the measured figures */
+  MLF_RPC_PREPARE = 8,  /* paint arena and stack, reset the figures */
   MLF_RPC_BAUD = 9,     /* change the rate of the line */
-  MLF_RPC_BUILD = 10,   /* which image is this? */
+  MLF_RPC_BUILD = 10,   /* read the build id of the image */
   MLF_RPC_STEP = 16,    /* describe a step (MLF_OBSERVE) */
   MLF_RPC_ADVANCE = 17, /* run the next steps (MLF_OBSERVE) */
-  MLF_RPC_PEEK = 18     /* read a piece of what a step takes or gives (MLF_OBSERVE) */
+  MLF_RPC_PEEK = 18     /* read a piece of an argument of a step (MLF_OBSERVE) */
 } mlf_rpc_opcode_t;
 
 typedef enum { MLF_RPC_INPUT = 0, MLF_RPC_OUTPUT = 1 } mlf_rpc_direction_t;
@@ -89,7 +89,7 @@ typedef enum {
   MLF_RPC_E_TENSOR = -38,   /* no such direction, or no tensor of this index */
   MLF_RPC_E_RANGE = -39,    /* offset and length are not inside the tensor */
   MLF_RPC_E_GAP = -40,      /* a WRITE that would leave a hole; the reply says where to go on */
-  MLF_RPC_E_CAPACITY = -41, /* the answer does not fit the largest payload */
+  MLF_RPC_E_CAPACITY = -41, /* the reply does not fit the largest payload */
   MLF_RPC_E_STEP = -42      /* no step of this index */
 } mlf_rpc_status_t;
 
@@ -196,7 +196,7 @@ typedef struct {
   size_t reply_size;  /* size of the last reply in tx; 0: none */
   uint32_t session;   /* the host's number of this session; 0: none since the start */
   uint32_t last_crc;  /* of the last request that was carried out */
-  uint32_t dropped;   /* what came in and was no request, saturating */
+  uint32_t dropped;   /* received data that is no request, saturating */
   uint32_t next_baud; /* to change to when the reply is out */
   uint16_t last_sequence;
   uint8_t change_baud;       /* 1: next_baud counts */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mlf_rpc_internal.h - what the files of the server share. Not for applications. */
+/* mlf_rpc_internal.h - shared by the files of the server. Not for applications. */
 #ifndef MLF_RPC_INTERNAL_H
 #define MLF_RPC_INTERNAL_H
 
@@ -18,8 +18,8 @@ void mlf_rpc_put_name(mlf_rpc_out_t *out, uint8_t flags, const char *name);
 
 /* ---- notes on the models -------------------------------------------------------------------- */
 
-/* What the server knows of a model, in config->state: one word an input (how many bytes from its
- * beginning on are written), then one word of these flags and, above them, the pattern and the position. */
+/* State of a model in config->state: for each input one word with the number of bytes that are written from its
+ * beginning on, then one word of these flags and, above them, the pattern and the position. */
 #define MLF_RPC_NOTE_OUTPUTS 1u         /* the outputs are those of a complete run */
 #define MLF_RPC_NOTE_PAINTED 2u         /* the arena was painted with the pattern */
 #define MLF_RPC_NOTE_PATTERN_SHIFT 8u   /* 8 bits */
@@ -44,7 +44,7 @@ void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request);
 /* The outputs are not valid any more, and no step can be looked at. */
 void mlf_rpc_forget_results(const mlf_rpc_request_t *request);
 
-/* Whether all inputs are complete. */
+/* Non-zero when all inputs are complete. */
 int mlf_rpc_all_written(const mlf_rpc_request_t *request);
 
 /* NULL when there is no such direction or tensor. */

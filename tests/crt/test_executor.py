@@ -82,6 +82,41 @@ def test_size_in_production(tmp_path: Path) -> None:
         assert 0 < data + bss <= 64
 
 
+LAYOUT = """\
+#include <stddef.h>
+#include <stdio.h>
+#include "mlf_rpc.h"
+#define SIZE(type) printf(#type " %zu\\n", sizeof(type))
+#define AT(type, member) printf(#type "." #member " %zu\\n", offsetof(type, member))
+int main(void) {
+  SIZE(mlf_slot_t); SIZE(mlf_step_t); SIZE(mlf_tensor_t); SIZE(mlf_argument_t); SIZE(mlf_observed_t);
+  SIZE(mlf_model_t); AT(mlf_model_t, archive_sha256); AT(mlf_model_t, observed);
+  SIZE(mlf_trace_t); SIZE(mlf_rpc_config_t); SIZE(mlf_rpc_t); AT(mlf_rpc_t, tx_buffer);
+  return 0;
+}
+"""
+
+
+def test_one_layout_whatever_the_options(tmp_path: Path) -> None:
+    """A library and an application that were compiled with different options agree on every structure."""
+    (tmp_path / "layout.c").write_text(LAYOUT)
+    found = set()
+    for switches in SWITCHES:
+        call(
+            compiler("gcc"),
+            *defines(*switches),
+            INCLUDE,
+            f"-I{CRT / 'rpc'}",
+            "layout.c",
+            "-o",
+            "t",
+            cwd=tmp_path,
+        )
+        found.add(call(tmp_path / "t"))
+    (layout,) = found
+    assert len(layout.splitlines()) == 12
+
+
 def test_observing_costs_nothing(tmp_path: Path) -> None:
     """The executor and the allocator are the same code with and without it, and without it is nothing else."""
     gcc, objcopy = compiler("arm-none-eabi-gcc"), compiler("arm-none-eabi-objcopy")

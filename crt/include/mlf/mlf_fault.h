@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlf_fault.h - the line that a target prints when nothing can go on. For the platforms' fault handlers:
- * an application needs only mlf_fault_context() of mlf_platform.h.
+ * mlf_fault.h - the line that a target prints on a fatal error. For the platforms' fault handlers: an
+ * application needs only mlf_fault_context() of mlf_platform.h.
  *
- * The line (numbers in hex but `step`; what is not known is left out or 0):
+ * The line (numbers in hexadecimal, `step` in decimal; unknown fields are left out or 0):
  *   mlf-fault: <kind> pc=.. lr=.. sp=.. r0=.. r1=.. r2=.. r3=.. r12=.. xpsr=.. cfsr=.. hfsr=.. mmfar=..
  *              bfar=.. calls=<offset>:<address>,.. step=<n> model=<name>
- * `calls` holds the words of the stack that may be return addresses, each with its distance from sp in
- * bytes: whoever has the image can tell the call path from them. A zero byte goes before and after the
- * line: on a console that carries frames it is a frame of its own.
+ * `calls` holds the words of the stack that may be return addresses, each with its offset from sp in bytes:
+ * with the image, they give the call path. A zero byte precedes and follows the line, which makes it a frame
+ * of its own on a console that carries frames.
  */
 #ifndef MLF_MLF_FAULT_H
 #define MLF_MLF_FAULT_H
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* What the CPU stacks on entry of an exception. */
+/* The basic frame that the CPU stacks on entry of an exception. */
 typedef struct {
   uint32_t r0, r1, r2, r3, r12, lr, pc, xpsr;
 } mlf_frame_t;
@@ -29,18 +29,20 @@ typedef struct {
   uint32_t cfsr, hfsr, mmfar, bfar;
 } mlf_fault_status_t;
 
-/* The kind of a fault: its exception number, or one of these in its place. */
+/* Name of a fault by its exception number, or by one of these in its place. */
 #define MLF_FAULT_ABORT 0u          /* abort() was called */
 #define MLF_FAULT_STACK_OVERFLOW 1u /* the stack is used up (the number of Reset) */
 const char *mlf_fault_kind(uint32_t exception);
 
-/* Begin the line. The UART must be ready. */
+/* Begin the line. The UART must be initialised. */
 void mlf_fault_begin(const char *kind);
 
-/* The registers and the status; `frame` NULL: they are lost. `sp` is that of the code that faulted. */
+/* Print registers and status. `frame` NULL: the registers are lost, and printed as 0. `sp` is the stack pointer
+ * of the code that faulted. */
 void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status);
 
-/* The words of a stack, from `low` up to `top`, that are odd and point into the code. */
+/* Print the words of a stack, from `low` up to `top`, that are odd and point into the code. All of it must be
+ * readable. */
 void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end);
 
 /* The model and the step that run, by mlf_fault_context(); ends the line. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlf_platform.h - what an application needs from the machine under it.
+ * mlf_platform.h - the platform interface: console, clock, stack bounds, identity, stopping.
  *
- * A byte pipe, a clock, the bounds of the stack and a way to stop: nothing else. `crt/baremetal`
- * implements it for bare Cortex-M; another platform may implement it over its own drivers.
+ * crt/baremetal implements it for bare Cortex-M, crt/zephyr over Zephyr's drivers, crt/host for POSIX; a
+ * board with an own UART driver implements the console part. Functions have no preconditions but those
+ * stated, and none fails.
  */
 #ifndef MLF_MLF_PLATFORM_H
 #define MLF_MLF_PLATFORM_H
@@ -17,9 +18,8 @@ extern "C" {
 
 /* ---- compile-time options ------------------------------------------------------------------- */
 
-/* 1: mlf_platform_exit() ends the emulator with its status through semihosting. Only for a machine
- * that handles semihosting calls: elsewhere the call never returns and is a fault.
- * 0 (default): mlf_platform_exit() stops the CPU. */
+/* 1: mlf_platform_exit() ends the emulator through semihosting. Only for a machine that handles semihosting
+ * calls: elsewhere the call faults. 0 (default): mlf_platform_exit() stops the CPU. */
 #ifndef MLF_SEMIHOSTING
 #define MLF_SEMIHOSTING 0
 #endif
@@ -30,18 +30,20 @@ extern "C" {
 
 /* ---- console -------------------------------------------------------------------------------- */
 
-/* Make the UART ready: 8 data bits, no parity, the rate of the board row. May be called again:
- * that leaves the rate as it is (a fault is reported at the rate at which the host listens). */
+/* Initialise the UART: 8 data bits, no parity, one stop bit, the rate of the board row. May be called again,
+ * which leaves the rate as it is: a fault is reported at the rate at which the host listens. */
 void mlf_uart_init(void);
 
-/* Take up to `capacity` received bytes. Never waits; returns the number of bytes, 0 = none yet. */
+/* Copy up to `capacity` received bytes to `out_data` and return their number, 0 when there are none yet. Does
+ * not block, except on Zephyr, where the thread sleeps until something may have arrived. After
+ * mlf_uart_init(). */
 size_t mlf_uart_read(uint8_t *out_data, size_t capacity);
 
-/* Send `size` bytes; waits until the UART has taken the last one. */
+/* Send `size` bytes; block until the UART has taken the last one. After mlf_uart_init(). */
 void mlf_uart_write(const uint8_t *data, size_t size);
 
-/* Bytes that are kept for mlf_uart_read() while the application does something else, as it is after
- * mlf_uart_init(); 0: none. For a platform where that is known only when it runs (Zephyr). */
+/* Bytes that are buffered for mlf_uart_read() while the application is busy, 0: none. Valid after
+ * mlf_uart_init(). Zephyr only: elsewhere it is a constant of the board (MLF_UART_RX_BYTES). */
 size_t mlf_uart_window(void);
 
 /* Non-zero when the UART can run at `baud` bits a second; for `baud` 0, when its rate can be changed at all.
@@ -54,14 +56,14 @@ void mlf_uart_set_baud(uint32_t baud);
 
 /* ---- clock ---------------------------------------------------------------------------------- */
 
-/* Start the tick counter at 0. Interrupts must be enabled for it to count past 2^24 ticks. */
+/* Start the tick counter at 0. Bare metal: interrupts must be enabled for it to count past 2^24 ticks. */
 void mlf_ticks_init(void);
 
-/* Ticks since mlf_ticks_init(): monotone, 56 bits wide, safe in thread and interrupt code alike
- * (with interrupts off: for up to 2^23 ticks). The rate is mlf_tick_hz(). */
+/* Ticks since mlf_ticks_init(), at mlf_tick_hz(): monotonic. Bare metal: 56 bits wide, callable from thread
+ * and interrupt code, and with interrupts off for up to 2^23 ticks. Zephyr: from one thread. */
 uint64_t mlf_ticks(void);
 
-/* Ticks a second. */
+/* Ticks per second. */
 uint32_t mlf_tick_hz(void);
 
 /* ---- interrupts (crt/baremetal) ------------------------------------------------------------- */
@@ -78,36 +80,36 @@ void mlf_systick_handler(void);
 
 /* ---- stack ---------------------------------------------------------------------------------- */
 
-/* Lowest address of the stack, the first address above it, and where the stack pointer is now (in
- * the frame of the caller, or just below it). The stack grows downward. NULL: not known. */
+/* Lowest address of the stack of the caller, the first address above it, and the stack pointer (in the frame
+ * of the caller or just below it). The stack grows downward. NULL: not known (host, native_sim). */
 uint8_t *mlf_stack_bottom(void);
 uint8_t *mlf_stack_top(void);
 uint8_t *mlf_stack_pointer(void);
 
 /* ---- identity ------------------------------------------------------------------------------- */
 
-/* A number that differs from boot to boot as well as the machine can: never 0 where it can, 0 where
- * it can't tell. */
+/* A number that differs from boot to boot as well as the machine can: never 0 where it can, 0 where it
+ * cannot. */
 uint32_t mlf_boot_nonce(void);
 
-/* The build id of this image, which the linker computes from all that it links (--build-id=sha1): two
- * images with the same one are the same. Returns its size in bytes and sets `out_id`; 0: the image has
- * none, and `out_id` is left alone. */
+/* The build id of this image, a hash that the linker computes over its contents (--build-id=sha1). Returns its
+ * size in bytes and sets `out_id`; 0: the image has none, and `out_id` is not written. */
 size_t mlf_build_id(const uint8_t **out_id);
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-/* What ran when a fault struck; printed as `step=` and `model=`. */
+/* The model and the step that run when a fault occurs; printed as `step=` and `model=`. */
 typedef struct {
   const char *model; /* NUL-terminated; NULL: not known */
   int32_t step;      /* -1: none */
 } mlf_fault_context_t;
 
-/* Called by the fault handler: fill in `out_context`. The platform has a weak one that knows
- * nothing; the application may define its own. It must not wait, call the UART, or fault. */
+/* Called by the fault handler to fill in `out_context`. The platform has a weak definition that leaves both
+ * unknown; an application defines its own, with mlf_running_step(). It must not block, use the UART, or
+ * fault. */
 void mlf_fault_context(mlf_fault_context_t *out_context);
 
-/* Stop for good. Never returns. `status` (0 = success) reaches the emulator with MLF_SEMIHOSTING. */
+/* Stop for good; never returns. `status` (0: success) reaches the emulator with MLF_SEMIHOSTING. */
 __attribute__((noreturn)) void mlf_platform_exit(int32_t status);
 
 #ifdef __cplusplus
