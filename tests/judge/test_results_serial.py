@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlf_sdk.analysis.elf.image import Region
 from mlf_sdk.analysis.thumb.callgraph import Depth
 from mlf_sdk.judge.baseline import Change, GrowthLimit
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays, StepDifference
@@ -23,6 +22,7 @@ from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance
 from mlf_sdk.judge.data import Batch, Reference
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.heap import Allocator
+from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.judge.profile import Costs, Profile, StepProfile, Work
 from mlf_sdk.judge.stack import ModelStack, StackBound
 from mlf_sdk.tools.serial import decode, encode
