@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.run import run
     from mlf_sdk.pipeline.sbom import make_sbom
     from mlf_sdk.pipeline.verification import verify
-    from mlf_sdk.report.api import report
+    from mlf_sdk.reporting.api import report
     from mlf_sdk.targets.target import register_target
 
 _HOMES = {
@@ -62,7 +62,7 @@ _HOMES = {
     "profile": "pipeline.profile",
     "proof": "pipeline.proof",
     "register_target": "targets.target",
-    "report": "report.api",
+    "report": "reporting.api",
     "run": "pipeline.run",
     "test": "pipeline.cases",
     "verify": "pipeline.verification",

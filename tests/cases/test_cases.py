@@ -16,7 +16,7 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.cases import Case, CasesReport
 from mlf_sdk.pipeline.progress import Progress
-from mlf_sdk.report.junit import junit_xml
+from mlf_sdk.reporting.junit import junit_xml
 
 COUNT = 5
 pytestmark = pytest.mark.toolchain

@@ -21,8 +21,8 @@ from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.report.proof import check_parts, run_parts
-from mlf_sdk.report.values import run_values
+from mlf_sdk.reporting.proof import check_parts, run_parts
+from mlf_sdk.reporting.values import run_values
 
 WIDTHS = (40, 60, 80, 120, 200)
 BIG = 4_294_967_280

@@ -13,8 +13,8 @@ from archives import Spec, build, write
 from mlf_sdk.judge.profile import Costs, Profile, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import scaled
 from mlf_sdk.pipeline.api import load
-from mlf_sdk.report.profile import bar, profile_parts
-from mlf_sdk.report.values import result_values
+from mlf_sdk.reporting.profile import bar, profile_parts
+from mlf_sdk.reporting.values import result_values
 
 COSTS = Costs(totals=(110, 130, 120), names=("a", "b"), rows=((60, 40), (70, 45), (50, 60)))
 

@@ -10,8 +10,8 @@ from chromium import PROGRAM, Chromium
 from report_cases import findings, long_net
 
 from archives import Spec, build, write
-from mlf_sdk.report.html.collect import collect
-from mlf_sdk.report.html.data import Report
+from mlf_sdk.reporting.html.collect import collect
+from mlf_sdk.reporting.html.data import Report
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from chromium import Chromium
 
-from mlf_sdk.report.html.data import Report
-from mlf_sdk.report.html.page import render_page
+from mlf_sdk.reporting.html.data import Report
+from mlf_sdk.reporting.html.page import render_page
 
 NAMES = ("graph", "aot", "long", "still")
 

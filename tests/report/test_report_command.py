@@ -104,7 +104,7 @@ def test_a_standalone_application_is_not_run(needs_arm: None, tmp_path: Path) ->
 def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = write(build(), tmp_path / "tiny.tar")
     assert main(["report", str(archive), "-o", str(tmp_path / "no" / "report.html")]) == 2
-    assert "the folder of the report is not there" in capsys.readouterr().err
+    assert "the folder of the output does not exist" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "none.tar")]) == 2
     assert main(["report", str(archive), "--board", "none"]) == 2
     assert GatherOptions().with_run is True

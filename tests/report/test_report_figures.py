@@ -15,12 +15,12 @@ from report_cases import findings, image_of
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 from mlf_sdk.judge.memorymap import Contents, memory_maps, region_use
-from mlf_sdk.report.html.arenadata import live_bytes
-from mlf_sdk.report.html.collect import collect
-from mlf_sdk.report.html.data import ArenaRect, Edge, Flow, Node, Report
-from mlf_sdk.report.html.flow import layers_of
-from mlf_sdk.report.html.names import harmless, shared_prefix, short_names, shorten
-from mlf_sdk.report.html.svg import Wanted, spread, ticks
+from mlf_sdk.reporting.html.arenadata import live_bytes
+from mlf_sdk.reporting.html.collect import collect
+from mlf_sdk.reporting.html.data import ArenaRect, Edge, Flow, Node, Report
+from mlf_sdk.reporting.html.flow import layers_of
+from mlf_sdk.reporting.html.names import harmless, shared_prefix, short_names, shorten
+from mlf_sdk.reporting.html.svg import Wanted, spread, ticks
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from report_cases import Page, findings
 from rich.console import Console
 
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.report.html import page as page_module
-from mlf_sdk.report.html.collect import collect
-from mlf_sdk.report.html.data import Report
-from mlf_sdk.report.html.memory import LABELS
-from mlf_sdk.report.html.page import render_page
-from mlf_sdk.report.overview import overview_parts
-from mlf_sdk.report.values import result_values
+from mlf_sdk.reporting.html import page as page_module
+from mlf_sdk.reporting.html.collect import collect
+from mlf_sdk.reporting.html.data import Report
+from mlf_sdk.reporting.html.memory import LABELS
+from mlf_sdk.reporting.html.page import render_page
+from mlf_sdk.reporting.overview import overview_parts
+from mlf_sdk.reporting.values import result_values
 
 NAMES = ("graph", "aot", "long", "still")
 HOSTILE = (

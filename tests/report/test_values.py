@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.report.html.data import Report
-from mlf_sdk.report.values import plain, result_values
+from mlf_sdk.reporting.html.data import Report
+from mlf_sdk.reporting.values import plain, result_values
 
 
 class Colour(Enum):

@@ -24,15 +24,15 @@ def inspect(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.pipeline import Pipeline
 
     if is_firmware(request.source[0]):
-        from mlf_sdk.report.firmware import firmware_parts, firmware_values
+        from mlf_sdk.reporting.firmware import firmware_parts, firmware_values
 
         if request.module is not None:
             raise InputError("a firmware shows all of its models", where="--module")
         found = inspect_firmware(request.source[0])
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
     from mlf_sdk.planner.layout import lay_out
-    from mlf_sdk.report.terminal import model_parts
-    from mlf_sdk.report.values import model_values
+    from mlf_sdk.reporting.terminal import model_parts
+    from mlf_sdk.reporting.values import model_values
 
     model = Pipeline(progress).models(request)[0]
     layout = lay_out(model)
@@ -48,7 +48,7 @@ def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     """
     from mlf_sdk.pipeline.doctor import examine_machine, examine_request
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.doctor import doctor_parts, doctor_values
+    from mlf_sdk.reporting.doctor import doctor_parts, doctor_values
 
     if request.source:
         archive = examine_request(request, Pipeline(progress))
@@ -71,7 +71,7 @@ def boards(request: Request, own: NoOptions, progress: Progress) -> Outcome:
 
     Example: mlf-sdk boards
     """
-    from mlf_sdk.report.terminal import boards_parts
+    from mlf_sdk.reporting.terminal import boards_parts
     from mlf_sdk.targets.boards.load import load_boards
 
     rows = list(load_boards(Path(request.board_file) if request.board_file else None).values())
@@ -95,7 +95,7 @@ def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk cache clean
     """
     from mlf_sdk.pipeline.cache import cache_bytes, cache_folder, clean_cache
-    from mlf_sdk.report.layout import line, size
+    from mlf_sdk.reporting.layout import line, size
 
     if own.action not in ("show", "clean"):
         raise InputError(f"invalid action '{own.action}'", where="mlf-sdk cache", hint="Give show or clean.")

@@ -38,15 +38,15 @@ def flash(request: Request, own: FlashCommand, progress: Progress) -> Outcome:
     """
     from mlf_sdk.pipeline.flash import flash_request
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.device import flash_parts, flash_values
+    from mlf_sdk.reporting.device import flash_parts, flash_values
 
     report = flash_request(request, own, Pipeline(progress))
     parts, values = flash_parts(report), flash_values(report)
     if not own.run:
         return Outcome(parts=parts, values=values)
     from mlf_sdk.pipeline.run import run_request
-    from mlf_sdk.report.proof import run_parts
-    from mlf_sdk.report.values import run_values
+    from mlf_sdk.reporting.proof import run_parts
+    from mlf_sdk.reporting.values import run_values
 
     if report.console is None:
         raise InputError(
@@ -70,7 +70,7 @@ def ports(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk ports --board microbit
     """
     from mlf_sdk.pipeline.serial import ports as list_ports
-    from mlf_sdk.report.device import port_values, ports_parts
+    from mlf_sdk.reporting.device import port_values, ports_parts
 
     seen = list_ports(request.board, request.board_file)
     return Outcome(parts=ports_parts(seen, request.board), values={"ports": [port_values(s) for s in seen]})
@@ -85,7 +85,7 @@ def verify(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk verify app --port /dev/ttyACM0
     """
     from mlf_sdk.pipeline.verification import verify as verify_source
-    from mlf_sdk.report.device import verify_parts, verify_values
+    from mlf_sdk.reporting.device import verify_parts, verify_values
 
     found = verify_source(request.source[0], request, progress=progress)
     return Outcome(parts=verify_parts(found), values=verify_values(found), exit_code=0 if found.ok else 1)
@@ -145,7 +145,7 @@ def triage(request: Request, own: TriageOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk triage console.log --elf app
     """
     from mlf_sdk.pipeline.triage import find_firmware, triage_log
-    from mlf_sdk.report.triage import triage_parts
+    from mlf_sdk.reporting.triage import triage_parts
     from mlf_sdk.triage.explain import triage_values
 
     text = _read(Path(request.source[0]))
@@ -210,7 +210,7 @@ def show(request: Request, own: ParamsOptions, progress: Progress) -> Outcome:
 
 
 def _params(report: Any) -> Outcome:  # noqa: ANN401 (ParamsReport, not imported for --help)
-    from mlf_sdk.report.device import params_parts, params_values
+    from mlf_sdk.reporting.device import params_parts, params_values
 
     return Outcome(parts=params_parts(report), values=params_values(report))
 

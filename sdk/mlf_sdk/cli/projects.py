@@ -45,7 +45,7 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     Example: mlf-sdk generate digits.tar -o app --board mps2-an386
     """
     from mlf_sdk.pipeline import api
-    from mlf_sdk.report.terminal import generated_parts
+    from mlf_sdk.reporting.terminal import generated_parts
     from mlf_sdk.targets.boards.load import load_boards
 
     if own.library:
@@ -71,8 +71,8 @@ def build(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk build app
     """
     from mlf_sdk.pipeline import api
-    from mlf_sdk.report.layout import lines
-    from mlf_sdk.report.terminal import built_parts
+    from mlf_sdk.reporting.layout import lines
+    from mlf_sdk.reporting.terminal import built_parts
 
     built = api.build(request.source[0], request, progress=progress)
     signed = [str(path) for path in built.signed]
@@ -92,10 +92,10 @@ def check(request: Request, own: GateOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline import api
     from mlf_sdk.pipeline.gate import gate
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.gate import gate_parts, gate_values
-    from mlf_sdk.report.layout import line, verdict
-    from mlf_sdk.report.proof import check_parts
-    from mlf_sdk.report.values import result_values
+    from mlf_sdk.reporting.gate import gate_parts, gate_values
+    from mlf_sdk.reporting.layout import line, verdict
+    from mlf_sdk.reporting.proof import check_parts
+    from mlf_sdk.reporting.values import result_values
 
     report = api.check(request.source, request, progress=progress)
     gated = gate(Pipeline().project(request.replace(port=None)), report, own)
@@ -129,7 +129,7 @@ def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
     Example: mlf-sdk sbom app -o app.spdx.json
     """
     from mlf_sdk.pipeline.sbom import make_sbom
-    from mlf_sdk.report.layout import counted, line, lines
+    from mlf_sdk.reporting.layout import counted, line, lines
     from mlf_sdk.tools.files import write_whole
 
     created = datetime.now(timezone.utc) if own.now else _source_date(os.environ.get(_EPOCH))

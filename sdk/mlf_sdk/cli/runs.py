@@ -44,8 +44,8 @@ def run(request: Request, own: RunOptions, progress: Progress) -> Outcome:
     from mlf_sdk.judge.data import write_npz
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.run import run_request
-    from mlf_sdk.report.proof import run_parts
-    from mlf_sdk.report.values import run_values
+    from mlf_sdk.reporting.proof import run_parts
+    from mlf_sdk.reporting.values import run_values
 
     _check_folder_of(own.output)
     report = run_request(request, Pipeline(progress))
@@ -68,8 +68,8 @@ def test(request: Request, own: TestOptions, progress: Progress) -> Outcome:
     """
     from mlf_sdk.pipeline.cases import test_request
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.cases import cases_parts, cases_values
-    from mlf_sdk.report.junit import junit_xml
+    from mlf_sdk.reporting.cases import cases_parts, cases_values
+    from mlf_sdk.reporting.junit import junit_xml
     from mlf_sdk.tools.files import write_whole
 
     _check_folder_of(own.junit)
@@ -97,7 +97,7 @@ def proof(request: Request, own: ProofTable, progress: Progress) -> Outcome:
     Example: mlf-sdk proof *.tar --board mps2-an386 --board microbit --markdown proof.md
     """
     from mlf_sdk.pipeline.proof import proof_request, proof_values
-    from mlf_sdk.report.prooftable import proof_markdown, proof_parts
+    from mlf_sdk.reporting.prooftable import proof_markdown, proof_parts
     from mlf_sdk.tools.files import write_whole
 
     _check_folder_of(own.markdown)
@@ -124,10 +124,10 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
     """
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.report import gather
-    from mlf_sdk.report.html.collect import collect
-    from mlf_sdk.report.html.page import render_page
-    from mlf_sdk.report.overview import overview_parts
-    from mlf_sdk.report.values import plain, result_values
+    from mlf_sdk.reporting.html.collect import collect
+    from mlf_sdk.reporting.html.page import render_page
+    from mlf_sdk.reporting.overview import overview_parts
+    from mlf_sdk.reporting.values import plain, result_values
     from mlf_sdk.tools.files import write_whole
 
     _check_folder_of(own.output)
@@ -151,8 +151,8 @@ def profile(request: Request, own: ProfileOptions, progress: Progress) -> Outcom
     """
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.profile import profile_request
-    from mlf_sdk.report.profile import profile_parts
-    from mlf_sdk.report.values import result_values
+    from mlf_sdk.reporting.profile import profile_parts
+    from mlf_sdk.reporting.values import result_values
 
     found = profile_request(request, own, Pipeline(progress))
     return Outcome(parts=profile_parts(found), values=result_values(found))
@@ -167,8 +167,8 @@ def compare(request: Request, own: CompareOptions, progress: Progress) -> Outcom
     """
     from mlf_sdk.pipeline.compare import compare_request
     from mlf_sdk.pipeline.pipeline import Pipeline
-    from mlf_sdk.report.compare import compare_parts
-    from mlf_sdk.report.values import result_values
+    from mlf_sdk.reporting.compare import compare_parts
+    from mlf_sdk.reporting.values import result_values
 
     found = compare_request(request, own, Pipeline(progress))
     return Outcome(parts=compare_parts(found), values=result_values(found), exit_code=0 if found.ok else 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a report of one model on one board tells: gathered here, laid out by ``mlf_sdk.report``."""
+"""Facts of a report about one model on one board, gathered for ``mlf_sdk.reporting``."""
 
 from __future__ import annotations
 

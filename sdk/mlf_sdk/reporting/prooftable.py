@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mlf_sdk.pipeline.proof import FAILED, NOT_HERE, PROVEN, Cell, Proof
-from mlf_sdk.report.layout import Parts, counted, line, lines, number, table, verdict
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
 
 _MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}
 

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from mlf_sdk.judge.memorymap import MemoryMap
 from mlf_sdk.judge.profile import Profile
-from mlf_sdk.report.html.data import Arena, ArenaRect, Report, Step
-from mlf_sdk.report.html.memory import LABELS
-from mlf_sdk.report.html.names import harmless, short_names, shorten
-from mlf_sdk.report.layout import Parts, counted, line, number, size, table, verdict
-from mlf_sdk.report.proof import ProofTable
+from mlf_sdk.reporting.html.data import Arena, ArenaRect, Report, Step
+from mlf_sdk.reporting.html.memory import LABELS
+from mlf_sdk.reporting.html.names import harmless, short_names, shorten
+from mlf_sdk.reporting.layout import Parts, counted, line, number, size, table, verdict
+from mlf_sdk.reporting.proof import ProofTable
 
 _BAR = 40
 _ROWS = 16

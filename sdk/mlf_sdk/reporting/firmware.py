@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from mlf_sdk.analysis.elf.provenance import Provenance
 from mlf_sdk.pipeline.firmware import InspectedFirmware
-from mlf_sdk.report.layout import Parts, line, lines, number, size, table
-from mlf_sdk.report.values import Values, plain, result_values
+from mlf_sdk.reporting.layout import Parts, line, lines, number, size, table
+from mlf_sdk.reporting.values import Values, plain, result_values
 
 
 def firmware_parts(found: InspectedFirmware) -> Parts:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepDifference
-from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
 
 
 def compare_parts(report: CompareReport) -> Parts:

@@ -7,10 +7,10 @@ import bisect
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.report.html.data import Arena, ArenaRect, Step
-from mlf_sdk.report.html.names import shorten
-from mlf_sdk.report.html.svg import SMALL_CHAR, element, filled, markup, path, picture, ticks
-from mlf_sdk.report.layout import number, size
+from mlf_sdk.reporting.html.data import Arena, ArenaRect, Step
+from mlf_sdk.reporting.html.names import shorten
+from mlf_sdk.reporting.html.svg import SMALL_CHAR, element, filled, markup, path, picture, ticks
+from mlf_sdk.reporting.layout import number, size
 
 _LEFT, _RIGHT, _TOP = 76.0, 14.0, 44.0
 _PLOT, _STRIP, _GAP = 360.0, 72.0, 46.0

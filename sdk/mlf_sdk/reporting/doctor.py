@@ -6,9 +6,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from mlf_sdk.pipeline.doctor import ArchiveExamination, MachineExamination
-from mlf_sdk.report.layout import Parts, counted, line, lines, table, verdict
-from mlf_sdk.report.terminal import executor_text
-from mlf_sdk.report.values import Values, result_values
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, table, verdict
+from mlf_sdk.reporting.terminal import executor_text
+from mlf_sdk.reporting.values import Values, result_values
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, module_name
 from mlf_sdk.tools.discovery import ToolStatus
 from mlf_sdk.tools.programs import install_command

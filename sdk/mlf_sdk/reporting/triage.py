@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from mlf_sdk.pipeline.triage import Firmware
-from mlf_sdk.report.layout import Parts, line, lines
+from mlf_sdk.reporting.layout import Parts, line, lines
 from mlf_sdk.triage.explain import Triage, fault_headline, triage_lines
 
 

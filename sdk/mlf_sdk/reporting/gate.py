@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from mlf_sdk.pipeline.gate import GateReport
-from mlf_sdk.report.layout import Parts, line, number, table, verdict
-from mlf_sdk.report.values import Values, result_values
+from mlf_sdk.reporting.layout import Parts, line, number, table, verdict
+from mlf_sdk.reporting.values import Values, result_values
 
 _SHOWN = 30
 

@@ -7,13 +7,13 @@ from mlf_sdk.codegen.lock import Lock, LockModel, LockNode
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.report.html.arenadata import arena_of
-from mlf_sdk.report.html.data import Fact, Inference, Report, SectionRow, Step, Verdict
-from mlf_sdk.report.html.flowdata import flow_of
-from mlf_sdk.report.html.names import short_names
-from mlf_sdk.report.layout import counted, number, size
-from mlf_sdk.report.proof import run_rows
-from mlf_sdk.report.terminal import board_text, executor_text
+from mlf_sdk.reporting.html.arenadata import arena_of
+from mlf_sdk.reporting.html.data import Fact, Inference, Report, SectionRow, Step, Verdict
+from mlf_sdk.reporting.html.flowdata import flow_of
+from mlf_sdk.reporting.html.names import short_names
+from mlf_sdk.reporting.layout import counted, number, size
+from mlf_sdk.reporting.proof import run_rows
+from mlf_sdk.reporting.terminal import board_text, executor_text
 
 
 def collect(found: Findings) -> Report:

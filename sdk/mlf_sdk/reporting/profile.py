@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.judge.profile import Profile, StepProfile
-from mlf_sdk.report.layout import Parts, counted, line, lines, number, table
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table
 
 _BAR = 20
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
-from mlf_sdk.report.layout import Parts, counted, line, lines, verdict
-from mlf_sdk.report.terminal import board_text
-from mlf_sdk.report.values import Values, result_values
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
+from mlf_sdk.reporting.terminal import board_text
+from mlf_sdk.reporting.values import Values, result_values
 
 _SHOWN = 20
 

@@ -9,7 +9,7 @@ from mlf_sdk.pipeline.flash import FlashReport
 from mlf_sdk.pipeline.params import ParamsReport
 from mlf_sdk.pipeline.serial import SeenPort
 from mlf_sdk.pipeline.verification import Verification
-from mlf_sdk.report.layout import Parts, line, lines, size, table, verdict
+from mlf_sdk.reporting.layout import Parts, line, lines, size, table, verdict
 
 
 def flash_parts(report: FlashReport) -> Parts:

@@ -9,13 +9,13 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from mlf_sdk.report.html.arena import arena_picture, when_text
-from mlf_sdk.report.html.data import Report
-from mlf_sdk.report.html.flow import flow_picture
-from mlf_sdk.report.html.memory import LABELS, memory_picture
-from mlf_sdk.report.html.names import harmless
-from mlf_sdk.report.html.svg import bar, swatch
-from mlf_sdk.report.layout import capacity, counted, number, size
+from mlf_sdk.reporting.html.arena import arena_picture, when_text
+from mlf_sdk.reporting.html.data import Report
+from mlf_sdk.reporting.html.flow import flow_picture
+from mlf_sdk.reporting.html.memory import LABELS, memory_picture
+from mlf_sdk.reporting.html.names import harmless
+from mlf_sdk.reporting.html.svg import bar, swatch
+from mlf_sdk.reporting.layout import capacity, counted, number, size
 from mlf_sdk.version import __version__
 
 _TEMPLATES = Path(__file__).resolve().parents[1] / "templates"

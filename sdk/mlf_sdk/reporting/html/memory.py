@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from mlf_sdk.judge.memorymap import MemoryMap
-from mlf_sdk.report.html.svg import CHAR, Wanted, element, filled, markup, path, picture, spread
-from mlf_sdk.report.layout import capacity, size
+from mlf_sdk.reporting.html.svg import CHAR, Wanted, element, filled, markup, path, picture, spread
+from mlf_sdk.reporting.layout import capacity, size
 
 LABELS = {
     "vectors": "vectors",

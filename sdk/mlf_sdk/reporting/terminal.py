@@ -14,7 +14,7 @@ from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.report.layout import Parts, capacity, counted, line, lines, number, size, table
+from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, number, size, table
 from mlf_sdk.targets.boards.load import Board
 
 

@@ -17,7 +17,7 @@ from mlf_sdk.judge.check import STACK_EXHAUSTED, CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.report.layout import (
+from mlf_sdk.reporting.layout import (
     Cell,
     Parts,
     counted,
@@ -29,7 +29,7 @@ from mlf_sdk.report.layout import (
     table,
     verdict,
 )
-from mlf_sdk.report.terminal import board_text, executor_text
+from mlf_sdk.reporting.terminal import board_text, executor_text
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlf_sdk.codegen.lock import LockModel, LockNode, LockTensor
-from mlf_sdk.report.html.data import Edge, Flow, Node
+from mlf_sdk.reporting.html.data import Edge, Flow, Node
 
 
 def flow_of(model: LockModel, labels: Sequence[str]) -> Flow:

@@ -7,8 +7,8 @@ import bisect
 from collections.abc import Sequence
 
 from mlf_sdk.codegen.lock import LockBuffer, LockModel
-from mlf_sdk.report.html.data import Arena, ArenaRect, RectKind
-from mlf_sdk.report.html.names import shared_prefix
+from mlf_sdk.reporting.html.data import Arena, ArenaRect, RectKind
+from mlf_sdk.reporting.html.names import shared_prefix
 
 
 def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.report.html.names import harmless
+from mlf_sdk.reporting.html.names import harmless
 
 CHAR = 7.0  # width of a character in px, on the safe side: fonts differ
 SMALL_CHAR = 6.6

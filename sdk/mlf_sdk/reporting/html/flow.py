@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlf_sdk.report.html.data import Edge, Flow, Node
-from mlf_sdk.report.html.names import shorten
-from mlf_sdk.report.html.svg import element, markup, path, picture
+from mlf_sdk.reporting.html.data import Edge, Flow, Node
+from mlf_sdk.reporting.html.names import shorten
+from mlf_sdk.reporting.html.svg import element, markup, path, picture
 
 _BOX_W, _BOX_H = 232.0, 40.0
 _ROW, _SIDE = 66.0, 14.0  # from one row to the next; room between boxes of a row
