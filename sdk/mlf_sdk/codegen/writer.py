@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES, encode_manifest, file_hash, read_manifest
+from mlf_sdk.codegen.changes import Changes, compare
+from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest, read_manifest
 from mlf_sdk.errors import InputError
 
 LOCK_NAME = "mlf-project.json"
@@ -75,7 +76,7 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
     folder = Path(os.path.normpath(folder.absolute()))  # "." has a name and a parent, too
     files = {**files, MANIFEST_NAME: encode_manifest(files)}
     try:
-        changes = _compare(files, folder, _recorded(folder, force=force))
+        changes = compare(files, folder, _recorded(folder, force=force))
         if changes.edited and not force:
             raise ChangedFilesError(folder, tuple(sorted(changes.edited)))
         result = WriteResult(kept=changes.kept, backups=tuple(sorted(changes.edited.values())))
@@ -121,30 +122,6 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-# ---- what to do with each file ----
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Changes:
-    """The difference between a project on disk and the new one; paths are relative.
-
-    Attributes:
-        written: new content, of files that are missing, differ or were edited.
-        removed: files that are no longer generated.
-        edited: what the user changed -> where it is kept.
-        kept: the user's files that differ from those that were generated.
-    """
-
-    written: Mapping[str, bytes]
-    removed: frozenset[str]
-    edited: Mapping[str, str]
-    kept: tuple[str, ...]
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.written or self.removed or self.edited)
-
-
 def _recorded(folder: Path, *, force: bool) -> dict[str, str]:
     try:
         return read_manifest(folder)
@@ -154,63 +131,7 @@ def _recorded(folder: Path, *, force: bool) -> dict[str, str]:
         raise
 
 
-def _compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str]) -> _Changes:
-    written: dict[str, bytes] = {}
-    removed, kept = [], []
-    edited: set[str] = set()
-    for path, content in files.items():
-        obstacle = _obstacle(folder, path)
-        current = folder / path
-        if path in USER_FILES and (obstacle or current.is_file()):
-            if obstacle or current.read_bytes() != content:
-                kept.append(path)
-        elif obstacle:
-            edited.add(obstacle)
-            written[path] = content
-        elif not current.is_file():
-            written[path] = content
-        elif (found := current.read_bytes()) != content:
-            written[path] = content
-            if path != MANIFEST_NAME and file_hash(found) != recorded.get(path):
-                edited.add(path)
-    for path in recorded.keys() - files.keys() - USER_FILES:
-        obstacle = _obstacle(folder, path)
-        if obstacle or (
-            (folder / path).is_file() and file_hash((folder / path).read_bytes()) != recorded[path]
-        ):
-            edited.add(obstacle or path)
-        elif (folder / path).is_file():
-            removed.append(path)
-    return _Changes(
-        written=written,
-        removed=frozenset(removed),
-        edited={path: _backup_name(folder, path, files) for path in edited},
-        kept=tuple(sorted(kept)),
-    )
-
-
-def _obstacle(folder: Path, path: str) -> str:
-    """The part of ``path`` that is a link, a file in place of a folder or a folder in place of a file."""
-    parts = PurePosixPath(path).parts
-    for count in range(1, len(parts) + 1):
-        here = folder.joinpath(*parts[:count])
-        if here.is_symlink() or (here.is_dir() if count == len(parts) else here.is_file()):
-            return "/".join(parts[:count])
-    return ""
-
-
-def _backup_name(folder: Path, path: str, files: Mapping[str, bytes]) -> str:
-    name, count = f"{path}.orig", 1
-    while name in files or os.path.lexists(folder / name):
-        count += 1
-        name = f"{path}.orig{count}"
-    return name
-
-
-# ---- writing ----
-
-
-def _stage(changes: _Changes, folder: Path, staged: Path) -> None:
+def _stage(changes: Changes, folder: Path, staged: Path) -> None:
     """Make the new project in ``staged``; what is not written is taken over with its time."""
     staged.mkdir()
     for path, content in changes.written.items():

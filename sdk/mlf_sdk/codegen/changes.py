@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison of a project on disk with the one that is to be written."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES, file_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The difference between a project on disk and the new one; paths are relative.
+
+    Attributes:
+        written: new content, of files that are missing, differ or were edited.
+        removed: files that are no longer generated.
+        edited: what the user changed -> where it is kept.
+        kept: the user's files that differ from those that were generated.
+    """
+
+    written: Mapping[str, bytes]
+    removed: frozenset[str]
+    edited: Mapping[str, str]
+    kept: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing has to be written."""
+        return not (self.written or self.removed or self.edited)
+
+
+def compare(files: Mapping[str, bytes], folder: Path, recorded: Mapping[str, str]) -> Changes:
+    """Compare ``files`` (relative path -> content) with ``folder``.
+
+    Args:
+        recorded: hash of each file that was generated into ``folder``.
+    """
+    disk = _Disk(folder)
+    written: dict[str, bytes] = {}
+    removed, kept = [], []
+    edited: set[str] = set()
+    for path, content in files.items():
+        obstacle = disk.obstacle(path)
+        found = None if obstacle else disk.read(path)
+        if found == content:
+            continue
+        if path in USER_FILES and (obstacle or found is not None):
+            kept.append(path)
+            continue
+        written[path] = content
+        if obstacle:
+            edited.add(obstacle)
+        elif found is not None and path != MANIFEST_NAME and file_hash(found) != recorded.get(path):
+            edited.add(path)
+    for path in recorded.keys() - files.keys() - USER_FILES:
+        obstacle = disk.obstacle(path)
+        found = None if obstacle else disk.read(path)
+        if obstacle or (found is not None and file_hash(found) != recorded[path]):
+            edited.add(obstacle or path)
+        elif found is not None:
+            removed.append(path)
+    return Changes(
+        written=written,
+        removed=frozenset(removed),
+        edited={path: _backup_name(folder, path, files) for path in edited},
+        kept=tuple(sorted(kept)),
+    )
+
+
+def _backup_name(folder: Path, path: str, files: Mapping[str, bytes]) -> str:
+    name, count = f"{path}.orig", 1
+    while name in files or os.path.lexists(folder / name):
+        count += 1
+        name = f"{path}.orig{count}"
+    return name
+
+
+class _Disk:
+    """Files of a project on disk, by relative path."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._obstacles = {"": ""}  # of folders
+
+    def read(self, path: str) -> bytes | None:
+        """Content of a file; None when there is none."""
+        return (self._folder / path).read_bytes() if self._mode(path) is not None else None
+
+    def obstacle(self, path: str) -> str:
+        """Part of ``path`` that is a link, a file in place of a folder or a folder in place of a file."""
+        above = self._above(path)
+        mode = None if above else self._mode(path)
+        return above if mode is None or stat.S_ISREG(mode) else path
+
+    def _above(self, path: str) -> str:
+        folder = path.rpartition("/")[0]
+        if folder not in self._obstacles:
+            above = self._above(folder)
+            mode = None if above else self._mode(folder)
+            self._obstacles[folder] = above if mode is None or stat.S_ISDIR(mode) else folder
+        return self._obstacles[folder]
+
+    def _mode(self, path: str) -> int | None:
+        try:
+            return os.lstat(f"{self._folder}/{path}").st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return None
