@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bare metal and host: compose project files and tools for a board."""
+"""Targets: boards on platforms, and connections to boards."""

@@ -197,7 +197,7 @@ def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[s
 
 
 def _host_and_port(serial: Mapping[str, Any]) -> str:
-    """Where the port is reached from here: through labgrid's SSH proxy, where the place needs one."""
+    """Return HOST:PORT of the port, through labgrid's SSH proxy where the place needs one."""
     from labgrid.resource import NetworkSerialPort
     from labgrid.util.proxy import proxymanager
 

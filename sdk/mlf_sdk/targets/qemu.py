@@ -29,7 +29,7 @@ _LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulato
 
 
 class EmulatedBoard(Protocol):
-    """What the runner must know of a board."""
+    """Properties of a board that the emulation needs."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class EmulatedBoard(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QemuOptions:
-    """How to emulate.
+    """Options of the emulation.
 
     Attributes:
         icount_shift: one instruction takes ``2**icount_shift`` ns (0 to 10); None: as long as it takes.
@@ -59,7 +59,7 @@ class QemuOptions:
 
 
 class ProcessStarter(Protocol):
-    """What starts QEMU: :func:`start_process`, or a test's stand-in."""
+    """Starter of QEMU: :func:`start_process`, or a test's stand-in."""
 
     def __call__(
         self, argv: Sequence[str], *, pass_fds: Sequence[int] = (), cpus: set[int] | None = None
@@ -131,7 +131,7 @@ class QemuMachine:
                 raise self._failure("the board faulted", seen)
 
     def _peek(self, deadline: float, marker: bytes, seen: bytes) -> bytes:
-        """What the board has sent next, left in the socket; nothing when QEMU is gone."""
+        """Return the next bytes from the board, left in the socket; none when QEMU is gone."""
         left_s = deadline - time.monotonic()
         try:
             if left_s <= 0:
@@ -161,9 +161,9 @@ class QemuMachine:
 
     def _failure(self, what: str, seen: bytes) -> TargetError:
         shown = seen[-1000:].decode("utf-8", "backslashreplace").replace("\0", "").strip()
-        parts = [what, *(["the board's last words: " + shown] if shown else [])]
+        parts = [what, *(["the board's last output: " + shown] if shown else [])]
         words = self.stderr_tail().strip()
-        parts += ["QEMU's last words: " + words[-1000:]] if words else []
+        parts += ["QEMU's last output: " + words[-1000:]] if words else []
         return TargetError("; ".join(parts), where=f"board {self.board.name} (QEMU)")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bad cable: a transport around a transport that damages, delays, paces, and resets the device.
+"""Fault injection: a transport that damages, delays and paces bytes, and resets the device.
 
-The same seed and the same traffic give the same faults. Ships with the package, so that a harness of
-one's own can be tried before the board is blamed.
+The same seed and the same traffic give the same faults. It ships with the package for tests of other
+harnesses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TICK_S = 0.001  # what is due within it goes out together
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What a line does to each byte, by chance.
+    """Random faults of a line, for each byte.
 
     Attributes:
         flip, drop, double, delay: probability of each, for a byte.
@@ -42,7 +42,7 @@ class Faults:
 
     @property
     def harms_bytes(self) -> bool:
-        """Whether any byte may fare otherwise than the others."""
+        """Return True when bytes are damaged or delayed one by one."""
         return any((self.flip, self.drop, self.double, self.delay))
 
 
@@ -63,7 +63,7 @@ class Reset:
 
 @dataclass(slots=True)
 class LaneCounts:
-    """What a direction has done: bytes that came in and went out, and faults of each kind."""
+    """Counters of a direction: bytes in and out, and faults of each kind."""
 
     taken: int = 0
     given: int = 0
@@ -117,7 +117,7 @@ class Lane:
 
     @property
     def due_at(self) -> float | None:
-        """When the next bytes are due; None: there are none."""
+        """Moment when the next bytes are due; None: there are none."""
         return self._queue[0][0] if self._queue else None
 
     def _held_s(self) -> float:

@@ -100,11 +100,11 @@ class FakeModel:
 
     @property
     def complete(self) -> bool:
-        """Whether all inputs are written."""
+        """Return True when all inputs are written."""
         return self.written == [tensor.size_bytes for tensor in self.inputs]
 
     def forget(self) -> None:
-        """Take nothing in the arena for valid any more."""
+        """Invalidate inputs, outputs and position."""
         self.written = [0] * len(self.inputs)
         self.has_outputs = False
         self.position = 0

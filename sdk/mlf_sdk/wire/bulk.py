@@ -149,7 +149,7 @@ class _Carrier:
         self._deadline = deadline
         self._waiting = [(0, transfer.size_bytes)]  # a heap: the lowest bytes go first
         self._in_flight: dict[int, InFlight] = {}  # by sequence number, in the order of sending
-        self._sent_at: dict[int, float] = {}  # also of what was given up: a late reply tells the time
+        self._sent_at: dict[int, float] = {}  # also of lost requests: a late reply gives the round trip
 
     def run(self) -> None:
         timeouts = self._link.timeouts

@@ -7,7 +7,7 @@ from enum import IntEnum, IntFlag
 
 
 class Opcode(IntEnum):
-    """What a request asks for."""
+    """Kind of a request."""
 
     HELLO = 1
     MODEL = 2
@@ -25,14 +25,14 @@ class Opcode(IntEnum):
 
 
 class Direction(IntEnum):
-    """Which tensors an index counts."""
+    """Tensors that an index counts."""
 
     INPUT = 0
     OUTPUT = 1
 
 
 class Status(IntEnum):
-    """How a request ended: those of the executor, and from -32 on those of the protocol."""
+    """Status of a reply: those of the executor, and from -32 on those of the protocol."""
 
     OK = 0
     KERNEL = -1
@@ -75,7 +75,7 @@ STATUS_TEXT = {
 
 
 class Capability(IntFlag):
-    """What the device can do beyond the requests that all devices answer."""
+    """Abilities of a device beyond the requests that all devices answer."""
 
     TRACE = 1
     STACK = 2

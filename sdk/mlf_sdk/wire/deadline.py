@@ -33,7 +33,7 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """Whether the moment has come."""
+        """Return True when the moment has come."""
         return self.clock() >= self.at
 
     def within(self, seconds: float) -> Deadline:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device says about itself: the models it holds, their tensors, and what it measured."""
+"""A device's description of itself: its models, their tensors, and measurements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TensorInfo:
 
     @property
     def label(self) -> str:
-        """How to name the tensor in a message."""
+        """Name of the tensor for a message."""
         return f"{self.direction.name.lower()} {self.index} ({self.name})"
 
     @property
@@ -102,7 +102,7 @@ class ModelInfo:
 
     @property
     def label(self) -> str:
-        """How to name the model in a message."""
+        """Name of the model for a message."""
         return f"model {self.index} ({self.name})"
 
 
@@ -143,7 +143,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """What a device measured since the model was prepared; None: not measured.
+    """Measurements of a device since the model was prepared; None: not measured.
 
     Attributes:
         arena_high_water_bytes: end of the highest byte of the arena that changed.

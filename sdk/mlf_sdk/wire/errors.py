@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a target, as types; all of them are ``TargetError`` (exit code 4)."""
+"""Errors of a device and of ports; all of them are ``TargetError`` (exit code 4)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class DeviceFaultError(TargetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long to wait, in seconds, and how often to try.
+    """Waits in seconds, and the number of tries.
 
     Attributes:
         first_try_s: wait after the first try; each further wait is ``back_off`` times longer.
@@ -85,7 +85,7 @@ class Timeouts:
 
     @property
     def silence_s(self) -> float:
-        """How long a device may be silent in a transfer: the waits of all tries."""
+        """Longest silence of a device in a transfer, in seconds: the waits of all tries."""
         return sum(self.first_try_s * self.back_off**i for i in range(self.tries))
 
     def waits(self, opcode: Opcode) -> Iterator[float]:
@@ -126,11 +126,11 @@ class Link:
         self._recent = ""
         self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
         self._received: deque[bytes] = deque()
-        self.on_silence: Callable[[Opcode], None] | None = None  # may raise what explains it better
+        self.on_silence: Callable[[Opcode], None] | None = None  # may raise a better explanation
 
     @property
     def console_text(self) -> str:
-        """What the device printed between messages."""
+        """Text that the device printed between messages."""
         return "".join(self._console)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ PATTERNS = (0xA5, 0x5A)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What one inference needed, and what it gave.
+    """Memory and outputs of one inference.
 
     Attributes:
         outputs: of the inference.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a device's models: what is in force, and how they are replaced (``crt/BLOBS.md``)."""
+"""Parameters of a device's models: description, reading, replacement (``crt/BLOBS.md``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ParamsOpcode(IntEnum):
 
 
 class BlobStatus(IntEnum):
-    """How a request ended, beyond the statuses of the protocol."""
+    """Status of a reply, beyond those of the protocol."""
 
     SIZE = -64
     FORMAT = -65
@@ -83,7 +83,7 @@ class ParamsError(TargetError):
 
 @dataclass(frozen=True, slots=True)
 class ParamsInfo(Body):
-    """What is in force: the reply to PARAMS_INFO and PARAMS_COMMIT; sizes in bytes."""
+    """Parameters in force: the reply to PARAMS_INFO and PARAMS_COMMIT; sizes in bytes."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIII")
     has_store: int
@@ -97,7 +97,7 @@ class ParamsInfo(Body):
 
     @property
     def place(self) -> str:
-        """Where the parameters in force lie, for people."""
+        """Location of the parameters in force, for people."""
         return f"slot {self.slot}" if self.slot <= 1 else "image"
 
 
@@ -132,7 +132,7 @@ class DeviceParams:
         return f"parameters of {self._model.label}"
 
     def info(self) -> ParamsInfo:
-        """What is in force.
+        """Return a description of the parameters in force.
 
         Raises:
             InputError: the firmware has no dynamic executor.
@@ -149,7 +149,7 @@ class DeviceParams:
             ) from error
 
     def graph(self, info: ParamsInfo) -> GraphBlob:
-        """The graph that the device runs."""
+        """Return the graph that the device runs."""
         return read_graph_blob(self._read(ParamsOpcode.GRAPH_READ, info.graph_bytes), self.where)
 
     def header(self, info: ParamsInfo) -> ParamsHeader | None:

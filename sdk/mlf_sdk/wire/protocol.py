@@ -23,7 +23,7 @@ TICKS = struct.Struct("<Q")
 
 
 class MessageError(TargetError):
-    """A frame is good, but it is no message of this protocol."""
+    """A valid frame that holds no message of this protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

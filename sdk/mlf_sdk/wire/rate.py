@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rate of the line: raised when both ends can, given up by both when it does not hold."""
+"""The rate of the line: raised when both ends support it, given up by both when it fails."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def change_baud(
 
 
 class LineRate:
-    """The rate of a session's line: raised when both ends can, told from silence, left as it was found.
+    """The rate of a session's line: raised when both ends support it, restored at the end.
 
     Args:
         link: on ``transport``.

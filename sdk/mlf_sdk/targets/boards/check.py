@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a board row makes sense: by itself, and against the facts of its emulated machine.
+"""Validation of a board row: by itself, and against the facts of its emulated machine.
 
 Pure: each check gives lines ``<field>: <what is wrong>``, an empty list when nothing is.
 """
@@ -40,7 +40,7 @@ _NRF51_MOST_BAUD = 1_000_000
 
 
 def row_faults(row: Board, machine: Machine | None) -> list[str]:
-    """All that is wrong with ``row``; ``machine`` is what it is emulated on, if that is known."""
+    """Return all faults of ``row``; ``machine`` is the emulated machine, if that is known."""
     faults = list(_memory_faults(row.memories))
     if row.platform == "baremetal":
         faults += _baremetal_faults(row)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is odd about an archive on a board: code for another CPU, floats in software, missing buffers."""
+"""Findings about an archive on a board: code for another CPU, floats in software, missing buffers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _objects(model: Model, board: Board) -> Iterator[Finding]:
 
 
 def _is_soft_float(info: ObjectInfo) -> bool:
-    """Whether an object calls the compiler's float routines and has no FPU instructions."""
+    """Return True when an object calls the compiler's float routines and has no FPU instructions."""
     calls = any(name.startswith(("__aeabi_f", "__addsf3", "__mulsf3")) for name in info.undefined)
     return calls and info.attributes is not None and not info.attributes.fp_arch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a project can fit its board, before anything is built."""
+"""Check that a project can fit its board, before anything is built."""
 
 from __future__ import annotations
 

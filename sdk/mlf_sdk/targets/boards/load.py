@@ -56,7 +56,7 @@ def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
     """The sources of a user's board, by their path in a project.
 
     Raises:
-        InputError: one is not there, or is no file of a sensible size.
+        InputError: one is not there, or is too large.
     """
     found = {}
     for name in row.sources:
@@ -120,7 +120,7 @@ def load_machines() -> dict[str, Machine]:
 
 
 def baremetal_context(board: Board) -> dict[str, Any]:
-    """What the templates of ``board_templates/baremetal`` take (each says what at its top).
+    """Values for the templates of ``board_templates/baremetal`` (documented at the top of each).
 
     Raises:
         InputError: the board is not for bare metal.
@@ -164,7 +164,7 @@ def irq_handlers(board: Board) -> list[str]:
 
 
 def _stack_guard(board: Board) -> int:
-    """Where 32 kB of nothing lie right below the stack, aligned to their size; 0: nowhere."""
+    """Address of 32 kB without memory right below the stack, aligned to their size; 0: none."""
     low = board.ram.origin - _GUARD_BYTES
     free = all(m.end <= low or m.origin >= board.ram.origin for m in board.memories)
     return low if low > 0 and low % _GUARD_BYTES == 0 and free else 0

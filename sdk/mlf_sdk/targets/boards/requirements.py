@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an archive's code needs of a board and of the person: refused before anything is written."""
+"""Requirements of an archive's code on the board and its options, checked before anything is written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board row, and the row of an emulated machine, may say: field by field, nothing else."""
+"""Schema of a board row, and of the row of an emulated machine."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class ZephyrNames(_Row, frozen=True, kw_only=True):
 
 
 class Flasher(_Row, frozen=True, kw_only=True):
-    """How the real board is flashed: the runner (west's name), and the USB ids ``vid:pid`` of its probe.
+    """Flashing of the real board: the runner (west's name), and the USB ids ``vid:pid`` of its probe.
 
-    ``options``: what runners must know of the board (``board_templates/runners``), e.g. ``pyocd_target``.
+    ``options``: values that runners need (``board_templates/runners``), e.g. ``pyocd_target``.
     """
 
     runner: str = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a small TOML file into a typed row; what is wrong is named by its field."""
+"""Read a small TOML file into a typed row; faults name the field."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a board keeps the slots for parameters that can be replaced (dynamic executor)."""
+"""Slots of a board for parameters that can be replaced (dynamic executor)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ERASE_BYTES = 64  # MLF_STORE_RAM_ERASE_BYTES of crt/params/mlf_store_ram.h
 
 
 def check_store(models: Sequence[Model], board: Board) -> None:
-    """Refuse what the dynamic executor can't do.
+    """Check that the dynamic executor can run the models on the board.
 
     Raises:
         InputError: a model of another executor, or a platform without a store.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong while an image is brought onto a board, as types."""
+"""Errors of flashing."""
 
 from __future__ import annotations
 

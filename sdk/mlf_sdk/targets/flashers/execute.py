@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a runner with an image, and judges what it did. Whether the device agrees is asked elsewhere."""
+"""Start a runner with an image, and judge the result by its output and exit code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FlashJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashRun:
-    """What a runner did: its command, its output, the image's bytes, and its time in seconds."""
+    """Result of a runner: command, output, bytes of the image, and time in seconds."""
 
     argv: tuple[str, ...]
     output: str
@@ -65,7 +65,7 @@ def run_runner(
     which: Which = shutil.which,
     mounts: Path = MOUNTS,
 ) -> FlashRun:
-    """Bring the image of ``job`` onto the board.
+    """Flash the image of ``job``.
 
     Args:
         row: the runner.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A runner as data: what it is started with, and how success and failure are told apart."""
+"""Schema of a runner: arguments, and the patterns of success and failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = ("elf", "bin", "hex", "uf2")
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Words of a runner's output that mean failure.
+    """Pattern of a runner's output that means failure.
 
     Attributes:
         pattern: regular expression, looked for in each line.
@@ -49,11 +49,11 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         install: how to get it.
         port: what ``{port}`` is: nothing, the board's serial port, or a debug server.
         needs: options that the board row must have, unless the user gives arguments of his own.
-        defaults: options for boards that do not say.
+        defaults: default options.
         args: arguments; those in an inner list are left out when an option in them is not known.
         script: text of the script.
         success: regular expressions that the output must all match; the exit code must be 0 as well.
-        failures: what the output may say; the first that matches is told.
+        failures: what the output may say; the first that matches is reported.
         late: what to look at when it did not end in time.
         file: for a copy: which form of the image.
         marker: for a copy: a file that marks the volume; ``label`` (an option) names it as well.
@@ -85,7 +85,7 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def row_faults(row: RunnerRow) -> list[str]:
-    """All that is wrong with a row beyond its types, as ``<field>: <what>``."""
+    """Return the faults of a row beyond its types, as ``<field>: <fault>``."""
     faults = []
     if (row.kind == "program") != bool(row.program):
         faults.append("program: a runner of kind 'program' needs one, a copy has none")

@@ -14,7 +14,7 @@ _MAX_INFO = 4096
 
 
 def mounted_folders(mounts: Path = MOUNTS) -> list[Path]:
-    """Where something is mounted, in the system's order."""
+    """Return the mount points, in the system's order."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which port a board is at: by the USB ids of its row, and by serial number."""
+"""Serial ports of this machine, and the search for a board's port by USB id and serial number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Port:
     Attributes:
         device: its path.
         usb_id: ``vid:pid`` in lower-case hex; empty: not on USB.
-        serial_number: of the USB device; empty: it tells none.
+        serial_number: of the USB device; empty: none.
         description: what it says of itself.
     """
 
@@ -34,7 +34,7 @@ class Port:
 
     @property
     def label(self) -> str:
-        """How to name it in a message."""
+        """Name for a message: path, USB id, serial number, description."""
         known = " ".join(filter(None, [self.usb_id, self.serial_number, self.description]))
         return f"{self.device} ({known})" if known else self.device
 
@@ -86,7 +86,7 @@ def find_port(
 def resolve_port(
     spec: str, board: Board | None = None, *, seen: Callable[[], Sequence[Port]] = list_serial_ports
 ) -> str:
-    """Return what to open for ``--port``.
+    """Return the path or URL to open for ``--port``.
 
     Args:
         spec: a path or URL, which is returned as it is; ``auto``: the board's port; ``auto:SERIAL`` among

@@ -56,7 +56,7 @@ _HINTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZephyrSetup:
-    """How to get at Zephyr on this machine.
+    """Zephyr on this machine: tree, modules, west, environment.
 
     Attributes:
         base: the tree; None: ``$ZEPHYR_BASE`` or ``~/zephyrproject/zephyr``.
@@ -180,7 +180,7 @@ def built_image(folder: Path) -> Path:
     """
     if (folder / "build" / _DOMAINS).is_file():
         raise InputError(
-            "the project was built with sysbuild: its images are west's affair",
+            "the project was built with sysbuild: only west can flash its images",
             where=str(folder / "build"),
             hint=f"Flash them with west flash; or build the project's own image: mlf-sdk build {folder}",
         )

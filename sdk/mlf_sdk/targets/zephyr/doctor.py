@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of Zephyr is on this machine: trees, modules, toolchains, west; and what would be built with what."""
+"""Examination of this machine for Zephyr: trees, modules, toolchains, west."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundTree:
-    """A tree, or a place that was named as one.
+    """A Zephyr tree, or a path that was named as one.
 
     Attributes:
         source: what names it: an option, a variable, or the usual place.
@@ -44,7 +44,7 @@ class FoundToolchain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZephyrExamination:
-    """What of Zephyr is here.
+    """Zephyr on this machine.
 
     Attributes:
         trees: the first that has no fault is used.
@@ -119,7 +119,7 @@ def _modules(setup: ZephyrSetup, topdir: Path | None) -> tuple[Path, ...]:
 
 
 def _modules_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Modules of a workspace; what lies inside one is its own affair."""
+    """Yield the modules of a workspace; folders inside a module are not searched."""
     try:
         inside = sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
     except OSError:
@@ -164,7 +164,7 @@ def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: 
 
 
 def module_name(folder: Path) -> str:
-    """A module's name as it says itself, else that of its folder."""
+    """Return the name in a module's ``module.yml``, else that of its folder."""
     for name in ("module.yml", "module.yaml"):
         path = folder / "zephyr" / name
         if path.is_file():

@@ -31,7 +31,7 @@ _NO_MEMORY = frozenset({"IDT_LIST", "*default*"})  # regions of the link that th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZephyrNaming:
-    """What a project is generated for: a version of Zephyr, and its name of the board."""
+    """Zephyr's version for which a project is generated, and its name of the board."""
 
     version: ZephyrVersion
     board: str
@@ -43,10 +43,10 @@ class ZephyrNaming:
 
 
 def zephyr_board(name: str, extra_file: Path | None = None) -> Board:
-    """The board ``name`` on Zephyr: a row (by its own or Zephyr's old or new name), or any board of Zephyr.
+    """Return the board ``name`` on Zephyr: a row (by its own or Zephyr's name), or any board of Zephyr.
 
     Raises:
-        InputError: Zephyr does not have the row's board, or it is no name of a board.
+        InputError: Zephyr does not have the row's board, or the name is invalid.
     """
     check_board_name(name)
     row = _row(name, extra_file)
@@ -79,7 +79,7 @@ def _own_rows() -> dict[str, Board]:
 
 
 def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
-    """The tree's version and name of ``board``."""
+    """Return the tree's version and name of ``board``."""
     names = board.zephyr
     new, old = names.new or names.old, names.old or names.new
     return ZephyrNaming(version=tree.version, board=board_in(tree, new if tree.has_qualifiers else old))
@@ -88,7 +88,7 @@ def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
 def zephyr_files(
     board: Board, options: ProjectOptions, target: ZephyrNaming, *, cmsis_nn_includes: tuple[str, ...] = ()
 ) -> PlatformFiles:
-    """What makes a project a Zephyr application, or with the option ``library`` a module only."""
+    """Return the files of a Zephyr application, or with the option ``library`` of a module only."""
     profile = target.profile
     values = {
         "z": {

@@ -30,7 +30,7 @@ _SAME_PROGRAM = {"esp32": "esptool", "blackmagicprobe": "gdb", "misc-flasher": "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZephyrFlash:
-    """What to flash, and how.
+    """Options of one flash with west.
 
     Attributes:
         folder: of a built project.
@@ -147,6 +147,6 @@ def sign_zephyr(
 
 
 def _failures(runner: str) -> tuple[Failure, ...]:
-    """What the runner's program may say, from the row of the same program."""
+    """Return the known failures of the runner's program, from the row of the same program."""
     row = load_runners().get(_SAME_PROGRAM.get(runner, runner))
     return row.failures if row is not None else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build folder of Zephyr says: its runners, its options, its signed images."""
+"""Contents of a Zephyr build folder: runners, options, signed images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRunners:
-    """How the build's board is flashed (``runners.yaml``).
+    """Flash runners of the build's board (``runners.yaml``).
 
     Attributes:
         names: the runners that are set up for the board.
@@ -38,7 +38,7 @@ class BuildRunners:
     args: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def choose(self, wanted: str | None, board: str) -> str:
-        """The runner that was asked for, else the default.
+        """Return the runner that was asked for, else the default.
 
         Raises:
             NoRunnerError: the board has none, or not that one.
@@ -56,7 +56,7 @@ class BuildRunners:
         broken = next((arg for arg in self.args.get(chosen, ()) if _NO_TEXT.fullmatch(arg)), None)
         if broken is not None:
             raise InputError(
-                f"west fails on the argument '{broken}' of the runner {chosen}: it is no text in YAML",
+                f"west fails on the argument '{broken}' of the runner {chosen}: it is not text in YAML",
                 where=f"board {board}",
                 hint="Write it in another way where the runner gets its arguments: localhost:3333, not 3333.",
             )
@@ -97,7 +97,7 @@ def read_runners(build: Path) -> BuildRunners:
 
 
 def has_option(build: Path, symbol: str) -> bool:
-    """Whether the option ``CONFIG_<symbol>`` is on in the build."""
+    """Return True when the option ``CONFIG_<symbol>`` is on in the build."""
     return re.search(rf"^CONFIG_{symbol}=y$", _options(build), re.MULTILINE) is not None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between versions of Zephyr, as far as an application must know it when it is generated.
+"""Differences between versions of Zephyr that matter when an application is generated.
 
 Header names are no part of it: sources ask for them with ``__has_include``.
 """

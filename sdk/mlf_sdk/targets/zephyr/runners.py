@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flashes a build of Zephyr with ``west flash``, and judges what the runner behind it did."""
+"""Flashes a build of Zephyr with ``west flash``, and judges the result of its runner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_RUNNER = re.compile(
 )
 _UNKNOWN_ARGS = re.compile(r"received unknown arguments: (.+)")
 
-# Words of runners that have no row of their own in board_templates/runners.
+# Output of runners without a row in board_templates/runners.
 _NO_PROBE = (
     r"There (is|are) no debuggers? connected",
     r"No (available |connected )?debug probes?( found)?",
@@ -44,7 +44,7 @@ _NO_PROBE = (
     r"unable to find a matching CMSIS-DAP device|LIBUSB_ERROR_(ACCESS|NO_DEVICE|NOT_FOUND)",
     r"could not connect: |Connection refused",
 )
-# What is said by tools that end with exit code 0 all the same.
+# Failures that tools report in spite of exit code 0.
 _FAILED = (
     r"^FATAL ERROR: ",
     r"^ERROR: ",
@@ -103,7 +103,7 @@ def flash_argv(job: WestFlash) -> list[str]:
 
 
 def flash_with_west(job: WestFlash, west: West) -> ProcessResult:
-    """Flash, and judge it by what was said as well as by the exit code.
+    """Flash, and judge the result by output and exit code.
 
     Raises:
         NoRunnerError: the board has no such runner.
@@ -127,7 +127,7 @@ def flash_with_west(job: WestFlash, west: West) -> ProcessResult:
 
 
 def _judge(job: WestFlash, result: ProcessResult, *, shown: bool) -> MlfError | None:
-    """What went wrong, with the end of the output unless that was ``shown`` already; None: nothing."""
+    """Return the failure, with the end of the output unless that was ``shown`` already; None: success."""
     output = "\n".join(filter(None, (result.stdout, result.stderr)))
     where = f"runner {job.runner}: {shlex.join(result.argv)}"
     if result.returncode != 0:
@@ -154,7 +154,7 @@ def _judge(job: WestFlash, result: ProcessResult, *, shown: bool) -> MlfError | 
 
 
 def _told(job: WestFlash, output: str) -> Failure | None:
-    """What the output says went wrong: in the words of this runner, else in those of any."""
+    """Return the failure that the output reports: by this runner's patterns, else by common ones."""
     for failure in job.failures:
         if re.search(failure.pattern, output, re.MULTILINE):
             return failure

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Zephyr tree on this machine: where it is, its version, and what it calls a board.
+"""A Zephyr tree on this machine: where it is, its version, and its names of boards.
 
 Nothing of the tree is run. Its version is read from ``VERSION``, its boards from the files that lie in
 ``boards``.
@@ -50,12 +50,12 @@ class ZephyrTree:
 
     @property
     def has_qualifiers(self) -> bool:
-        """Whether board names have the form ``<board>/<soc>/<cpu>``."""
+        """Return True when board names have the form ``<board>/<soc>/<cpu>``."""
         return self.version >= HARDWARE_MODEL_V2
 
 
 def find_tree(given: Path | None, environ: Mapping[str, str], home: Path) -> ZephyrTree:
-    """The tree to use: what was given, else ``$ZEPHYR_BASE``, else ``~/zephyrproject/zephyr``.
+    """Return the tree to use: the given one, else ``$ZEPHYR_BASE``, else ``~/zephyrproject/zephyr``.
 
     Raises:
         ToolError: there is none.
@@ -92,7 +92,7 @@ def find_tree(given: Path | None, environ: Mapping[str, str], home: Path) -> Zep
 
 
 def parse_version(text: str, where: str) -> ZephyrVersion:
-    """The version in the text of a tree's file ``VERSION``.
+    """Return the version in the text of a tree's file ``VERSION``.
 
     Raises:
         InputError: it holds none.
@@ -111,7 +111,7 @@ def parse_version(text: str, where: str) -> ZephyrVersion:
 
 
 def check_board_name(name: str) -> None:
-    """Refuse what can be no board's name.
+    """Validate the name of a Zephyr board.
 
     Raises:
         InputError: it holds characters that no board's name has.
@@ -125,7 +125,7 @@ def check_board_name(name: str) -> None:
 
 
 def board_in(tree: ZephyrTree, name: str) -> str:
-    """What ``tree`` calls the board ``name``, which may be an old or a new name.
+    """Return the tree's name of a board, given by an old or a new name.
 
     A name that the tree does not know is returned as it is: the board may lie elsewhere (BOARD_ROOT).
     """

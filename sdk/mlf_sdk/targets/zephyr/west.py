@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs west's commands for a build: in its west workspace, or in a workspace of the moment around a tree.
+"""Runs west's commands for a build: in its west workspace, or in a temporary workspace around a tree.
 
 West knows Zephyr's commands (flash, sign) only inside a workspace. Where there is none, a temporary folder
 with a link to the tree is one; nothing is fetched, and nothing is left behind.
@@ -35,7 +35,7 @@ class West:
         tree: the Zephyr tree whose commands are run.
         topdir: the workspace to run in; None: there is none.
         environment: the environment variables.
-        watch: called with each line of the output; None: nobody looks.
+        watch: called with each line of the output; None: no one.
     """
 
     tree: ZephyrTree
