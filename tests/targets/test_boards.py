@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mlf_sdk.targets.platforms import platform_files
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.check import CPUS, row_faults
 from mlf_sdk.targets.boards.load import (
     baremetal_context,
@@ -361,6 +361,6 @@ def test_a_row_may_ask_for_caches(caches, tmp_path):
     text = text.replace("dsp = true", f"dsp = true\ncaches = {str(caches).lower()}")
     board = load_board(write(tmp_path, text))
     assert baremetal_context(board)["caches"] is caches
-    platform = platform_files(board, ProjectOptions())
+    platform = BaremetalTarget(board).files(ProjectOptions())
     assert f"#define MLF_CACHES {int(caches)}\n".encode() in platform.files["board/mlf_board.h"]
     assert (platform.values["has_caches"], platform.values["caches"]) == (True, caches)
