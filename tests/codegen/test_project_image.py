@@ -281,7 +281,7 @@ def test_cxx_on_a_board(tmp_path: Path, needs_qemu: None) -> None:
 
 def test_cxx_kernels_that_need_no_workspace(tmp_path: Path) -> None:
     model = mlf_sdk.load(cxx_archive(tmp_path / "cxx.tar", 0))
-    assert [step.stack_high_water_bytes for step in model.steps] == [0, 0]
+    assert [step.workspace_stack_bytes for step in model.steps] == [0, 0]
 
 
 # ---- placement and options ----

@@ -13,7 +13,8 @@ from archives import Spec, build, edit_json, merge, without, write
 from elfobjects import Elf
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends.mlf.load import load_model
-from mlf_sdk.ir.model import Model, Pool, StepAbi, TensorKind
+from mlf_sdk.ir.abi import PACKED, Argument, Convention, Field, Value, call_with
+from mlf_sdk.ir.model import Model, TensorKind
 
 LIB0 = "codegen/host/src/tiny_lib0.c"
 LIB1 = "codegen/host/src/tiny_lib1.c"
@@ -54,6 +55,12 @@ def typed_relay(dtype: str = "float32") -> dict[str, bytes]:
     return {"src/tiny.relay": f"def @main(%x: {tensor}) -> {tensor} {{\n  nn.relu(%x)\n}}\n".encode()}
 
 
+def structs(model: Model) -> dict[str, tuple[str, ...]]:
+    """Fields of the structs that the only step takes, by tag."""
+    (step,) = model.steps
+    return {a.struct: tuple(f.name for f in a.fields) for a in step.abi.arguments}
+
+
 # ---- ahead of time ----
 
 
@@ -63,16 +70,19 @@ def test_c_interface(tmp_path: Path, dtype: str, peak: int) -> None:
     model = load(build(kind="aot-c", dtype=dtype), tmp_path)
     (step,) = model.steps
     assert model.executor == "aot"
-    assert (step.abi, step.symbol, step.name) == (StepAbi.AOT_C, "tvmgen_tiny_run", "tvmgen_tiny_run")
-    assert step.stack_high_water_bytes == peak
+    assert (step.symbol, step.name, model.label(step.name)) == ("tvmgen_tiny_run", "tvmgen_tiny_run", "run")
+    assert step.abi.convention is Convention.C
+    assert structs(model) == {"tvmgen_tiny_inputs": ("x",), "tvmgen_tiny_outputs": ("output",)}
+    assert [value.tensor for value in step.abi.values] == [0, 1]
+    assert set(step.kernels) == {f"tvmgen_tiny_fused_{n}" for n in ("multiply", "smooth", "add_relu")}
+    assert step.workspace_stack_bytes == peak
     assert step.exact
     assert (step.inputs, step.outputs) == ((0,), (1,))
     assert [(t.name, t.kind, t.shape, t.dtype.name) for t in model.tensors] == [
         ("x", TensorKind.INPUT, (1, 8), dtype),
         ("output", TensorKind.INTERMEDIATE, (8,), dtype),
     ]  # the relay text of this archive does not tell the result: only its size is known
-    assert model.io_fields == (("x",), ("output",))
-    assert model.interface_header == HEADER
+    assert step.abi.header == HEADER
     assert model.constants == ()
     assert {u.member for u in model.units if u.linked} == {LIB0, LIB1}
 
@@ -80,9 +90,9 @@ def test_c_interface(tmp_path: Path, dtype: str, peak: int) -> None:
 def test_packed_interface(tmp_path: Path) -> None:
     model = load(build(kind="aot-packed"), tmp_path)
     (step,) = model.steps
-    assert (step.abi, step.symbol) == (StepAbi.AOT_PACKED, "tvmgen_tiny___tvm_main__")
+    assert (step.abi, step.symbol) == (PACKED, "tvmgen_tiny___tvm_main__")
+    assert not step.is_direct  # its workspace is a stack
     assert step.exact
-    assert model.interface_header == ""
     assert [u.member for u in model.units if u.linked] == [LIB1]  # its wrapper is not needed
 
 
@@ -161,7 +171,7 @@ def test_header_decides_the_order_of_sizes(tmp_path: Path) -> None:
     model = load(files, tmp_path)
     assert [model.tensors[i].name for i in model.inputs] == ["y", "x"]
     assert [model.tensors[i].shape for i in model.outputs] == [(2,), (1,)]
-    assert model.io_fields == (("y", "x"), ("result1", "result0"))
+    assert list(structs(model).values()) == [("y", "x"), ("result1", "result0")]
 
 
 def test_header_decides_the_order_of_the_inputs(tmp_path: Path) -> None:
@@ -172,7 +182,7 @@ def test_header_decides_the_order_of_the_inputs(tmp_path: Path) -> None:
     files = replaced(files, HEADER, ("  void* x;\n", "  void* y;\n  void* x;\n"))
     model = load(files, tmp_path)
     assert [model.tensors[i].name for i in model.inputs] == ["y", "x"]
-    assert model.io_fields[0] == ("y", "x")
+    assert structs(model)["tvmgen_tiny_inputs"] == ("y", "x")
 
 
 def test_header_that_does_not_fit(tmp_path: Path) -> None:
@@ -198,7 +208,7 @@ def test_real_name_of_an_input(tmp_path: Path) -> None:
     files = replaced(files, LIB0, ("inputs->x,", "inputs->x_0,"))
     model = load(files, tmp_path)
     assert model.io_names == (("x:0",), ("output",))
-    assert model.io_fields == (("x_0",), ("output",))
+    assert list(structs(model).values()) == [("x_0",), ("output",)]
 
 
 @pytest.mark.parametrize("kind", ["aot-c", "aot-packed"])
@@ -226,7 +236,7 @@ def test_workspace_that_the_code_does_not_state_is_the_archives_figure(tmp_path:
     files = replaced(build(kind="aot-c"), LIB1, ("(uint64_t)40", "(uint64_t)(dev_id + 40)"))
     (step,) = load(files, tmp_path).steps
     assert not step.exact
-    assert step.stack_high_water_bytes == 104  # workspace_size_bytes of main
+    assert step.workspace_stack_bytes == 104  # workspace_size_bytes of main
 
 
 # ---- ahead of time with static memory planning ----
@@ -262,11 +272,10 @@ def usmp_files() -> dict[str, bytes]:
 def test_static_pools(tmp_path: Path) -> None:
     model = load(usmp_files(), tmp_path)
     (step,) = model.steps
-    assert (step.abi, step.symbol, step.unit) == (StepAbi.AOT_USMP, "tvmgen_tiny___tvm_main__", LIB0)
-    assert step.pools == (
-        Pool(symbol="global_const_workspace", size_bytes=32, constant=True),
-        Pool(symbol="global_workspace", size_bytes=176, constant=False),
-    )
+    assert step.symbol == "tvmgen_tiny___tvm_main__"
+    constants, workspace = Value.of_symbol("global_const_workspace"), Value.of_workspace(1)
+    tensors = [Value.of_tensor(0), Value.of_tensor(1)]
+    assert step.abi == call_with([*tensors, constants, workspace], unit=LIB0)
     assert [(w.slot, w.size_bytes) for w in step.workspaces] == [(1, 176)]
     assert {u.member for u in model.units if u.linked} == {LIB0, LIB1}
 
@@ -299,8 +308,9 @@ def pool_files(macros: str = "#define TVMGEN_TINY_SRAM_WORKSPACE_POOL_SIZE 176\n
 
 def test_pools_of_the_caller(tmp_path: Path) -> None:
     (step,) = load(pool_files(), tmp_path).steps
-    assert (step.abi, step.symbol) == (StepAbi.AOT_C, "tvmgen_tiny_run")
-    assert step.pools == (Pool(symbol="sram", size_bytes=176, constant=False),)
+    assert step.symbol == "tvmgen_tiny_run"
+    pool = Field(name="sram", value=Value.of_workspace(0))
+    assert step.abi.arguments[2:] == (Argument(struct="tvmgen_tiny_workspace_pools", fields=(pool,)),)
     assert [(w.slot, w.size_bytes) for w in step.workspaces] == [(0, 176)]
 
 
@@ -397,7 +407,7 @@ def test_entry_that_calls_an_object(tmp_path: Path, allocates: bool) -> None:
     model = load({**files, **typed_relay()}, tmp_path)
     assert {u.member for u in model.units if u.linked} == {LIB0, LIB1, "codegen/host/lib/tiny_lib2.o"}
     assert model.steps[0].exact is not allocates
-    assert model.steps[0].stack_high_water_bytes == (104 if allocates else 64)
+    assert model.steps[0].workspace_stack_bytes == (104 if allocates else 64)
 
 
 # ---- operator style ----
@@ -423,7 +433,7 @@ def test_operator(tmp_path: Path) -> None:
     assert (model.executor, model.name) == ("operator", "tiny")
     assert model.io_names == (("A",), ("B",))
     (step,) = model.steps
-    assert (step.symbol, step.abi, step.inputs, step.outputs) == ("scale", StepAbi.PACKED, (0,), (1,))
+    assert (step.symbol, step.abi, step.inputs, step.outputs) == ("scale", PACKED, (0,), (1,))
     assert [t.shape for t in model.tensors] == [(8,), (8,)]
     assert [u.member for u in model.units if u.linked] == ["codegen/host/src/lib1.c"]
 

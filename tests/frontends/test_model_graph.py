@@ -12,7 +12,8 @@ from model_cases import Net, by_name
 from archives import Spec, build, edit_json, graph_member, write
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.load import load_model
-from mlf_sdk.ir.model import Model, StepAbi, TensorKind, UnitKind
+from mlf_sdk.ir.abi import PACKED
+from mlf_sdk.ir.model import Model, TensorKind, UnitKind
 
 ONES = np.ones((1, 8), np.float32)
 
@@ -49,9 +50,9 @@ def test_tiny_model(tmp_path: Path) -> None:
     assert [t.id for t in model.tensors] == list(range(6))
     assert (model.inputs, model.outputs, model.output_names) == ((0,), (5,), ("output",))
     assert [(s.index, s.symbol, s.abi, s.inputs, s.outputs, s.exact) for s in model.steps] == [
-        (0, "tvmgen_tiny_fused_multiply", StepAbi.PACKED, (0, 1), (2,), True),
-        (1, "tvmgen_tiny_fused_smooth", StepAbi.PACKED, (2,), (3,), True),
-        (2, "tvmgen_tiny_fused_add_relu", StepAbi.PACKED, (3, 4), (5,), True),
+        (0, "tvmgen_tiny_fused_multiply", PACKED, (0, 1), (2,), True),
+        (1, "tvmgen_tiny_fused_smooth", PACKED, (2,), (3,), True),
+        (2, "tvmgen_tiny_fused_add_relu", PACKED, (3, 4), (5,), True),
     ]
     assert [[(w.slot, w.size_bytes) for w in s.workspaces] for s in model.steps] == [[], [(0, 40)], []]
     assert model.constants == (model.tensors[1], model.tensors[4])
@@ -356,8 +357,9 @@ def test_workspace_that_nobody_tells(tmp_path: Path) -> None:
     files[member] = files[member].replace(b"(uint64_t)40", b"(uint64_t)(num_args * 20)")
     model = load(files, tmp_path)
     step = model.steps[1]
-    assert (step.exact, step.stack_high_water_bytes, step.workspaces) == (False, 40, ())
-    assert step.abi is not StepAbi.PACKED  # its workspace is a stack now
+    assert (step.exact, step.workspace_stack_bytes, step.workspaces) == (False, 40, ())
+    assert step.is_packed
+    assert not step.is_direct  # its workspace is a stack
     assert all(0 <= span.first <= span.last < step.phases for span in step.spans)
 
     def forget(top: dict) -> None:

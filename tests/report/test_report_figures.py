@@ -167,7 +167,7 @@ def test_names() -> None:
     names = ["tvmgen_net_fused_nn_conv2d_add", "tvmgen_net_fused_nn_dense", "tvmgen_net_nn_pool"]
     assert shared_prefix(names) == "tvmgen_net_"
     assert short_names(names) == ["nn_conv2d_add", "nn_dense", "nn_pool"]
-    assert short_names(["tvmgen_default___tvm_main__"]) == ["default___tvm_main__"]
+    assert short_names(["default___tvm_main__"]) == ["default___tvm_main__"]
     assert short_names(["same", "same"]) == ["same", "same"]
     assert short_names([]) == []
     assert short_names(["tvmgen_net_fused_add_1", "tvmgen_net_fused_add_2"]) == ["add_1", "add_2"]

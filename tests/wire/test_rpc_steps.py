@@ -13,7 +13,7 @@ from rpc_models import SUM, X, Y, fake_device, session_over
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import Step, StepAbi, Tensor, TensorKind
+from mlf_sdk.ir.model import Step, Tensor, TensorKind
 from mlf_sdk.judge.bisect import Observer, first_difference
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.stepcosts import time_steps
@@ -129,7 +129,7 @@ def chain_model() -> Any:
     ]
     wires = [((0,), (1,)), ((1,), (2, 3)), ((2, 3), (4,))]
     steps = [
-        Step(index=i, name=f"k{i}", symbol=f"k{i}", abi=StepAbi.PACKED, inputs=ins, outputs=outs)
+        Step(index=i, name=f"k{i}", symbol=f"k{i}", inputs=ins, outputs=outs)
         for i, (ins, outs) in enumerate(wires)
     ]
     return SimpleNamespace(name="chain", steps=steps, tensors=tensors)

@@ -6,14 +6,14 @@ Everything is decided here; templates hold layout only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.codegen.ctext import c_comment, c_string
+from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_string
+from mlf_sdk.ir.abi import Value, ValueKind
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
-from mlf_sdk.ir.model import KERNEL_ABIS, Model, Step, StepAbi, Tensor, TensorKind
-from mlf_sdk.ir.names import field_identifier, legal_identifier
+from mlf_sdk.ir.model import ALIGNMENT, Model, Step, Tensor, TensorKind
+from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout, align_up
 
 Values = dict[str, Any]
@@ -27,6 +27,7 @@ class Linkage:
     Attributes:
         arena_symbol: the arena, shared by several models when asked for.
         owns_arena: whether this model's file defines it.
+        arena_alignment: bytes.
         renames: archive symbol -> symbol in the image, where two archives collide.
     """
 
@@ -34,6 +35,7 @@ class Linkage:
     owns_arena: bool
     arena_reserved_bytes: int
     renames: dict[str, str]
+    arena_alignment: int = ALIGNMENT
 
     def symbol(self, name: str) -> str:
         """``name`` as it is called in the image."""
@@ -46,34 +48,33 @@ def model_values(layout: ModelLayout, linkage: Linkage) -> Values:
 
 
 def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
-    """Values for ``entry.c.j2``: the adapter of one entry that is not called as a packed kernel."""
+    """Values for ``entry.c.j2``: the adapter of a step that the runtime can't call itself."""
     view = _ModelView(layout, linkage)
-    model = layout.model
-    prefix = f"tvmgen_{field_identifier(model.name)}"
-    values: Values = {
-        "abi": step.abi.value,
-        "header": model.interface_header.rpartition("/")[2],
-        "unit": step.unit,
-        "prefix": prefix,
+    stack_bytes = step.workspace_stack_bytes
+    arguments = list(enumerate(step.abi.arguments))
+    return {
+        "is_packed": step.is_packed,
+        "header": step.abi.header.rpartition("/")[2],
+        "unit": step.abi.unit,
         "symbol": linkage.symbol(step.symbol),
+        "result": step.abi.result,
         "adapter": view.adapter(step),
-        "stack_bytes": align_up(step.stack_high_water_bytes),
-        "stack_address": "NULL",
+        "stack_bytes": align_up(stack_bytes),
+        "stack_address": view.workspace(step, step.stack_slot) if stack_bytes else "NULL",
+        "structs": [
+            {
+                "tag": argument.struct,
+                "name": f"argument_{index}",
+                "fields": [{"name": f.name, "value": view.pointer(step, f.value)} for f in argument.fields],
+            }
+            for index, argument in arguments
+            if argument.value is None
+        ],
+        "arguments": [
+            f"&argument_{index}" if argument.value is None else view.pointer(step, argument.value)
+            for index, argument in arguments
+        ],
     }
-    if step.stack_high_water_bytes:
-        slot = len(step.pools)
-        values["stack_address"] = view.arena_at(layout.plan.workspace_offsets[step.index, slot])
-    if step.abi is StepAbi.AOT_C:
-        values["inputs"] = view.fields(step.inputs, model.io_fields[0])
-        values["outputs"] = view.fields(step.outputs, model.io_fields[1])
-    values["pools"] = [
-        {"field": p.symbol, "address": view.arena_at(layout.plan.workspace_offsets[step.index, slot])}
-        for slot, p in enumerate(step.pools)
-        if step.abi is StepAbi.AOT_C
-    ]
-    values["devices"] = step.devices
-    values["arguments"] = view.pool_arguments(step)
-    return values
 
 
 class _ModelView:
@@ -86,6 +87,7 @@ class _ModelView:
         self.c_name = self.model.c_name
         self.macro = self.c_name.upper()
         self.params_symbol = f"{self.c_name}_params"
+        self.state_symbol = f"{self.c_name}_state"
         self._shapes: dict[tuple[int, ...], str] = {}
 
     def values(self) -> Values:
@@ -99,6 +101,7 @@ class _ModelView:
         _number_duplicates(outputs)
         tensors = [self._dl_tensor(index, i) for index, i in enumerate(self._arguments())]
         sha256 = self.model.provenance.sha256
+        state = self.layout.state_blob()
         return {
             "banner": c_comment(f"{self.model.name}: {self.model.executor} model"),
             "c_name": self.c_name,
@@ -110,6 +113,11 @@ class _ModelView:
             "owns_arena": self.linkage.owns_arena,
             "arena_bytes": self.layout.arena_bytes,
             "arena_reserved_bytes": self.linkage.arena_reserved_bytes,
+            "arena_alignment": self.linkage.arena_alignment,
+            "alignment": self.layout.alignment,
+            "state_bytes": self.layout.state_bytes,
+            "state_symbol": self.state_symbol,
+            "state_rows": byte_rows(state) if any(state) else [],
             "params_bytes": self.layout.params_bytes,
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
@@ -119,7 +127,7 @@ class _ModelView:
             "uses_packed": bool(tensors),
             "shapes": [{"symbol": s, "extents": list(e)} for e, s in self._shapes.items()],
             "steps": steps,
-            "kernels": list(dict.fromkeys(s["kernel"] for s in steps if not s["pointers"])),
+            "kernels": list(dict.fromkeys(s["kernel"] for s in steps)),
             "type_codes": [DL_TENSOR_HANDLE] * max([len(s["args"]) for s in steps] + [1]),
         }
 
@@ -133,57 +141,44 @@ class _ModelView:
 
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
-        root = self.model.root(tensor)
-        if root.kind is TensorKind.CONSTANT:
-            return f"{self.params_symbol} + {self.layout.constant_offsets[root.id]}"
-        return self.arena_at(self.layout.plan.tensor_offsets[tensor])
+        symbols = {TensorKind.CONSTANT: self.params_symbol, TensorKind.STATE: self.state_symbol}
+        symbol = symbols.get(self.model.root(tensor).kind, self.linkage.arena_symbol)
+        return f"{symbol} + {self.layout.offset(tensor)}"
 
-    def fields(self, ids: Iterable[int], names: tuple[str, ...]) -> list[Values]:
-        return [{"field": name, "address": self.address(i)} for i, name in zip(ids, names, strict=True)]
+    def workspace(self, step: Step, slot: int) -> str:
+        """C expression of the address of one of a step's workspaces."""
+        return self.arena_at(self.layout.plan.workspace_offsets[step.index, slot])
 
-    def pool_arguments(self, step: Step) -> list[str]:
-        arguments = [self.address(i) for i in (*step.inputs, *step.outputs)]
-        for slot, pool in enumerate(step.pools):
-            if pool.constant:
-                arguments.append(f"&{pool.symbol}")
-            else:
-                arguments.append(self.arena_at(self.layout.plan.workspace_offsets[step.index, slot]))
-        return arguments
+    def pointer(self, step: Step, value: Value) -> str:
+        """C expression of a pointer that is passed to a step's function."""
+        if value.kind is ValueKind.TENSOR and value.tensor is not None:
+            return f"MLF_ABI_POINTER({self.address(value.tensor)})"
+        if value.kind is ValueKind.WORKSPACE and value.slot is not None:
+            return self.workspace(step, value.slot)
+        return f"MLF_ABI_POINTER(&{value.symbol})" if value.kind is ValueKind.SYMBOL else "NULL"
 
     def _arguments(self) -> list[int]:
         """Tensors that steps take as DLTensors, each once, by id."""
-        packed = [s for s in self.layout.steps if s.abi in (StepAbi.PACKED, StepAbi.AOT_PACKED)]
-        return sorted({i for s in packed for i in (*s.inputs, *s.outputs)})
+        return sorted({i for s in self.layout.steps if s.is_packed for i in s.arguments})
 
     def _step(self, position: int, step: Step) -> Values:
         table = {tensor: index for index, tensor in enumerate(self._arguments())}
-        packed = step.abi in (StepAbi.PACKED, StepAbi.AOT_PACKED)
-        args = [table[i] for i in (*step.inputs, *step.outputs)] if packed else []
+        args = [table[i] for i in step.arguments] if step.is_packed else []
         slots = [
-            {
-                "address": self.arena_at(self.layout.plan.workspace_offsets[step.index, w.slot]),
-                "size_bytes": w.size_bytes,
-            }
-            for w in sorted(step.workspaces, key=lambda w: w.slot)
-            if step.abi in KERNEL_ABIS
+            {"address": self.workspace(step, w.slot), "size_bytes": w.size_bytes} for w in step.allocated
         ]
-        direct = step.abi is StepAbi.PACKED
         return {
             "index": position,
             "number": step.index,
             "num_inputs": len(step.inputs),
             "arguments": [
                 {"address": self.address(i), "size_bytes": self.model.tensors[i].size_bytes}
-                for i in (*step.inputs, *step.outputs)
+                for i in step.arguments
             ],
             "comment": c_comment(step.name),
             "name_literal": c_string(step.name[:200]),
-            "kernel": self.linkage.symbol(step.symbol) if direct else self.adapter(step),
+            "kernel": self.linkage.symbol(step.symbol) if step.is_direct else self.adapter(step),
             "args": args,
-            "pointers": [self.address(i) for i in (*step.inputs, *step.outputs)]
-            if step.abi is StepAbi.POINTERS
-            else [],
-            "symbol": self.linkage.symbol(step.symbol),
             "args_symbol": f"{self.c_name}_args_{position}" if args else "NULL",
             "slots": slots,
             "slots_symbol": f"{self.c_name}_slots_{position}" if slots else f"{self.c_name}_no_slots",

@@ -15,6 +15,12 @@ def c_string(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
+def byte_rows(data: bytes) -> list[str]:
+    """Elements of a C array with the bytes of ``data``, 16 in a row."""
+    rows = (data[at : at + 16] for at in range(0, len(data), 16))
+    return [", ".join(f"0x{byte:02x}" for byte in row) for row in rows]
+
+
 def c_comment(text: str, *, max_length: int = 100) -> str:
     """``text`` as it may stand in a C comment: printable, one line, bounded, never ending it."""
     clean = "".join(c if c.isprintable() and c not in "\\?" else "_" for c in text)

@@ -12,7 +12,7 @@ from mlf_sdk.codegen.context import Linkage, Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.model import KERNEL_ABIS, Model, Step, StepAbi, TensorKind
+from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
 
 DYNAMIC_FOLDERS = ("graph", "params")  # of crt
@@ -25,13 +25,11 @@ class Kernel:
 
     Attributes:
         symbol: in the archive.
-        pointers: it takes one plain pointer an argument, not TVM's packed arguments.
         num_inputs: arguments that are only read.
         arg_bytes: the size of each argument.
     """
 
     symbol: str
-    pointers: bool
     num_inputs: int
     arg_bytes: tuple[int, ...]
 
@@ -90,7 +88,7 @@ def check_dynamic(model: Model) -> None:
     Raises:
         InputError: the model is not one of the graph executor.
     """
-    if model.executor != "graph" or any(step.abi not in KERNEL_ABIS for step in model.steps):
+    if model.executor != "graph" or model.states or not all(s.is_direct for s in model.steps):
         raise InputError(
             "the dynamic executor runs archives of the graph executor only",
             where=f"model {model.name} ({model.executor})",
@@ -113,13 +111,11 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     graph = dynamic.graph
     kernels: list[dict[str, Any]] = []
     first = 0
-    for index, kernel in enumerate(dynamic.kernels):
+    for kernel in dynamic.kernels:
         symbol = linkage.symbol(kernel.symbol)
         kernels.append(
             {
                 "symbol": symbol,
-                "pointers": len(kernel.arg_bytes) if kernel.pointers else 0,
-                "function": f"{layout.model.c_name}_call_{index}" if kernel.pointers else symbol,
                 "arg_bytes": kernel.arg_bytes,
                 "first": first,
                 "num_inputs": kernel.num_inputs,
@@ -136,7 +132,6 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     return dynamic, {
         **values,
         "table": kernels,
-        "prototypes": [k["symbol"] for k in kernels if not k["pointers"]],
         "table_counts": [f"{max(count, index == 0)}u" for index, count in enumerate(counts)],
         "most_args": max([len(step.args) for step in graph.steps] + [1]),
         "graph_bytes": len(graph.pack()),
@@ -161,14 +156,12 @@ def _tensor(layout: ModelLayout, tensor: int) -> BlobTensor:
     found = layout.model.tensors[tensor]
     root = layout.model.root(tensor)
     in_params = root.kind is TensorKind.CONSTANT
-    offset = layout.constant_offsets[root.id] if in_params else layout.plan.tensor_offsets[tensor]
-    return BlobTensor(dtype=found.dtype, shape=found.shape, offset=offset, in_params=in_params)
+    return BlobTensor(dtype=found.dtype, shape=found.shape, offset=layout.offset(tensor), in_params=in_params)
 
 
 def _kernel(model: Model, step: Step) -> Kernel:
     return Kernel(
         symbol=step.symbol,
-        pointers=step.abi is StepAbi.POINTERS,
         num_inputs=len(step.inputs),
         arg_bytes=tuple(model.tensors[i].size_bytes for i in (*step.inputs, *step.outputs)),
     )

@@ -22,30 +22,33 @@ def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[L
     """
     arena = f"{layouts[0].model.c_name}_shared_arena"
     shared = share_arena and len(layouts) > 1
+    alignment = max(layout.alignment for layout in layouts)
     largest = max(layout.arena_reserved_bytes for layout in layouts)
-    names = NameTable(frozenset(s.lower() for one in layouts for s in _external_symbols(one.model)))
+    names = NameTable(frozenset(s.lower() for one in layouts for s in external_symbols(one.model)))
     taken: set[str] = set()
     linkages = []
     for index, layout in enumerate(layouts):
         model = layout.model
         renames = {
             symbol: names.unique(f"{model.c_name}_{symbol}", max_length=127)
-            for symbol in _external_symbols(model)
+            for symbol in external_symbols(model)
             if symbol in taken or _is_reserved(symbol)
         }
-        taken.update(renames.get(s, s) for s in _external_symbols(model))
+        taken.update(renames.get(s, s) for s in external_symbols(model))
         linkages.append(
             Linkage(
                 arena_symbol=arena if shared else f"{model.c_name}_arena",
                 owns_arena=index == 0 or not shared,
                 arena_reserved_bytes=largest if shared else layout.arena_reserved_bytes,
                 renames=renames,
+                arena_alignment=alignment if shared else layout.alignment,
             )
         )
     return tuple(linkages)
 
 
-def _external_symbols(model: Model) -> tuple[str, ...]:
+def external_symbols(model: Model) -> tuple[str, ...]:
+    """Symbols with external linkage of the model's linked code."""
     found: dict[str, None] = {}
     for unit in model.units:
         if unit.linked:

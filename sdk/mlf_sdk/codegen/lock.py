@@ -80,6 +80,8 @@ class LockSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model of the project and the promises about it.
 
+    ``kernel_symbols`` are the functions that the image must hold, ``code_symbols`` all symbols of
+    the archive's linked code; displays leave out ``symbol_prefix``. ``state_bytes`` lie beside the arena.
     ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
     """
 
@@ -108,7 +110,15 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     steps: tuple[LockStep, ...]
     buffers: tuple[LockBuffer, ...]
     kernel_symbols: tuple[str, ...]
+    code_symbols: tuple[str, ...]
+    symbol_prefix: str
+    state_bytes: int
+    alignment: int
     summary: LockSummary
+
+    def label(self, name: str) -> str:
+        """Name of a function for a display."""
+        return name.removeprefix(self.symbol_prefix) or name
 
     @property
     def format_text(self) -> str:

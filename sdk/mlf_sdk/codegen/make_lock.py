@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.codegen.link import external_symbols
 from mlf_sdk.codegen.lock import (
     SCHEMA,
     Lock,
@@ -20,7 +21,7 @@ from mlf_sdk.codegen.lock import (
     LockZephyr,
 )
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.ir.model import KERNEL_ABIS, Model, Tensor
+from mlf_sdk.ir.model import Model, Tensor
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.version import __version__
 
@@ -87,6 +88,10 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
         steps=_steps(layout, linkage),
         buffers=_buffers(layout),
         kernel_symbols=_kernel_symbols(layout, linkage),
+        code_symbols=tuple(sorted(map(linkage.symbol, external_symbols(model)))),
+        symbol_prefix=model.symbol_prefix,
+        state_bytes=layout.state_bytes,
+        alignment=linkage.arena_alignment,
         summary=LockSummary(
             workspace_bytes=model.summary.workspace_bytes,
             constants_bytes=model.summary.constants_bytes,
@@ -123,7 +128,7 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
                 outputs=step.outputs,
                 first=time,
                 phases=step.phases,
-                workspace_bytes=sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes,
+                workspace_bytes=step.workspace_bytes,
                 exact=step.exact,
             )
         )
@@ -134,10 +139,7 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
     """Functions to be found in the image: every step's, and for an entry what it calls."""
     symbols = dict.fromkeys(linkage.symbol(step.symbol) for step in layout.steps)
-    if any(step.abi not in KERNEL_ABIS for step in layout.steps):
-        known = layout.model.summary.operators
-        defined = {s for unit in layout.model.units if unit.linked for s in unit.symbols}
-        symbols.update(dict.fromkeys(linkage.symbol(name) for name in known if name in defined))
+    symbols.update(dict.fromkeys(linkage.symbol(name) for step in layout.steps for name in step.kernels))
     return tuple(symbols)
 
 

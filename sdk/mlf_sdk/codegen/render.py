@@ -19,7 +19,7 @@ from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.samples import sample_values
 from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.ir.model import KERNEL_ABIS, CodeUnit, StepAbi, UnitKind
+from mlf_sdk.ir.model import CodeUnit, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.resources import data_dir
@@ -165,8 +165,8 @@ class _Renderer:
             "quiet_c_flags": QUIET_C_FLAGS,
             "trace": self.options.traces,
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
-            "uses_slots": any(s.workspaces for s in steps if s.abi in KERNEL_ABIS),
-            "uses_stack": any(s.stack_high_water_bytes for s in steps),
+            "uses_slots": any(s.allocated for s in steps),
+            "uses_stack": any(s.workspace_stack_bytes for s in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,
             "cmsis_nn": cmsis,
@@ -213,7 +213,7 @@ class _Renderer:
         files = {f"{folder}/{unit.member}": unit.data for unit in model.units}
         files.update(self._tables(layout, linkage, values))
         for step in layout.steps:
-            if step.abi not in KERNEL_ABIS:
+            if not step.is_direct:
                 path = f"{folder}/{_entry_name(model.c_name, step.index)}"
                 entry = {"e": entry_values(layout, linkage, step), **view}
                 files[path] = self._render("common/entry.c.j2", entry)
@@ -247,10 +247,8 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
     model = layout.model
     folder = f"model/{model.c_name}"
     linked = [unit for unit in model.units if unit.linked]
-    included = {s.unit for s in layout.steps if s.abi is StepAbi.AOT_USMP}
-    entries = [
-        f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if s.abi not in KERNEL_ABIS
-    ]
+    included = {s.abi.unit for s in layout.steps if s.abi.unit}
+    entries = [f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if not s.is_direct]
     sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
     headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
     return {

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from mlf_sdk.codegen.ctext import byte_rows
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.planner.layout import ModelLayout
 
@@ -49,11 +50,10 @@ def sample_values(layout: ModelLayout) -> list[dict[str, object]]:
     samples = []
     for index, tensor in enumerate(model.inputs):
         data = pattern_bytes(model.tensors[tensor].dtype, model.tensors[tensor].elements, salt=index)
-        rows = [data[i : i + 16] for i in range(0, len(data), 16)]
         samples.append(
             {
                 "size_bytes": len(data),
-                "rows": [", ".join(f"0x{b:02x}" for b in row) for row in rows],
+                "rows": byte_rows(data),
             }
         )
     return samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.c.liveness import analyse_kernel
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
-from mlf_sdk.ir.model import Span, Step, StepAbi, Workspace
+from mlf_sdk.ir.model import Span, Step, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,6 @@ def kernel_step(
     inputs: tuple[int, ...],
     outputs: tuple[int, ...],
     metadata_bytes: int | None,
-    abi: StepAbi = StepAbi.PACKED,
 ) -> Step:
     """The step that calls one kernel.
 
@@ -100,12 +99,11 @@ def kernel_step(
         index=index,
         name=name,
         symbol=symbol,
-        abi=StepAbi.AOT_PACKED if facts.bound_bytes and abi is StepAbi.PACKED else abi,
         inputs=inputs,
         outputs=outputs,
         phases=facts.phases,
         spans=facts.spans,
         workspaces=facts.workspaces,
-        stack_high_water_bytes=facts.bound_bytes,
+        workspace_stack_bytes=facts.bound_bytes,
         exact=not facts.reason,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one picture of a model: frozen, validated, and independent of the format it came from."""
+"""Intermediate representation of a compiled model: frozen, validated, independent of its format."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.ir.abi import PACKED, Abi, Convention
+from mlf_sdk.ir.check import check_model
 from mlf_sdk.ir.dtype import DType
+
+ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes, unless a model asks for more
 
 
 class TensorKind(enum.Enum):
-    """Where a tensor's bytes come from."""
+    """Origin and lifetime of a tensor's bytes."""
 
-    INPUT = "input"
-    CONSTANT = "constant"
-    INTERMEDIATE = "intermediate"
+    INPUT = "input"  # written by the caller before a run
+    CONSTANT = "constant"  # in the parameters, never written
+    INTERMEDIATE = "intermediate"  # written by a step, valid within a run
+    STATE = "state"  # keeps its value from one run to the next; initialised once
 
 
-class StepAbi(enum.Enum):
-    """How a step's entry is called."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantisation:
+    """Affine quantisation: real value = scale * (stored value - zero point).
 
-    PACKED = "packed"  # TVM packed ABI, one DLTensor* an argument
-    POINTERS = "pointers"  # a kernel that takes one plain pointer an argument
-    AOT_PACKED = "aot-packed"  # packed entry of a whole model: workspace is a stack
-    AOT_C = "aot-c"  # tvmgen_<m>_run(struct inputs *, struct outputs *): workspace is a stack
-    AOT_USMP = "aot-usmp"  # tvmgen_<m>___tvm_main__(inputs..., outputs..., pools...)
+    Attributes:
+        scale, zero_point: one for the whole tensor, or one for each index along ``axis``.
+        axis: of per-axis quantisation; None for the whole tensor.
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +47,10 @@ class Tensor:
         name: the name in the archive, for people.
         c_name: legal, unique and bounded C identifier fragment.
         shape: extents; empty for a scalar.
-        alias_of: id of the tensor whose storage this one shares (``__nop``).
-        data: a constant's bytes, little-endian, row-major.
+        alias_of: id of the tensor whose storage this one shares.
+        offset_bytes: distance from the start of that tensor's storage.
+        data: a constant's bytes, or the initial ones of a state (None: zeros); little-endian, row-major.
+        quantisation: None for a tensor that is not quantised, or where the file does not state it.
     """
 
     id: int
@@ -49,7 +60,9 @@ class Tensor:
     shape: tuple[int, ...]
     kind: TensorKind
     alias_of: int | None = None
+    offset_bytes: int = 0
     data: bytes | None = field(default=None, repr=False)
+    quantisation: Quantisation | None = None
 
     @property
     def elements(self) -> int:
@@ -75,7 +88,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """One nested workspace request of a kernel: the slot is its depth of nesting."""
+    """Scratch memory of one step.
+
+    Attributes:
+        slot: number by which `Abi.arguments` passes it; of one that the runtime hands out, its depth of
+            nesting.
+    """
 
     slot: int
     size_bytes: int
@@ -83,18 +101,17 @@ class Workspace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """A memory pool that an entry takes (USMP).
+class Overlap:
+    """Permission to place an output over an input of the same step.
 
     Attributes:
-        symbol: the static object in the archive's source, or the field of the interface's struct of pools.
-        size_bytes: bytes of a workspace pool.
-        constant: true for constants, which stay where the source puts them.
+        input, output: positions in ``Step.inputs`` and ``Step.outputs``.
+        distance_bytes: the output may start this far, or further, before the start of the input.
     """
 
-    symbol: str
-    size_bytes: int
-    constant: bool
+    input: int
+    output: int
+    distance_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,33 +121,64 @@ class Step:
     Attributes:
         name: function name in the archive.
         symbol: C symbol that is called.
+        abi: what is passed to it.
         inputs, outputs: tensor ids in argument order.
+        writes: positions in ``inputs`` that the step writes to as well.
+        overlaps: outputs that may lie over an input.
         phases: top-level statements of the kernel, 1 when not known.
         spans: one an argument (inputs, then outputs).
-        workspaces: slots by depth (packed kernels).
-        stack_high_water_bytes: workspace of an ahead-of-time entry: the highest byte that is handed out.
-        devices: fields of the interface's struct of devices; they are NULL on the CPU.
+        workspaces: those that ``abi`` passes, and those that the runtime hands out by depth of nesting.
+        workspace_stack_bytes: highest byte of a last-in-first-out workspace that the runtime hands out
+            in place of slots; 0 for none.
+        kernels: functions that the step calls and that the image must hold.
         exact: false when workspaces are a bound, not a replay.
     """
 
     index: int
     name: str
     symbol: str
-    abi: StepAbi
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    abi: Abi = PACKED
+    writes: tuple[int, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
     phases: int = 1
     spans: tuple[Span, ...] = ()
     workspaces: tuple[Workspace, ...] = ()
-    stack_high_water_bytes: int = 0
-    pools: tuple[Pool, ...] = ()
-    devices: tuple[str, ...] = ()
-    unit: str = ""
+    workspace_stack_bytes: int = 0
+    kernels: tuple[str, ...] = ()
     exact: bool = True
 
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """Tensor ids of all arguments: inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
 
-# Kernels: their workspaces are slots; the others are entries of whole models.
-KERNEL_ABIS = frozenset({StepAbi.PACKED, StepAbi.POINTERS})
+    @property
+    def is_packed(self) -> bool:
+        """Whether it is called by TVM's packed convention."""
+        return self.abi.convention is Convention.PACKED
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the runtime can call it without an adapter: a packed kernel that takes slots at most."""
+        return self.is_packed and not self.workspace_stack_bytes
+
+    @property
+    def allocated(self) -> tuple[Workspace, ...]:
+        """Workspaces that the runtime hands out, by slot."""
+        passed = self.abi.slots
+        return tuple(sorted((w for w in self.workspaces if w.slot not in passed), key=lambda w: w.slot))
+
+    @property
+    def stack_slot(self) -> int:
+        """Number of the last-in-first-out workspace among the step's workspaces."""
+        return 1 + max((w.slot for w in self.workspaces), default=-1)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of all workspaces."""
+        return sum(w.size_bytes for w in self.workspaces) + self.workspace_stack_bytes
 
 
 class UnitKind(enum.Enum):
@@ -204,7 +252,18 @@ class MemorySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A compiled model, ready to be planned and rendered."""
+    """A compiled model, ready to be planned and rendered.
+
+    Attributes:
+        executor: kind of schedule that the compiler made, e.g. ``graph`` or ``aot``.
+        targets: as the compiler was told them.
+        steps: in an order in which they can run.
+        symbol_prefix: of all functions; displays leave it out.
+        alignment: bytes; of the arena, its buffers and the constants.
+
+    Raises:
+        InputError: the parts contradict each other; says where.
+    """
 
     name: str
     c_name: str
@@ -215,11 +274,19 @@ class Model:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     output_names: tuple[str, ...]
-    io_fields: tuple[tuple[str, ...], tuple[str, ...]]
     steps: tuple[Step, ...]
     units: tuple[CodeUnit, ...]
     summary: MemorySummary
-    interface_header: str = ""
+    symbol_prefix: str = ""
+    alignment: int = ALIGNMENT
+
+    def __post_init__(self) -> None:
+        """Check the model."""
+        check_model(self)
+
+    def label(self, name: str) -> str:
+        """Name of a function for a display."""
+        return name.removeprefix(self.symbol_prefix) or name
 
     def root(self, tensor: int) -> Tensor:
         """The tensor that owns the storage of ``tensor``."""
@@ -227,6 +294,19 @@ class Model:
         while found.alias_of is not None:
             found = self.tensors[found.alias_of]
         return found
+
+    def offset_in_root(self, tensor: int) -> int:
+        """Bytes from the start of the storage that ``tensor`` shares to its own start."""
+        found, offset = self.tensors[tensor], 0
+        while found.alias_of is not None:
+            offset += found.offset_bytes
+            found = self.tensors[found.alias_of]
+        return offset
+
+    @property
+    def states(self) -> tuple[Tensor, ...]:
+        """Tensors that keep their value from one run to the next, without aliases."""
+        return tuple(t for t in self.tensors if t.kind is TensorKind.STATE and t.alias_of is None)
 
     @property
     def constants(self) -> tuple[Tensor, ...]:

@@ -16,7 +16,6 @@ from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
 _RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
-_ARENA_ALIGNMENT = 16
 
 # Known errors in the memory summaries of TVM, each seen in real archives.
 _GRAPH_ERROR = (
@@ -230,7 +229,7 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
 def _arena_note(model: LockModel, arena: Symbol | None) -> str:
     if arena is None:
         return f"symbol {model.arena_symbol} is not linked"
-    shared = model.arena_reserved_bytes - model.arena_bytes >= _ARENA_ALIGNMENT
+    shared = model.arena_reserved_bytes - model.arena_bytes >= model.alignment
     return "shared with larger models" if shared else ""
 
 
@@ -260,7 +259,7 @@ def _kernels(lock: Lock, image: Image) -> list[SizedItem]:
 
 def _groups(lock: Lock, image: Image) -> list[SizedItem]:
     """Sum the bytes of the symbols of each kind."""
-    kernels = {s for model in lock.models for s in model.kernel_symbols}
+    kernels = {s for model in lock.models for s in (*model.kernel_symbols, *model.code_symbols)}
     arenas = {model.arena_symbol for model in lock.models}
     params = {f"{model.c_name}_params" for model in lock.models}
     prefixes = tuple(f"{model.c_name}_" for model in lock.models)
@@ -275,7 +274,7 @@ def _groups(lock: Lock, image: Image) -> list[SizedItem]:
             group = "arena"
         elif name in params:
             group = "parameters"
-        elif name in kernels or name.startswith("tvmgen_"):
+        elif name in kernels:
             group = "kernels"
         elif name.startswith(prefixes):
             group = "model tables"

@@ -97,7 +97,7 @@ class Contents:
         self._image = image
         self._arenas = {model.arena_symbol for model in lock.models}
         self._params = {f"{model.c_name}_params" for model in lock.models}
-        self._kernels = {name for model in lock.models for name in model.kernel_symbols}
+        self._kernels = {name for m in lock.models for name in (*m.kernel_symbols, *m.code_symbols)}
         self._tables = tuple(f"{model.c_name}_" for model in lock.models)
 
     def kind(self, symbol: Symbol, section: Section) -> PartKind | None:
@@ -127,7 +127,7 @@ class Contents:
         return "library" if folders and symbol.is_function else None
 
     def _of_name(self, symbol: Symbol) -> PartKind | None:
-        if symbol.name in self._kernels or symbol.name.startswith("tvmgen_"):
+        if symbol.name in self._kernels:
             return "kernels" if symbol.is_function else "params"
         if symbol.name.startswith(self._tables):
             return "tables"

@@ -82,6 +82,7 @@ class Profile:
         resolution: costs are exact to this many units; 0 when exact.
         method: description of the measurement.
         notes: limitations of the measurement.
+        symbol_prefix: of the names of all steps; displays leave it out.
     """
 
     model: str
@@ -97,6 +98,7 @@ class Profile:
     resolution: int
     method: str
     notes: tuple[str, ...] = ()
+    symbol_prefix: str = ""
 
     @property
     def macs(self) -> int | None:

@@ -168,7 +168,7 @@ def _missing_kernels(model: LockModel, image: Image) -> list[str]:
     if len(model.steps) != 1:
         return []
     lost = [s for s in model.kernel_symbols if image.find(s) is None]
-    names = ", ".join(s.removeprefix(f"tvmgen_{model.name}_") for s in lost)
+    names = ", ".join(model.label(symbol) for symbol in lost)
     return [f"part of its caller, and so of the overhead: {names}"] if lost else []
 
 
@@ -195,4 +195,5 @@ def _profile(project: TargetProject, measured: _Measured) -> Profile:
         resolution=measured.resolution,
         method=measured.method,
         notes=measured.notes,
+        symbol_prefix=project.model.symbol_prefix,
     )

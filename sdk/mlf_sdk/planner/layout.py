@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from mlf_sdk.ir.model import Model, Span, Step, TensorKind
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.model import ALIGNMENT, Model, Span, Step, Tensor, TensorKind
 from mlf_sdk.planner import Access, MemoryPlan, PlanProblem, PlanStep, PlanTensor, PlanWorkspace, plan_memory
-
-ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes; TVM's default workspace alignment
 
 
 def align_up(size_bytes: int, alignment: int = ALIGNMENT) -> int:
@@ -26,6 +25,9 @@ class ModelLayout:
         constant_offsets: tensor id -> offset in the parameter blob.
         params_bytes: size of the parameter blob.
         inputs_kept: whether a run leaves the inputs intact.
+        state_offsets: tensor id -> offset in the state, which has memory of its own beside the arena.
+        state_bytes: size of the state.
+        alignment: of arena, parameters and state, in bytes.
     """
 
     model: Model
@@ -33,6 +35,9 @@ class ModelLayout:
     constant_offsets: Mapping[int, int]
     params_bytes: int
     inputs_kept: bool
+    state_offsets: Mapping[int, int] = field(default_factory=dict)
+    state_bytes: int = 0
+    alignment: int = ALIGNMENT
 
     @property
     def arena_bytes(self) -> int:
@@ -42,28 +47,38 @@ class ModelLayout:
     @property
     def arena_reserved_bytes(self) -> int:
         """Bytes of the arena object: the arena rounded up to its alignment."""
-        return align_up(max(self.plan.arena_bytes, 1))
+        return align_up(max(self.plan.arena_bytes, 1), self.alignment)
 
     @property
     def io_bytes(self) -> int:
         """Bytes of the inputs and outputs that lie in the arena."""
         roots = {self.model.root(i).id for i in (*self.model.inputs, *self.model.outputs)}
         tensors = [self.model.tensors[i] for i in roots]
-        return sum(t.size_bytes for t in tensors if t.kind is not TensorKind.CONSTANT)
+        return sum(t.size_bytes for t in tensors if t.kind not in OUTSIDE)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Steps in the order in which they run."""
         return tuple(self.model.steps[i] for i in self.plan.order)
 
+    def offset(self, tensor: int) -> int:
+        """Bytes from the start of the parameters, the state or the arena, whichever holds the tensor."""
+        root = self.model.root(tensor)
+        places = {TensorKind.CONSTANT: self.constant_offsets, TensorKind.STATE: self.state_offsets}
+        base = places.get(root.kind, self.plan.tensor_offsets)[root.id]
+        return base + self.model.offset_in_root(tensor)
+
     def params_blob(self) -> bytes:
         """The parameter blob: every constant at its offset, gaps zero."""
-        blob = bytearray(self.params_bytes)
-        for tensor in self.model.constants:
-            data = tensor.data or b""
-            offset = self.constant_offsets[tensor.id]
-            blob[offset : offset + len(data)] = data
-        return bytes(blob)
+        return _blob(self.model.constants, self.constant_offsets, self.params_bytes)
+
+    def state_blob(self) -> bytes:
+        """The state before the first run."""
+        return _blob(self.model.states, self.state_offsets, self.state_bytes)
+
+
+OUTSIDE = frozenset({TensorKind.CONSTANT, TensorKind.STATE})
+"""Kinds of tensors that lie in memory of their own, not in the arena."""
 
 
 def lay_out(model: Model, *, keep_inputs: bool = False) -> ModelLayout:
@@ -71,38 +86,89 @@ def lay_out(model: Model, *, keep_inputs: bool = False) -> ModelLayout:
 
     Args:
         keep_inputs: keep the inputs intact for the caller, at the price of a larger arena.
+
+    Raises:
+        InputError: the inputs are to be kept, and a step writes to one of them.
     """
-    plan = plan_memory(plan_problem(model, keep_inputs=keep_inputs))
-    offsets: dict[int, int] = {}
-    cursor = 0
-    for tensor in model.constants:
-        cursor = align_up(cursor)
-        offsets[tensor.id] = cursor
-        cursor += tensor.size_bytes
+    if keep_inputs:
+        _check_inputs_kept(model)
+    alignment = max(ALIGNMENT, model.alignment)
+    constants, params_bytes = _in_a_row(model.constants, alignment)
+    states, state_bytes = _in_a_row(model.states, alignment)
     return ModelLayout(
-        model=model, plan=plan, constant_offsets=offsets, params_bytes=cursor, inputs_kept=keep_inputs
+        model=model,
+        plan=plan_memory(plan_problem(model, keep_inputs=keep_inputs)),
+        constant_offsets=constants,
+        params_bytes=params_bytes,
+        inputs_kept=keep_inputs,
+        state_offsets=states,
+        state_bytes=state_bytes,
+        alignment=alignment,
     )
+
+
+def _in_a_row(tensors: Iterable[Tensor], alignment: int) -> tuple[dict[int, int], int]:
+    """Aligned offsets of tensors one behind the other, and the end of the last one."""
+    offsets: dict[int, int] = {}
+    end = 0
+    for tensor in tensors:
+        offsets[tensor.id] = align_up(end, alignment)
+        end = offsets[tensor.id] + tensor.size_bytes
+    return offsets, end
+
+
+def _blob(tensors: Iterable[Tensor], offsets: Mapping[int, int], size_bytes: int) -> bytes:
+    blob = bytearray(size_bytes)
+    for tensor in tensors:
+        data = tensor.data or b""
+        blob[offsets[tensor.id] : offsets[tensor.id] + len(data)] = data
+    return bytes(blob)
+
+
+def _check_inputs_kept(model: Model) -> None:
+    """Refuse to promise that inputs stay intact which the model's own code overwrites."""
+
+    def bytes_of(tensor: int) -> tuple[int, int, int]:
+        start = model.offset_in_root(tensor)
+        return model.root(tensor).id, start, start + model.tensors[tensor].size_bytes
+
+    written = [bytes_of(i) for s in model.steps for i in (*s.outputs, *(s.inputs[w] for w in s.writes))]
+    for tensor in model.inputs:
+        root, start, end = bytes_of(tensor)
+        if any(root == other and start < high and low < end for other, low, high in written):
+            raise InputError(
+                f"the model writes to its input '{model.tensors[tensor].name}': it can't be kept",
+                where=f"model {model.name}",
+                hint="Leave out --keep-inputs, and write the inputs before every run.",
+            )
 
 
 def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
     """The planner's view of ``model``: everything that lives in the arena."""
-    in_arena = {t.id for t in model.tensors if model.root(t.id).kind is not TensorKind.CONSTANT}
+    kinds = {t.id: model.root(t.id).kind for t in model.tensors}
+    planned = {i for i, kind in kinds.items() if kind is not TensorKind.CONSTANT}
     tensors = tuple(
-        PlanTensor(id=t.id, size_bytes=t.size_bytes, alias_of=t.alias_of)
+        # A state lies elsewhere; what the steps do with it decides their order.
+        PlanTensor(
+            id=t.id,
+            size_bytes=0 if kinds[t.id] is TensorKind.STATE else t.size_bytes,
+            alias_of=t.alias_of,
+        )
         for t in model.tensors
-        if t.id in in_arena
+        if t.id in planned
     )
     return PlanProblem(
         tensors=tensors,
-        inputs=tuple(dict.fromkeys(i for i in model.inputs if i in in_arena)),
-        outputs=tuple(dict.fromkeys(i for i in model.outputs if i in in_arena)),
-        steps=tuple(_plan_step(step, in_arena) for step in model.steps),
-        alignment=ALIGNMENT,
+        inputs=tuple(dict.fromkeys(i for i in model.inputs if i in planned)),
+        outputs=tuple(dict.fromkeys(i for i in model.outputs if i in planned)),
+        steps=tuple(_plan_step(step, planned) for step in model.steps),
+        alignment=max(ALIGNMENT, model.alignment),
         keep_inputs=keep_inputs,
+        state=tuple(t.id for t in model.states),
     )
 
 
-def _plan_step(step: Step, in_arena: set[int]) -> PlanStep:
+def _plan_step(step: Step, planned: set[int]) -> PlanStep:
     whole = Span(first=0, last=step.phases - 1)
     spans = step.spans or (whole,) * (len(step.inputs) + len(step.outputs))
     count = len(step.inputs)
@@ -110,27 +176,28 @@ def _plan_step(step: Step, in_arena: set[int]) -> PlanStep:
         PlanWorkspace(slot=w.slot, size_bytes=w.size_bytes, first_phase=w.span.first, last_phase=w.span.last)
         for w in step.workspaces
     ]
-    if step.stack_high_water_bytes:
+    if step.workspace_stack_bytes:
         workspaces.append(
             PlanWorkspace(
-                slot=len(step.pools),  # after the pools
-                size_bytes=step.stack_high_water_bytes,
+                slot=step.stack_slot,
+                size_bytes=step.workspace_stack_bytes,
                 first_phase=whole.first,
                 last_phase=whole.last,
             )
         )
+    written = (*step.outputs, *(step.inputs[position] for position in step.writes))
     return PlanStep(
         phases=step.phases,
-        reads=_accesses(step.inputs, spans[:count], in_arena),
-        writes=_accesses(step.outputs, spans[count:], in_arena),
+        reads=_accesses(step.inputs, spans[:count], planned),
+        writes=_accesses(written, (*spans[count:], *(spans[w] for w in step.writes)), planned),
         workspaces=tuple(workspaces),
     )
 
 
-def _accesses(ids: tuple[int, ...], spans: tuple[Span, ...], in_arena: set[int]) -> tuple[Access, ...]:
+def _accesses(ids: tuple[int, ...], spans: tuple[Span, ...], planned: set[int]) -> tuple[Access, ...]:
     merged: dict[int, Span] = {}
     for tensor, span in zip(ids, spans, strict=True):
-        if tensor in in_arena:
+        if tensor in planned:
             seen = merged.get(tensor, span)
             merged[tensor] = Span(first=min(seen.first, span.first), last=max(seen.last, span.last))
     return tuple(

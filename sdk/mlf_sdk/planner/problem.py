@@ -67,6 +67,8 @@ class PlanProblem:
         steps: in an order that can be executed: what a step reads is an input or was written before.
         alignment: a power of two; every offset is a multiple of it.
         keep_inputs: inputs stay intact until the end of the run.
+        state: ids that keep their value from one run to the next: no other buffer may lie over them at any
+            time, and steps that write them stay in order with those that read them.
         reorder: steps may be exchanged (data dependencies kept) where that lowers the bound.
     """
 
@@ -77,6 +79,7 @@ class PlanProblem:
     alignment: int = 16
     keep_inputs: bool = False
     reorder: bool = True
+    state: tuple[int, ...] = ()
 
 
 def resolve_roots(tensors: Iterable[PlanTensor]) -> dict[int, int]:
@@ -121,7 +124,7 @@ def check_problem(problem: PlanProblem) -> dict[int, int]:
         raise _error("alignment", f"{problem.alignment} is not a power of two")
     roots = resolve_roots(problem.tensors)
     _check_sizes(problem, roots)
-    for name, ids in (("inputs", problem.inputs), ("outputs", problem.outputs)):
+    for name, ids in (("inputs", problem.inputs), ("outputs", problem.outputs), ("state", problem.state)):
         for index, tensor in enumerate(ids):
             if tensor not in roots:
                 raise _error(f"{name}[{index}]", f"tensor {tensor} does not exist")
@@ -174,7 +177,7 @@ def _check_phases(span: Access | PlanWorkspace, phases: int, place: str) -> None
 
 def _check_order(problem: PlanProblem, roots: dict[int, int]) -> None:
     """The steps as given can be executed: nothing is read that was not written before."""
-    written = {roots[tensor] for tensor in problem.inputs}
+    written = {roots[tensor] for tensor in (*problem.inputs, *problem.state)}
     for index, step in enumerate(problem.steps):
         for number, access in enumerate(step.reads):
             if roots[access.tensor] not in written:

@@ -30,8 +30,8 @@ class StorageGraph:
         roots: the root tensor id of every tensor id.
         keys: root tensor id of each storage, in the problem's order; a storage is an index into it.
         sizes: bytes of each storage.
-        from_start: the caller writes it before the run.
-        to_end: the caller reads it after the run, or it is an input to be kept.
+        from_start: the caller writes it before the run, or it is a state.
+        to_end: the caller reads it after the run, or it is an input to be kept, or a state.
         uses: per step, at most one for each storage, sorted by storage.
         users: per storage, the steps that use it, in the original order.
         before, after: per step, the steps that it directly depends on, and those that depend on it.
@@ -77,7 +77,9 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
     size_of = {tensor.id: tensor.size_bytes for tensor in problem.tensors}
     storage_of = {tensor: index[root] for tensor, root in roots.items()}
     inputs = {storage_of[tensor] for tensor in problem.inputs}
+    state = {storage_of[tensor] for tensor in problem.state}
     ends = {storage_of[tensor] for tensor in problem.outputs} | (inputs if problem.keep_inputs else set())
+    inputs, ends = inputs | state, ends | state
     uses = tuple(_uses(problem, step, storage_of) for step in range(len(problem.steps)))
     users: list[list[int]] = [[] for _ in keys]
     for step, used in enumerate(uses):

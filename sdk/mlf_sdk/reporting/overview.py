@@ -143,7 +143,10 @@ def _memory(memory: MemoryMap) -> Parts:
 
 def _profile(profile: Profile) -> Parts:
     most = max((step.cost for step in profile.steps), default=0)
-    names = [shorten(name, _NAME) for name in short_names([step.name for step in profile.steps])]
+    names = [
+        shorten(name, _NAME)
+        for name in short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
+    ]
     rows = [
         (
             str(step.index),

@@ -49,7 +49,7 @@ def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
     each = "-" if step.per_mac is None else f"{step.per_mac:.2f}"
     more = [number(step.work.macs), each, number(step.work.moved_bytes)] if profile.rows == "steps" else []
     share = f"{step.share:.1%}"
-    name = step.name.removeprefix(f"tvmgen_{profile.model}_")
+    name = step.name.removeprefix(profile.symbol_prefix)
     return (str(step.index), share, bar(step.share), number(step.cost), *spread, *more, name)
 
 

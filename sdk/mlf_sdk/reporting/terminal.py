@@ -68,7 +68,7 @@ def _summary_text(model: Model) -> str:
 def _steps(layout: ModelLayout) -> Table:
     rows = []
     for index, step in enumerate(layout.steps):
-        used = sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes
+        used = step.workspace_bytes
         rows.append((str(index), ("" if step.exact else "<= ") + number(used), step.name))
     return table((">step", ">workspace", "function"), rows)
 

@@ -107,8 +107,8 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
             {
                 "name": step.name,
                 "symbol": step.symbol,
-                "abi": step.abi.value,
-                "workspace_bytes": sum(w.size_bytes for w in step.workspaces) + step.stack_high_water_bytes,
+                "abi": step.abi.convention.value,
+                "workspace_bytes": step.workspace_bytes,
                 "exact": step.exact,
             }
             for step in layout.steps
@@ -118,6 +118,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
             "lower_bound_bytes": layout.plan.lower_bound_bytes,
             "io_bytes": layout.io_bytes,
             "params_bytes": layout.params_bytes,
+            "state_bytes": layout.state_bytes,
             "summary": {
                 "workspace_bytes": model.summary.workspace_bytes,
                 "constants_bytes": model.summary.constants_bytes,

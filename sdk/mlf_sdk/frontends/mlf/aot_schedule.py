@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.c.liveness import stack_peak
@@ -12,9 +13,10 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.graph_schedule import output_names
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, TensorSize
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
 from mlf_sdk.frontends.mlf.signatures import Signature, parse_c_metadata, parse_main_signature
-from mlf_sdk.ir.model import Pool, Span, Step, StepAbi, TensorKind, Workspace
+from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
+from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
@@ -32,6 +34,15 @@ class _Io:
     fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """The entry that is called: what is passed to it, and the pools among that."""
+
+    symbol: str
+    abi: Abi = PACKED
+    workspaces: tuple[Workspace, ...] = ()
+
+
 class _AotBuilder:
     def __init__(self, source: BuildInput) -> None:
         self.source = source
@@ -45,12 +56,11 @@ class _AotBuilder:
         if usmp is None and self._lacks_main():
             self._report_missing_main()
             return Schedule(tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot")
-        abi, symbol = self._entry(usmp)
         io = self._io()
         table = TensorTable()
         inputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INPUT) for s in io.inputs)
         outputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INTERMEDIATE) for s in io.outputs)
-        step = self._step(abi, symbol, inputs, outputs, usmp)
+        step = self._step(self._call(usmp, io, inputs, outputs), inputs, outputs)
         return Schedule(
             tensors=tuple(table.tensors),
             inputs=inputs,
@@ -58,22 +68,27 @@ class _AotBuilder:
             output_names=tuple(s.name for s in io.outputs),
             steps=(step,) if step else (),
             executor="aot",
-            io_fields=io.fields,
-            interface_header=self._header_member() if abi is StepAbi.AOT_C else "",
         )
 
     # ---- entry ----
 
-    def _entry(self, usmp: tuple[str, EntryWrapper] | None) -> tuple[StepAbi, str]:
+    def _call(
+        self,
+        usmp: tuple[str, EntryWrapper] | None,
+        io: _Io,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+    ) -> _Call:
+        """The entry that is called, and what is passed to it."""
         if usmp is not None:
-            return StepAbi.AOT_USMP, usmp[1].callee
+            return self._static_pools(usmp, (*inputs, *outputs))
         if self.interface is not None:
-            return StepAbi.AOT_C, self.interface.run_function or f"{self.prefix}_run"
+            return self._interface_call(self.interface, io, inputs, outputs)
         for suffix in _ENTRY_SUFFIXES:
             function = self.source.code.functions.get(self.prefix + suffix)
             if function is not None and function.is_packed:
-                return StepAbi.AOT_PACKED, function.name
-        return StepAbi.AOT_PACKED, self.prefix + "_run"
+                return _Call(symbol=function.name)
+        return _Call(symbol=self.prefix + "_run")
 
     def _lacks_main(self) -> bool:
         """Whether the archive declares a main function and defines none."""
@@ -101,36 +116,28 @@ class _AotBuilder:
                     return member, wrapper
         return None
 
-    def _step(
-        self,
-        abi: StepAbi,
-        symbol: str,
-        inputs: tuple[int, ...],
-        outputs: tuple[int, ...],
-        usmp: tuple[str, EntryWrapper] | None,
-    ) -> Step | None:
+    def _step(self, call: _Call, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Step | None:
+        symbol = call.symbol
         if not self._complete(symbol):
             return None
-        scans = tuple(self.source.code.scans.values())
-        peak = stack_peak(scans, symbol, alignment=STACK_ALIGNMENT)
+        code = self.source.code
+        peak = stack_peak(tuple(code.scans.values()), symbol, alignment=STACK_ALIGNMENT)
         peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
         main = self._main_memory()
         bound = main.workspace_size_bytes if main is not None else 0
-        pools, workspaces = self._pools(usmp) if usmp else self._interface_pools()
+        linked = {*code.reachable([symbol]), *filter(None, [call.abi.unit])}
         whole = Span(first=0, last=0)
         return Step(
             index=0,
             name=symbol,
             symbol=symbol,
-            abi=abi,
+            abi=call.abi,
             inputs=inputs,
             outputs=outputs,
             spans=(whole,) * (len(inputs) + len(outputs)),
-            workspaces=workspaces,
-            stack_high_water_bytes=bound if peak_bytes is None else peak_bytes,
-            pools=pools,
-            devices=self.interface.devices if self.interface and abi is StepAbi.AOT_C else (),
-            unit=usmp[0] if usmp else "",
+            workspaces=call.workspaces,
+            workspace_stack_bytes=bound if peak_bytes is None else peak_bytes,
+            kernels=tuple(n for n in operator_workspaces(self.module) if code.defined_in.get(n) in linked),
             exact=peak.exact and peak_bytes is not None,
         )
 
@@ -166,48 +173,73 @@ class _AotBuilder:
             "0.18, or use the graph executor",
         )
 
-    def _pools(self, usmp: tuple[str, EntryWrapper]) -> tuple[tuple[Pool, ...], tuple[Workspace, ...]]:
+    def _static_pools(self, usmp: tuple[str, EntryWrapper], tensors: tuple[int, ...]) -> _Call:
+        """The entry of a static memory plan: its pools are objects of the file that its wrapper is in.
+
+        Constants stay where they are; workspaces are placed in the arena instead.
+        """
         member, wrapper = usmp
         known = {pool.name: pool for pool in self.source.code.scans[member].pools}
-        pools: list[Pool] = []
+        values = [Value.of_tensor(tensor) for tensor in tensors]
         workspaces: list[Workspace] = []
-        for argument in wrapper.arguments:
-            if argument.group != "&":
-                continue
+        for slot, argument in enumerate(a for a in wrapper.arguments if a.group == "&"):
             pool = known.get(argument.name)
             if pool is None or (pool.size_bytes is None and not pool.is_constant):
-                self.source.faults.add(member, f"the size of the pool '{argument.name[:128]}' is not stated")
-                continue
-            if not pool.is_constant:
-                workspaces.append(
-                    Workspace(slot=len(pools), size_bytes=pool.size_bytes or 0, span=Span(first=0, last=0))
-                )
-            pools.append(Pool(symbol=pool.name, size_bytes=pool.size_bytes or 0, constant=pool.is_constant))
-        return tuple(pools), tuple(workspaces)
+                self._unknown_size(member, argument.name)
+            elif pool.is_constant:
+                values.append(Value.of_symbol(pool.name))
+            else:
+                values.append(Value.of_workspace(slot))
+                workspaces.append(_pool_workspace(slot, pool.size_bytes or 0))
+        abi = call_with(values, unit=member)
+        return _Call(symbol=wrapper.callee, abi=abi, workspaces=tuple(workspaces))
 
-    def _interface_pools(self) -> tuple[tuple[Pool, ...], tuple[Workspace, ...]]:
-        """Pools that the caller gives by the interface's struct; their sizes stand in its macros."""
-        pools: list[Pool] = []
-        workspaces: list[Workspace] = []
-        header = self.interface
-        for name in header.workspace_pools if header else ():
+    def _interface_call(
+        self, header: InterfaceHeader, io: _Io, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> _Call:
+        """The run function of the C interface: structs of inputs, outputs, pools and devices."""
+        pools = self._interface_pools(header)
+        fields = {
+            "inputs": _fields(io.fields[0], map(Value.of_tensor, inputs)),
+            "outputs": _fields(io.fields[1], map(Value.of_tensor, outputs)),
+            "workspace_pools": _fields(pools, map(Value.of_workspace, range(len(pools)))),
+            "devices": _fields(header.devices, (Value.null() for _ in header.devices)),
+        }
+        return _Call(
+            symbol=header.run_function or f"{self.prefix}_run",
+            abi=Abi(
+                convention=Convention.C,
+                arguments=tuple(
+                    Argument(struct=f"{self.prefix}_{role}", fields=found)
+                    for role, found in fields.items()
+                    if found or role in ("inputs", "outputs")
+                ),
+                header=self._header_member(),
+            ),
+            workspaces=tuple(_pool_workspace(slot, size) for slot, size in enumerate(pools.values())),
+        )
+
+    def _interface_pools(self, header: InterfaceHeader) -> dict[str, int]:
+        """Sizes of the pools that the caller gives, by field of their struct, as macros state them."""
+        pools: dict[str, int] = {}
+        for name in header.workspace_pools:
             wanted = f"{self.prefix}_{name}_".upper()
-            sizes = [
-                v for k, v in (header.macros if header else {}).items() if k.startswith(wanted) and v >= 0
-            ]
-            if len(sizes) != 1:
-                self.source.faults.add(
-                    self._header_member(), f"the size of the pool '{name[:128]}' is not stated"
-                )
-                continue
-            span = Span(first=0, last=0)
-            workspaces.append(Workspace(slot=len(pools), size_bytes=sizes[0], span=span))
-            pools.append(Pool(symbol=name, size_bytes=sizes[0], constant=False))
-        return tuple(pools), tuple(workspaces)
+            sizes = [v for k, v in header.macros.items() if k.startswith(wanted) and v >= 0]
+            if len(sizes) == 1:
+                pools[name] = sizes[0]
+            else:
+                self._unknown_size(self._header_member(), name)
+        return pools
+
+    def _unknown_size(self, member: str, pool: str) -> None:
+        self.source.faults.add(member, f"the size of the pool '{pool[:128]}' is not stated")
 
     def _header_member(self) -> str:
-        headers = [m for m in self.source.code.files if m.endswith(f"tvmgen_{self.name}.h")]
-        return headers[0] if headers else f"codegen/host/include/tvmgen_{self.name}.h"
+        """Member of the interface header."""
+        wanted = f"tvmgen_{self.name}.h"
+        headers = [m for m in self.source.code.files if m.endswith(".h") and "/tvmgen_" in m]
+        exact = [m for m in headers if m.endswith(f"/{wanted}")]
+        return (exact or headers or [f"codegen/host/include/{wanted}"])[0]
 
     # ---- inputs and outputs ----
 
@@ -323,3 +355,11 @@ def _field(name: str) -> str:
 def _flat(name: str, size: TensorSize) -> Signature:
     """A tensor of which only the size is stated."""
     return Signature(name=name, dtype=size.dtype, shape=(size.size_bytes // size.dtype.size_bytes,))
+
+
+def _fields(names: Iterable[str], values: Iterable[Value]) -> tuple[Field, ...]:
+    return tuple(Field(name=name, value=value) for name, value in zip(names, values, strict=False))
+
+
+def _pool_workspace(slot: int, size_bytes: int) -> Workspace:
+    return Workspace(slot=slot, size_bytes=size_bytes, span=Span(first=0, last=0))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.ir.model import KERNEL_ABIS, Model, UnitKind
+from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 
 __all__ = ["Finding", "module_findings", "needs_cmsis_nn"]
@@ -38,10 +38,10 @@ def module_findings(archive: RawArchive, module: RawModule, model: Model) -> tup
 
 def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
     place = "metadata.json: memory.functions.main"
-    entry = next((s for s in model.steps if s.abi not in KERNEL_ABIS), None)
+    entry = model.steps[0] if model.executor == "aot" else None
     told = model.summary.workspace_bytes
     if entry is not None and told is not None and entry.exact:
-        needed = entry.stack_high_water_bytes + sum(w.size_bytes for w in entry.workspaces)
+        needed = entry.workspace_bytes
         if needed != told:
             yield Finding(
                 where=place,
@@ -153,7 +153,7 @@ def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Itera
         tensors = sum(
             model.tensors[i].size_bytes for i in {*step.outputs, *step.inputs} if model.root(i).data is None
         )
-        if step.abi in KERNEL_ABIS and asked > 16 * max(tensors, 1):
+        if model.executor != "aot" and asked > 16 * max(tensors, 1):
             yield Finding(
                 where=step.name,
                 what=f"asks for {asked:,} bytes of workspace; its activations take {tensors:,}",

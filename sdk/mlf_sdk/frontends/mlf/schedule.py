@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from mlf_sdk.errors import FaultCollector
@@ -55,8 +56,6 @@ class Schedule:
     output_names: tuple[str, ...]
     steps: tuple[Step, ...]
     executor: str
-    io_fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    interface_header: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
     metadata = source.module.metadata
     main = metadata.main[0] if metadata.main else None
     linked = source.code.reachable(dict.fromkeys(step.symbol for step in schedule.steps))
-    units_of_entries = [step.unit for step in schedule.steps if step.unit]
+    units_of_entries = [step.abi.unit for step in schedule.steps if step.abi.unit]
     c_name = legal_identifier(metadata.name, fallback="model", max_length=40)
     if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
         c_name = f"m_{c_name}"
@@ -102,7 +101,6 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
         inputs=schedule.inputs,
         outputs=schedule.outputs,
         output_names=schedule.output_names,
-        io_fields=schedule.io_fields,
         steps=schedule.steps,
         units=source.code.units(dict.fromkeys([*linked, *units_of_entries])),
         summary=MemorySummary(
@@ -111,5 +109,5 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             io_bytes=main.io_size_bytes if main else None,
             operators=operator_workspaces(source.module),
         ),
-        interface_header=schedule.interface_header,
+        symbol_prefix=f"tvmgen_{re.sub(r'[^A-Za-z0-9_]', '_', metadata.name)}_",
     )

@@ -14,7 +14,7 @@ from mlf_sdk.reporting.html.names import shared_prefix
 def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:
     """The arena of a model: rectangles, what is live when, and the peak."""
     end = max([s.first + s.phases for s in model.steps], default=1)
-    prefix = shared_prefix([step.name for step in model.steps])
+    prefix = shared_prefix([step.name for step in model.steps]) or model.symbol_prefix
     rects = tuple(_rect(model, buffer, end, prefix) for buffer in model.buffers)
     live = live_bytes(rects)
     return Arena(

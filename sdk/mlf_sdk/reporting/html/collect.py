@@ -19,7 +19,7 @@ from mlf_sdk.reporting.terminal import board_text, executor_text
 def collect(found: Findings) -> Report:
     """The figures of a report."""
     model, done = found.model, found.run
-    labels = short_names([step.name for step in model.steps])
+    labels = short_names([model.label(step.name) for step in model.steps])
     return Report(
         model=model.name,
         board=found.board.name,

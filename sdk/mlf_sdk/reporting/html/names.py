@@ -18,9 +18,9 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def shared_prefix(names: Sequence[str]) -> str:
-    """The whole words, joined by ``_``, that all names begin with; of one name only TVM's own."""
+    """Whole words, joined by ``_``, that all names begin with; empty for fewer than two names."""
     if len(names) < 2:
-        return "tvmgen_" if names and names[0].startswith("tvmgen_") else ""
+        return ""
     first, last = min(names), max(names)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     cut = first[:length].rfind("_") + 1

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consistency of a model: ids in range, sizes that fit, aliases without cycles, calls that can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from mlf_sdk.errors import InputError
+
+if TYPE_CHECKING:
+    from mlf_sdk.ir.model import Model, Step, Tensor
+
+MAX_ALIGNMENT: Final = 4096
+
+_Problem = tuple[str, str]
+
+
+def check_model(model: Model) -> None:
+    """Check everything that planner and generator rely on.
+
+    Raises:
+        InputError: with the first place that is wrong, e.g. ``steps[3].inputs``.
+    """
+    for where, what in _problems(model):
+        raise InputError(
+            what,
+            where=f"model {model.name[:80]}: {where}",
+            hint="The frontend built a model that contradicts itself: report this archive.",
+        )
+
+
+def _problems(model: Model) -> Iterator[_Problem]:
+    """Places and what is wrong there; the checks of a part rely on those before it."""
+    if model.alignment & (model.alignment - 1) or not 1 <= model.alignment <= MAX_ALIGNMENT:
+        yield "alignment", f"{model.alignment} is not a power of two up to {MAX_ALIGNMENT}"
+    for index, tensor in enumerate(model.tensors):
+        place = f"tensors[{index}]"
+        if tensor.id != index:
+            yield f"{place}.id", f"is {tensor.id}"
+        yield from _tensor_problems(model, tensor, place)
+    yield from _alias_problems(model)
+    known = range(len(model.tensors))
+    for name, ids in (("inputs", model.inputs), ("outputs", model.outputs)):
+        yield from _unknown(ids, known, name)
+    if len(model.output_names) != len(model.outputs):
+        yield "output_names", f"{len(model.output_names)} names for {len(model.outputs)} outputs"
+    for index, step in enumerate(model.steps):
+        place = f"steps[{index}]"
+        if step.index != index:
+            yield f"{place}.index", f"is {step.index}"
+        yield from _unknown(step.arguments, known, f"{place}.arguments")
+        yield from _step_problems(step, place, known)
+        yield from _write_problems(model, step, place)
+    yield from _unit_problems(model)
+
+
+def _unknown(ids: Iterable[int], known: range, place: str) -> Iterator[_Problem]:
+    for position, tensor in enumerate(ids):
+        if tensor not in known:
+            yield f"{place}[{position}]", f"there is no tensor {tensor}"
+
+
+def _tensor_problems(model: Model, tensor: Tensor, place: str) -> Iterator[_Problem]:
+    if any(extent < 0 for extent in tensor.shape):
+        yield f"{place}.shape", f"a negative extent: {list(tensor.shape)}"
+    if tensor.data is not None and len(tensor.data) != tensor.size_bytes:
+        yield f"{place}.data", f"{len(tensor.data)} bytes; shape and type take {tensor.size_bytes}"
+    if tensor.kind.value == "constant" and tensor.data is None and tensor.alias_of is None:
+        yield f"{place}.data", "a constant has none"
+    if tensor.alias_of is not None and tensor.alias_of not in range(len(model.tensors)):
+        yield f"{place}.alias_of", f"there is no tensor {tensor.alias_of}"
+    if tensor.offset_bytes < 0 or (tensor.offset_bytes and tensor.alias_of is None):
+        yield f"{place}.offset_bytes", f"{tensor.offset_bytes}, which is no distance into another tensor"
+    if (known := tensor.quantisation) is not None:
+        axis = known.axis
+        wanted = 1
+        if axis is not None:
+            wanted = tensor.shape[axis] if axis in range(len(tensor.shape)) else -1
+        if not len(known.scale) == len(known.zero_point) == wanted:
+            yield f"{place}.quantisation", "scales and zero points do not fit the axis"
+
+
+def _alias_problems(model: Model) -> Iterator[_Problem]:
+    """Chains of aliases end, and an alias lies within the storage that it shares."""
+    done: dict[int, tuple[int, int]] = {}  # tensor -> root, offset
+    for start in model.tensors:
+        chain: list[Tensor] = []
+        at = start
+        while at.id not in done and at.alias_of is not None:
+            chain.append(at)
+            at = model.tensors[at.alias_of]
+            if len(chain) > len(model.tensors):
+                yield f"tensors[{start.id}].alias_of", "the aliases form a cycle"
+                return
+        root, offset = done.setdefault(at.id, (at.id, 0))
+        for alias in reversed(chain):
+            offset += alias.offset_bytes
+            done[alias.id] = root, offset
+            room = model.tensors[root].size_bytes
+            if offset + alias.size_bytes > room:
+                yield (
+                    f"tensors[{alias.id}]",
+                    f"{alias.size_bytes} bytes at {offset} do not lie within tensor {root}, which has {room}",
+                )
+
+
+def _step_problems(step: Step, place: str, known: range) -> Iterator[_Problem]:
+    if step.phases < 1:
+        yield f"{place}.phases", f"{step.phases}; at least 1"
+    if step.spans and len(step.spans) != len(step.arguments):
+        yield f"{place}.spans", f"{len(step.spans)} spans for {len(step.arguments)} arguments"
+    slots = [w.slot for w in step.workspaces]
+    if len(set(slots)) != len(slots) or min(slots, default=0) < 0:
+        yield f"{place}.workspaces", f"slots {slots}"
+    for span in (*step.spans, *(w.span for w in step.workspaces)):
+        if not 0 <= span.first <= span.last < step.phases:
+            yield f"{place}.spans", f"phases {span.first} to {span.last} of {step.phases}"
+    if min([w.size_bytes for w in step.workspaces] + [step.workspace_stack_bytes]) < 0:
+        yield f"{place}.workspaces", "a negative size"
+    if not step.is_packed and step.allocated and step.workspace_stack_bytes:
+        yield f"{place}.workspaces", "both slots and a stack"
+    for value in step.abi.values:
+        if (value.slot is not None and value.slot not in slots) or (
+            value.tensor is not None and value.tensor not in known
+        ):
+            yield f"{place}.abi", f"there is no {value.kind.value} {value.slot or value.tensor or 0}"
+    for overlap in step.overlaps:
+        if overlap.input not in range(len(step.inputs)) or overlap.output not in range(len(step.outputs)):
+            yield f"{place}.overlaps", f"input {overlap.input}, output {overlap.output}"
+
+
+def _write_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:
+    """Nothing writes to a constant."""
+    if any(position not in range(len(step.inputs)) for position in step.writes):
+        yield f"{place}.writes", f"inputs {list(step.writes)} of {len(step.inputs)}"
+        return
+    for tensor in (*step.outputs, *(step.inputs[position] for position in step.writes)):
+        if model.root(tensor).kind.value == "constant":
+            yield place, f"writes to the constant {model.tensors[tensor].name[:80]!r}"
+
+
+def _unit_problems(model: Model) -> Iterator[_Problem]:
+    members = {unit.member for unit in model.units}
+    for index, step in enumerate(model.steps):
+        for member in filter(None, (step.abi.header, step.abi.unit)):
+            if member not in members:
+                yield f"steps[{index}].abi", f"there is no code member {member[:80]!r}"
