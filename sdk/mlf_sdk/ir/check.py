@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 from mlf_sdk.errors import InputError
 
 if TYPE_CHECKING:
-    from mlf_sdk.ir.model import Model, Step, Tensor
+    from mlf_sdk.ir.model import Model
+    from mlf_sdk.ir.step import Step
+    from mlf_sdk.ir.tensor import Tensor
 
 MAX_ALIGNMENT: Final = 4096
 

@@ -8,177 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.abi import PACKED, Abi, Convention
 from mlf_sdk.ir.check import check_model
-from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.step import Overlap, Span, Step, Workspace
+from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
+
+__all__ = [
+    "ALIGNMENT",
+    "CodeUnit",
+    "MemorySummary",
+    "Model",
+    "Overlap",
+    "Provenance",
+    "Quantisation",
+    "Span",
+    "Step",
+    "Tensor",
+    "TensorKind",
+    "UnitKind",
+    "Workspace",
+]
 
 ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes, unless a model asks for more
-
-
-class TensorKind(enum.Enum):
-    """Origin and lifetime of a tensor's bytes."""
-
-    INPUT = "input"  # written by the caller before a run
-    CONSTANT = "constant"  # in the parameters, never written
-    INTERMEDIATE = "intermediate"  # written by a step, valid within a run
-    STATE = "state"  # keeps its value from one run to the next; initialised once
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantisation:
-    """Affine quantisation: real value = scale * (stored value - zero point).
-
-    Attributes:
-        scale, zero_point: one for the whole tensor, or one for each index along ``axis``.
-        axis: of per-axis quantisation; None for the whole tensor.
-    """
-
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
-    axis: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
-    """One tensor of a model.
-
-    Attributes:
-        id: index into ``Model.tensors``.
-        name: the name in the archive, for people.
-        c_name: legal, unique and bounded C identifier fragment.
-        shape: extents; empty for a scalar.
-        alias_of: id of the tensor whose storage this one shares.
-        offset_bytes: distance from the start of that tensor's storage.
-        data: a constant's bytes, or the initial ones of a state (None: zeros); little-endian, row-major.
-        quantisation: None for a tensor that is not quantised, or where the file does not state it.
-    """
-
-    id: int
-    name: str
-    c_name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    kind: TensorKind
-    alias_of: int | None = None
-    offset_bytes: int = 0
-    data: bytes | None = field(default=None, repr=False)
-    quantisation: Quantisation | None = None
-
-    @property
-    def elements(self) -> int:
-        """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of one instance."""
-        return self.elements * self.dtype.size_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Phases of a step, first and last inclusive, in which something is accessed."""
-
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workspace:
-    """Scratch memory of one step.
-
-    Attributes:
-        slot: number by which `Abi.arguments` passes it; of one that the runtime hands out, its depth of
-            nesting.
-    """
-
-    slot: int
-    size_bytes: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """Permission to place an output over an input of the same step.
-
-    Attributes:
-        input, output: positions in ``Step.inputs`` and ``Step.outputs``.
-        distance_bytes: the output may start this far, or further, before the start of the input.
-    """
-
-    input: int
-    output: int
-    distance_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One call at run time.
-
-    Attributes:
-        name: function name in the archive.
-        symbol: C symbol that is called.
-        abi: what is passed to it.
-        inputs, outputs: tensor ids in argument order.
-        writes: positions in ``inputs`` that the step writes to as well.
-        overlaps: outputs that may lie over an input.
-        phases: top-level statements of the kernel, 1 when not known.
-        spans: one an argument (inputs, then outputs).
-        workspaces: those that ``abi`` passes, and those that the runtime hands out by depth of nesting.
-        workspace_stack_bytes: highest byte of a last-in-first-out workspace that the runtime hands out
-            in place of slots; 0 for none.
-        kernels: functions that the step calls and that the image must hold.
-        exact: false when workspaces are a bound, not a replay.
-    """
-
-    index: int
-    name: str
-    symbol: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    abi: Abi = PACKED
-    writes: tuple[int, ...] = ()
-    overlaps: tuple[Overlap, ...] = ()
-    phases: int = 1
-    spans: tuple[Span, ...] = ()
-    workspaces: tuple[Workspace, ...] = ()
-    workspace_stack_bytes: int = 0
-    kernels: tuple[str, ...] = ()
-    exact: bool = True
-
-    @property
-    def arguments(self) -> tuple[int, ...]:
-        """Tensor ids of all arguments: inputs, then outputs."""
-        return (*self.inputs, *self.outputs)
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether it is called by TVM's packed convention."""
-        return self.abi.convention is Convention.PACKED
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether the runtime can call it without an adapter: a packed kernel that takes slots at most."""
-        return self.is_packed and not self.workspace_stack_bytes
-
-    @property
-    def allocated(self) -> tuple[Workspace, ...]:
-        """Workspaces that the runtime hands out, by slot."""
-        passed = self.abi.slots
-        return tuple(sorted((w for w in self.workspaces if w.slot not in passed), key=lambda w: w.slot))
-
-    @property
-    def stack_slot(self) -> int:
-        """Number of the last-in-first-out workspace among the step's workspaces."""
-        return 1 + max((w.slot for w in self.workspaces), default=-1)
-
-    @property
-    def workspace_bytes(self) -> int:
-        """Bytes of all workspaces."""
-        return sum(w.size_bytes for w in self.workspaces) + self.workspace_stack_bytes
 
 
 class UnitKind(enum.Enum):

@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.c.liveness import stack_peak
 from mlf_sdk.analysis.c.source import EntryWrapper
-from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.graph_schedule import output_names
+from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, main_memory, read_io
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
-from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, TensorSize
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
-from mlf_sdk.frontends.mlf.signatures import Signature, parse_c_metadata, parse_main_signature
 from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
+from mlf_sdk.ir.names import field_identifier
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
@@ -25,13 +22,6 @@ _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
 def schedule_aot(source: BuildInput) -> Schedule:
     """The single step of an ahead-of-time model and its inputs and outputs."""
     return _AotBuilder(source).schedule()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Io:
-    inputs: tuple[Signature, ...]
-    outputs: tuple[Signature, ...]
-    fields: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +39,14 @@ class _AotBuilder:
         self.module = source.module
         self.name = source.module.metadata.name
         self.interface: InterfaceHeader | None = source.module.interface
-        self.prefix = f"tvmgen_{''.join(c if c.isascii() and c.isalnum() else '_' for c in self.name)}"
+        self.prefix = f"tvmgen_{field_identifier(self.name)}"
 
     def schedule(self) -> Schedule:
         usmp = self._usmp_wrapper()
         if usmp is None and self._lacks_main():
             self._report_missing_main()
             return Schedule(tensors=(), inputs=(), outputs=(), output_names=(), steps=(), executor="aot")
-        io = self._io()
+        io = read_io(self.source)
         table = TensorTable()
         inputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INPUT) for s in io.inputs)
         outputs = tuple(table.add(s.name, s.dtype, s.shape, TensorKind.INTERMEDIATE) for s in io.outputs)
@@ -75,7 +65,7 @@ class _AotBuilder:
     def _call(
         self,
         usmp: tuple[str, EntryWrapper] | None,
-        io: _Io,
+        io: AotIo,
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
     ) -> _Call:
@@ -123,7 +113,7 @@ class _AotBuilder:
         code = self.source.code
         peak = stack_peak(tuple(code.scans.values()), symbol, alignment=STACK_ALIGNMENT)
         peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
-        main = self._main_memory()
+        main = main_memory(self.source)
         bound = main.workspace_size_bytes if main is not None else 0
         linked = {*code.reachable([symbol]), *filter(None, [call.abi.unit])}
         whole = Span(first=0, last=0)
@@ -195,7 +185,7 @@ class _AotBuilder:
         return _Call(symbol=wrapper.callee, abi=abi, workspaces=tuple(workspaces))
 
     def _interface_call(
-        self, header: InterfaceHeader, io: _Io, inputs: tuple[int, ...], outputs: tuple[int, ...]
+        self, header: InterfaceHeader, io: AotIo, inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> _Call:
         """The run function of the C interface: structs of inputs, outputs, pools and devices."""
         pools = self._interface_pools(header)
@@ -214,7 +204,7 @@ class _AotBuilder:
                     for role, found in fields.items()
                     if found or role in ("inputs", "outputs")
                 ),
-                header=self._header_member(),
+                header=header_member(self.source),
             ),
             workspaces=tuple(_pool_workspace(slot, size) for slot, size in enumerate(pools.values())),
         )
@@ -228,133 +218,11 @@ class _AotBuilder:
             if len(sizes) == 1:
                 pools[name] = sizes[0]
             else:
-                self._unknown_size(self._header_member(), name)
+                self._unknown_size(header_member(self.source), name)
         return pools
 
     def _unknown_size(self, member: str, pool: str) -> None:
         self.source.faults.add(member, f"the size of the pool '{pool[:128]}' is not stated")
-
-    def _header_member(self) -> str:
-        """Member of the interface header."""
-        wanted = f"tvmgen_{self.name}.h"
-        headers = [m for m in self.source.code.files if m.endswith(".h") and "/tvmgen_" in m]
-        exact = [m for m in headers if m.endswith(f"/{wanted}")]
-        return (exact or headers or [f"codegen/host/include/{wanted}"])[0]
-
-    # ---- inputs and outputs ----
-
-    def _io(self) -> _Io:
-        stated = self._tables() or self._relay() or self._sizes()
-        if stated is None:
-            self.source.faults.add(
-                "./metadata.json",
-                "the types of the inputs and outputs are stated neither here nor in C metadata tables nor in "
-                "the relay text",
-                field="memory.functions.main",
-            )
-            return _Io(inputs=(), outputs=())
-        if self.interface is None:
-            return stated
-        return self._in_header_order(stated, self.interface)
-
-    def _tables(self) -> _Io | None:
-        for member, scan in self.source.code.scans.items():
-            if any(f.name.endswith("_get_c_metadata") for f in scan.functions):
-                text = self.source.code.files[member].data.decode("utf-8", "replace")
-                try:
-                    found = parse_c_metadata(text)
-                except InputError:
-                    found = None
-                if found is not None:
-                    inputs = tuple(self._real_name(i) for i in found[0])
-                    return _Io(inputs=inputs, outputs=found[1])
-        return None
-
-    def _real_name(self, signature: Signature) -> Signature:
-        """C metadata tables hold legalised names; the metadata has the real ones."""
-        main = self._main_memory()
-        known = [n for n in (main.inputs if main and main.inputs else ()) if _field(n) == signature.name]
-        return dataclasses.replace(signature, name=known[0]) if len(known) == 1 else signature
-
-    def _relay(self) -> _Io | None:
-        """Shapes as the relay text declares main; results of an undeclared type come from the metadata."""
-        signature = parse_main_signature(self.module.relay or "")
-        main = self._main_memory()
-        if signature is None:
-            return None
-        params = {p.name for p in self.module.params}
-        if main is not None and main.inputs is not None:
-            inputs = tuple(a for a in signature.arguments if a.name in main.inputs)
-        elif self.interface is not None:
-            wanted = set(self.interface.inputs)
-            inputs = tuple(a for a in signature.arguments if _field(a.name) in wanted)
-        else:
-            inputs = tuple(a for a in signature.arguments if a.name not in params)
-        results = signature.results
-        stated = self._stated_outputs(main)
-        if stated is not None and (results is None or len(results) != len(stated)):
-            results = stated
-        return None if results is None else _Io(inputs=inputs, outputs=self._named(results))
-
-    def _sizes(self) -> _Io | None:
-        """Inputs and outputs as the metadata states them: by size, as one dimension.
-
-        The metadata does not state their order: that of several inputs is known from an interface header.
-        """
-        main = self._main_memory()
-        outputs = self._stated_outputs(main)
-        if main is None or not main.inputs or outputs is None:
-            return None
-        if self.interface is None and len(main.inputs) > 1:
-            return None
-        inputs = tuple(_flat(name, size) for name, size in main.inputs.items())
-        return _Io(inputs=inputs, outputs=self._named(outputs))
-
-    def _stated_outputs(self, main: MainMemory | None) -> tuple[Signature, ...] | None:
-        """Outputs by size, in the order of the interface header or of their numbers where one is known."""
-        if main is None or not main.outputs:
-            return None
-        flat = [_flat(name, size) for name, size in main.outputs.items()]
-        fields = self.interface.outputs if self.interface is not None else ()
-        numbered = [f"output{i}" for i in range(len(flat))]
-        for order in (fields, numbered):
-            by_field = {_field(s.name): s for s in flat}
-            if len(flat) > 1 and sorted(by_field) == sorted(order):
-                return tuple(by_field[name] for name in order)
-        return tuple(flat) if len(flat) == 1 else None
-
-    def _named(self, results: tuple[Signature, ...]) -> tuple[Signature, ...]:
-        names = output_names(self.source, [r.size_bytes for r in results])
-        return tuple(dataclasses.replace(r, name=n) for n, r in zip(names, results, strict=True))
-
-    def _main_memory(self) -> MainMemory | None:
-        return self.module.metadata.main[0] if self.module.metadata.main else None
-
-    def _in_header_order(self, stated: _Io, header: InterfaceHeader) -> _Io:
-        """The header's structs decide the order of the inputs; outputs are in order already."""
-        by_field = {_field(s.name): s for s in stated.inputs}
-        if sorted(by_field) != sorted(header.inputs) or len(header.outputs) != len(stated.outputs):
-            self.source.faults.add(
-                self._header_member(),
-                f"inputs {list(header.inputs)} and {len(header.outputs)} outputs do not fit what the "
-                f"archive states elsewhere: {sorted(by_field)} and {len(stated.outputs)}",
-            )
-            return stated
-        return _Io(
-            inputs=tuple(by_field[f] for f in header.inputs),
-            outputs=stated.outputs,
-            fields=(header.inputs, header.outputs),
-        )
-
-
-def _field(name: str) -> str:
-    """A tensor's name as the field of TVM's interface structs: other characters become ``_``."""
-    return "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-
-
-def _flat(name: str, size: TensorSize) -> Signature:
-    """A tensor of which only the size is stated."""
-    return Signature(name=name, dtype=size.dtype, shape=(size.size_bytes // size.dtype.size_bytes,))
 
 
 def _fields(names: Iterable[str], values: Iterable[Value]) -> tuple[Field, ...]:

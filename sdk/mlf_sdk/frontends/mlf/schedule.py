@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from mlf_sdk.errors import FaultCollector
@@ -11,7 +10,7 @@ from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Step, Tensor, TensorKind
-from mlf_sdk.ir.names import NameTable, legal_identifier
+from mlf_sdk.ir.names import NameTable, field_identifier, legal_identifier
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,5 +108,5 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             io_bytes=main.io_size_bytes if main else None,
             operators=operator_workspaces(source.module),
         ),
-        symbol_prefix=f"tvmgen_{re.sub(r'[^A-Za-z0-9_]', '_', metadata.name)}_",
+        symbol_prefix=f"tvmgen_{field_identifier(metadata.name)}_",
     )
