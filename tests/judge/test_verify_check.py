@@ -190,13 +190,11 @@ def section(name: str, address: int, size: int, load: int | None = None, in_file
 def test_regions() -> None:
     """What is copied to RAM at start counts in both memories, what is only cleared in one."""
     found = region_use(
-        image(
-            sections=(
-                section(".text", 0x0, 100),
-                section(".data", 0x2000_0000, 20, load=100),
-                section(".bss", 0x2000_0020, 7, load=0x64, in_file=False),
-                section(".far", 0x9000_0000, 1),
-            )
+        (
+            section(".text", 0x0, 100),
+            section(".data", 0x2000_0000, 20, load=100),
+            section(".bss", 0x2000_0020, 7, load=0x64, in_file=False),
+            section(".far", 0x9000_0000, 1),
         ),
         [("flash", 0x0, 1000), ("ram", 0x2000_0000, 54), ("empty", 0x3000_0000, 8)],
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.thumb.callgraph import CallGraph
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.callgraph import CallGraph
 
 _ALLOCATOR = re.compile(
     r"(_*(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign)(_r)?|_?_?sbrk(_r)?"

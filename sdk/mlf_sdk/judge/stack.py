@@ -10,10 +10,14 @@ deepest handler that returns. Handlers do not nest: all have the same priority.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.thumb.callgraph import CallGraph, Depth
-from mlf_sdk.analysis.thumb.code import ThumbCode
+from mlf_sdk.analysis.thumb.depth import Depth
 from mlf_sdk.codegen.lock import Lock
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.callgraph import CallGraph
+    from mlf_sdk.analysis.thumb.code import ThumbCode
 
 _BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
 _ENTRIES = ("mlf_reset_handler", "bg_thread_main")  # bare metal; Zephyr's main thread
@@ -62,6 +66,8 @@ class StackBound:
 
 def call_graph(lock: Lock, code: ThumbCode) -> CallGraph:
     """The calls of an image that was made from ``lock``."""
+    from mlf_sdk.analysis.thumb.callgraph import CallGraph
+
     steps = {}
     for model in lock.models:
         for table in ("steps", "kernels"):

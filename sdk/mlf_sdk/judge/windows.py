@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf.image import Image
-from mlf_sdk.analysis.thumb.flow import Call
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.flow import Call
 
 _VECTORS = "mlf_vectors"
 

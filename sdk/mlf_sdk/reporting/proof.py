@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mlf_sdk.analysis.thumb.callgraph import Depth
+from mlf_sdk.analysis.thumb.depth import Depth
 from mlf_sdk.judge.check import STACK_EXHAUSTED, CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound

@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf.image import Symbol, read_image
-from mlf_sdk.analysis.thumb.code import ThumbCode
-from mlf_sdk.analysis.thumb.decode import text_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.triage.fault_report import FaultReport
 from mlf_sdk.triage.fault_status import describe_status, probable_cause
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.code import ThumbCode
 
 _MOST_FRAMES = 32
 _CONSISTENT_FRAMES = 2  # a chain of so many frames is no coincidence
@@ -84,8 +86,7 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
         except InputError:
             code = None
     pc = fault.registers.get("pc", 0) & ~1
-    at_pc = code.instruction_at(pc) if code is not None and pc else None
-    instruction = text_of(at_pc) if at_pc is not None else ""
+    instruction = code.text_at(pc) if code is not None and pc else ""
     root = elf.parent.parent if elf is not None else None
     return Triage(
         fault=fault,

@@ -105,7 +105,7 @@ class Image:
         symbols: by address and name.
         segments: parts that are loaded, with their bytes.
         entry: the address where it begins.
-        marks: addresses at which code (True) or data (False) begins inside sections, in order.
+        marks: addresses at which code (True) or data (False) begins inside sections of code, in order.
         attributes: Arm's build attributes; None where there are none.
         content: bytes of the file.
     """
@@ -247,7 +247,11 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
     )
     attributes = elf.get_section_by_name(".ARM.attributes") if elf["e_machine"] == ARM else None
     found = list(_symbols(elf))
-    marks = {s.address: s.name[1] == "t" for s in found if s.name.split(".")[0] in _MAPPING_SYMBOLS}
+    code = {
+        s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR
+    }  # .debug_frame has $d as well
+    mapping = (s for s in found if s.name.split(".")[0] in _MAPPING_SYMBOLS and s.section in code)
+    marks = {s.address: s.name[1] == "t" for s in mapping}
     return Image(
         path=path,
         machine=elf["e_machine"],

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.analysis.elf.image import Section, Symbol
 from mlf_sdk.analysis.thumb.code import ThumbCode
+from mlf_sdk.analysis.thumb.depth import Depth, Path
 from mlf_sdk.analysis.thumb.flow import Call
 from mlf_sdk.analysis.thumb.frames import Frame
 
@@ -31,23 +32,6 @@ _INIT = ("__init_array_start", "__init_array_end")
 _THREADS = frozenset({"z_thread_entry", "bg_thread_main"})  # Zephyr: where a thread begins
 _VECTORS = ("mlf_vectors", "_vector_table", "_irq_vector_table", "_sw_isr_table")
 _SMALL = 16  # words; of a larger constant object one in so many must be a pointer, or it holds numbers
-
-Path = tuple[tuple[str, int], ...]
-"""Functions from the outermost to the innermost, each with the bytes that it has on the stack."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
-    """The deepest stack below an entry.
-
-    Attributes:
-        bytes: of all functions of ``path`` together.
-        unknown: what could make it deeper, for people: recursion, calls that lead who knows where.
-    """
-
-    bytes: int
-    path: Path
-    unknown: tuple[str, ...]
 
 
 @dataclass(slots=True)

@@ -87,6 +87,11 @@ class ThumbCode:
         found = self.instructions(function).get(address) if function is not None else None
         return None if isinstance(found, Undecoded) else found
 
+    def text_at(self, address: int) -> str:
+        """The instruction at an address, as ``vadd.f32 s0, s0, s1``; empty: none is known."""
+        found = self.instruction_at(address)
+        return " ".join(filter(None, (found.mnemonic, found.op_str))) if found is not None else ""
+
     def call_before(self, address: int) -> Call | None:
         """The call that returns to an address; None: there is none."""
         for size in (4, 2):

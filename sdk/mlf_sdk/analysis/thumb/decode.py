@@ -114,8 +114,3 @@ def label(instruction: Instruction) -> int:
 def written(instruction: Instruction) -> frozenset[int]:
     """Registers that it changes."""
     return frozenset(instruction.regs_access()[1])
-
-
-def text_of(instruction: Instruction) -> str:
-    """An instruction as in a listing, e.g. ``vadd.f32 s0, s0, s1``."""
-    return " ".join(filter(None, (instruction.mnemonic, instruction.op_str)))

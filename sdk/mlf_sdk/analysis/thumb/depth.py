@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deepest stack below a function. Kept apart: results hold it, and need no decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Path = tuple[tuple[str, int], ...]
+"""Functions from the outermost to the innermost, each with the bytes that it has on the stack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depth:
+    """The deepest stack below an entry.
+
+    Attributes:
+        bytes: of all functions of ``path`` together.
+        unknown: what could make it deeper, for people: recursion, calls that lead who knows where.
+    """
+
+    bytes: int
+    path: Path
+    unknown: tuple[str, ...]
