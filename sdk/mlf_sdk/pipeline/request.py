@@ -267,6 +267,29 @@ class Request:
         check_names(changes, Request, "option")
         return dataclasses.replace(self, **changes)
 
+    def to_json(self) -> bytes:
+        """Encode as JSON; arrays keep their type and shape."""
+        from mlf_sdk.tools.serial import encode
+
+        return encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Request:
+        """Decode what `to_json` made.
+
+        Raises:
+            msgspec.ValidationError: the data is not a request.
+        """
+        from mlf_sdk.tools.serial import as_array, decode
+
+        found = decode(data, cls)
+        arrays = {
+            name: {key: as_array(value) for key, value in given.items()}
+            for name in ("inputs", "expect")
+            if isinstance(given := getattr(found, name), Mapping)
+        }
+        return found.replace(**arrays)
+
     def up_to(self, stage: Stage) -> Request:
         """Copy with the options of later stages at their defaults: the key of a stage's result."""
         later: dict[str, Any] = {

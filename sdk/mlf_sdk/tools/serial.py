@@ -80,8 +80,11 @@ def _from_plain(type_: type, value: Any) -> Any:  # noqa: ANN401
     if isinstance(wanted, type) and issubclass(wanted, PurePath):
         return wanted(value)
     if wanted is np.ndarray:
-        array = np.frombuffer(
-            base64.b64decode(value["base64"], validate=True), dtype=np.dtype(value["dtype"])
-        )
-        return array.reshape(value["shape"]).copy()
+        return as_array(value)
     raise TypeError(f"values of type {type_} have no JSON form")
+
+
+def as_array(value: Any) -> Any:  # noqa: ANN401
+    """Array of its JSON form ``{"dtype", "shape", "base64"}``."""
+    data = base64.b64decode(value["base64"], validate=True)
+    return np.frombuffer(data, dtype=np.dtype(value["dtype"])).reshape(value["shape"]).copy()
