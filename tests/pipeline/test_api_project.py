@@ -20,6 +20,7 @@ from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import DoesNotFitError, InputError, TargetError
 from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import OWN_BOARD
 from mlf_sdk.resources import data_dir
 
@@ -34,6 +35,20 @@ BOARDS = [
     "mps2-an521",
     "mps3-an547",
 ]
+
+
+class Recorded(Progress):
+    """Progress that is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.counted: list[tuple[int, int]] = []
+
+    def say(self, what: str) -> None:
+        self.said.append(what)
+
+    def count(self, done: int, total: int) -> None:
+        self.counted.append((done, total))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -294,17 +309,17 @@ def test_accuracy_of_a_batch(tmp_path: Path, needs_host: None) -> None:
     net = Net(name="classes")
     path = net.write(tmp_path / "classes.tar", net.call("same", [net.input("x")], "in0[i]"))
     values = np.eye(8, dtype=np.float32)[[0, 3, 5, 7]]
-    seen: list[tuple[int, int]] = []
+    seen = Recorded()
     report = mlf_sdk.run(
         path,
         board="host",
         inputs={"x": values},
         expect={"label": np.array([0, 3, 5, 1])},
-        count=lambda done, total: seen.append((done, total)),
+        progress=seen,
     )
     assert report.accuracy == 0.75
     assert report.compare is None and report.ok
-    assert seen == [(n, 4) for n in range(1, 5)]
+    assert seen.counted == [(n, 4) for n in range(1, 5)]
     np.testing.assert_array_equal(report.outputs["output"].reshape(4, 8), values)
 
 
@@ -412,10 +427,10 @@ def test_arrays_that_are_refused_before_anything_is_built(
     tmp_path: Path, inputs: Any, expect: Any, what: str
 ) -> None:
     path = tiny(tmp_path, Spec(name="refused"))
-    said: list[str] = []
+    seen = Recorded()
     with pytest.raises(InputError, match=what):
-        mlf_sdk.run(path, board="host", inputs=inputs, expect=expect, say=said.append)
-    assert said == ["reading tiny.tar"]
+        mlf_sdk.run(path, board="host", inputs=inputs, expect=expect, progress=seen)
+    assert seen.said == [f"reading {path}"]
 
 
 def test_examination_of_an_archive(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from mlf_sdk.cli.command import Command, make_click_command
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.arguments import make_request
 from mlf_sdk.pipeline.config import read_config
 from mlf_sdk.pipeline.declare import Stage, flag_of, option_of
-from mlf_sdk.pipeline.request import Request, make_request
+from mlf_sdk.pipeline.request import Request
 
 COMMANDS: dict[str, Command] = {
     name: command

@@ -27,12 +27,13 @@ from mlf_sdk.judge.bisect import (
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Batch, write_npz
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request, Sources, make_request, own_options
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.target import DEFAULT_BOARD
 from mlf_sdk.wire.deadline import Deadline
 

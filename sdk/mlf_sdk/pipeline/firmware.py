@@ -12,8 +12,9 @@ from mlf_sdk.analysis.elf.raw import ELF_MAGIC
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.memorymap import Region, region_use
+from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.pipeline import Pipeline
-from mlf_sdk.pipeline.request import Request, Source
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import load_boards
 
 _MAX_BYTES = 512 << 20

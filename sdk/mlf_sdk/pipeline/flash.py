@@ -10,10 +10,11 @@ from typing import Any
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.pipeline.arguments import Source, make_request, own_options
 from mlf_sdk.pipeline.options import FlashOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request, Source, make_request, own_options
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.verification import Expected, Verification, compare_device, expected_of_project
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError

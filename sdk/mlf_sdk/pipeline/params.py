@@ -15,9 +15,10 @@ from mlf_sdk.codegen.paramsblob import ParamsBlob, ParamsHeader
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request, Source
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.target import resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo

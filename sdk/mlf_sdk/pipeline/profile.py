@@ -14,13 +14,14 @@ from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, works_of
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.declare import validate
 from mlf_sdk.pipeline.options import ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
-from mlf_sdk.pipeline.request import Request, Sources, make_request
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.target import Target
 from mlf_sdk.wire.steps import can_step

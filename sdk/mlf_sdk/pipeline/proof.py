@@ -23,11 +23,12 @@ from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, 
 from mlf_sdk.frontends.mlf.codefindings import lacks_scratch
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.data import Array
+from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request, Sources, make_request, own_options
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards

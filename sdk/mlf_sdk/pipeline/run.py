@@ -12,10 +12,11 @@ from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Reference, accuracy
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
-from mlf_sdk.pipeline.request import Request, Sources, make_request
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
 from mlf_sdk.pipeline.verification import check_same_image
 
@@ -93,6 +94,8 @@ def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
 
 
 def _wants_twin(request: Request, project: TargetProject) -> bool:
+    if request.twin and project.is_given:
+        return True  # to say why there is none
     if project.target.is_host:
         return False
     return request.expect is None and not project.is_given if request.twin is None else request.twin

@@ -13,8 +13,8 @@ from pathlib import Path
 from mlf_sdk.codegen.lock import Lock, LockModel, read_lock
 from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.firmware import load_firmware
-from mlf_sdk.pipeline.request import Source
 from mlf_sdk.targets.target import TargetChoice, project_target
 from mlf_sdk.tools.spdx import (
     DOCUMENT,

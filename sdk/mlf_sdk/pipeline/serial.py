@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.options import MonitorOptions
-from mlf_sdk.pipeline.request import Request, Source
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.load import find_board, load_boards
 from mlf_sdk.targets.serial.ports import Port, list_serial_ports

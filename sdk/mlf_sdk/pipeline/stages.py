@@ -171,6 +171,8 @@ def check_app(project: TargetProject, app: str = "rpc") -> None:
         InputError: the application is another one than ``app``.
     """
     if project.lock.options.app != app:
+        if not project.is_given:
+            raise InputError(f"only the {app} application can be run with inputs", where="--app")
         raise InputError(
             f"the project's application is {project.lock.options.app}: it takes no inputs",
             where=str(project.folder),

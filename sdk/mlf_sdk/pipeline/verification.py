@@ -10,10 +10,11 @@ from typing import Any
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.arguments import Source, make_request
 from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
-from mlf_sdk.pipeline.request import Request, Source, make_request
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.target import TargetChoice, project_target, resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo

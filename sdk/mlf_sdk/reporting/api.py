@@ -6,11 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from mlf_sdk.pipeline.arguments import Source, Sources, make_request, own_options
 from mlf_sdk.pipeline.options import GatherOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.report import Findings, gather
-from mlf_sdk.pipeline.request import Request, Source, Sources, make_request, own_options
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.page import render_page
 from mlf_sdk.tools.files import write_whole

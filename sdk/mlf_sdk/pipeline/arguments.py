@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of the Python functions: sources, a prepared request and keyword arguments become one request."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.declare import validate
+from mlf_sdk.pipeline.request import Request
+
+Source = str | Path
+Sources = Source | tuple[Source, ...] | list[Source]
+
+
+def make_request(
+    source: Sources | None,
+    request: Request | None,
+    options: Mapping[str, Any],
+    **defaults: Any,  # noqa: ANN401
+) -> Request:
+    """Combine what a function of the Python API was given.
+
+    Args:
+        source: path or paths; None: those of ``request``.
+        request: options that were prepared.
+        options: keyword arguments; they win over ``request``.
+        defaults: used where neither says anything.
+
+    Raises:
+        InputError: an unknown option, or an invalid value.
+    """
+    given = {name: _plain(value) for name, value in options.items()}
+    base = request if request is not None else Request(**defaults)
+    if source is not None:
+        paths = [source] if isinstance(source, str | Path) else list(source)
+        given["source"] = tuple(str(path) for path in paths)
+    made = base.replace(**given)
+    if not made.source:
+        raise InputError("no archive or project was given")
+    return made
+
+
+Own = TypeVar("Own")
+
+
+def own_options(of: type[Own], own: Own | None, options: Mapping[str, Any]) -> tuple[Own, dict[str, Any]]:
+    """Split keyword arguments into a command's own options and those of the request.
+
+    Args:
+        of: the dataclass of the command's own options.
+        own: prepared options; keyword arguments win over them.
+        options: all keyword arguments.
+
+    Returns:
+        The own options, and what is left for the request.
+    """
+    names = {field.name for field in dataclasses.fields(of)}  # type: ignore[arg-type]
+    given = {name: _plain(value) for name, value in options.items() if name in names}
+    made = of(**given) if own is None else dataclasses.replace(own, **given)  # type: ignore[type-var]
+    validate(made)
+    return made, {name: value for name, value in options.items() if name not in names}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Paths become strings and lists tuples, so that a request stays serialisable."""
+    if isinstance(value, Path):
+        return str(value)
+    return tuple(_plain(item) for item in value) if isinstance(value, list | tuple) else value
