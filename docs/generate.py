@@ -183,7 +183,7 @@ def project_page() -> str:
         "`mlf-project.json` in a generated project says what it was made from, with which options, and\n"
         f"what is promised of it: stable, indented JSON (schema {lock.SCHEMA}), the same for the same\n"
         "archive and options. `mlf-sdk check` and `run` hold the promises against the image and the target.\n"
-        "It is generated: edits are lost.\n"
+        "It is generated; do not edit it.\n"
     )
     for kind in _structs(lock.Lock):
         title = kind.__name__.removeprefix("Lock") or "The file"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -231,11 +232,10 @@ def test_lock_that_is_a_folder(tmp_path: Path) -> None:
     [("app", "rpc, standalone, library"), ("params", "flash, ram"), ("executor", "static, graph")],
 )
 @pytest.mark.parametrize("value", ["", "none", None, 1, "RPC"])
-def test_choices_that_there_are_not(name: str, known: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"no such choice: {name}={value!r}") as caught:
+def test_invalid_choices(name: str, known: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"invalid value {value!r}: must be one of {known}") as caught:
         ProjectOptions(**{name: value})  # type: ignore[arg-type]
     assert caught.value.where == f"ProjectOptions.{name}"
-    assert caught.value.hint == f"It is one of: {known}."
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_flags_that_are_passed_on(flag: str) -> None:
      "-D<x>", "-D|x", "-D&x", "-Dé", "-D" + "x" * 300, "-O2\n", "@file"],
 )  # fmt: skip
 def test_flags_that_are_refused(flag: str) -> None:
-    with pytest.raises(InputError, match="not a compiler flag that can be passed on") as caught:
+    with pytest.raises(InputError, match="invalid compiler flag") as caught:
         ProjectOptions(kernel_flags=("-O2", flag))
     assert caught.value.where == "--cflags"
     assert repr(flag) in caught.value.what
@@ -288,3 +288,9 @@ def test_cflags_are_split_at_spaces() -> None:
 )
 def test_trace_goes_with_the_server(app: Any, trace: bool | None, traces: bool) -> None:
     assert ProjectOptions(app=app, trace=trace).traces is traces
+
+
+def test_options_survive_pickle_and_json() -> None:
+    options = ProjectOptions(app="standalone", kernel_flags=("-Os",), trace=True, cmsis_nn="/a/CMSIS-NN")
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert msgspec.json.decode(msgspec.json.encode(options), type=ProjectOptions) == options

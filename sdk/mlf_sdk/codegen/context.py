@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A laid-out model as the plain values that the C templates print.
+"""Template values of a laid-out model.
 
 Everything is decided here; templates hold layout only.
 """
@@ -26,7 +26,7 @@ class Linkage:
 
     Attributes:
         arena_symbol: the arena, shared by several models when asked for.
-        owns_arena: whether this model's file defines it.
+        owns_arena: this model's file defines it.
         arena_alignment: bytes.
         renames: archive symbol -> symbol in the image, where two archives collide.
     """
@@ -38,7 +38,7 @@ class Linkage:
     arena_alignment: int = ALIGNMENT
 
     def symbol(self, name: str) -> str:
-        """``name`` as it is called in the image."""
+        """Symbol in the image of the archive's symbol ``name``."""
         return self.renames.get(name, name)
 
 
@@ -78,7 +78,7 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
 
 
 class _ModelView:
-    """Turns one layout into template values."""
+    """Template values of one layout."""
 
     def __init__(self, layout: ModelLayout, linkage: Linkage) -> None:
         self.layout = layout
@@ -225,7 +225,7 @@ class _ModelView:
 
 
 def _number_duplicates(tensors: list[Values]) -> None:
-    """Two names that legalise alike get their index appended."""
+    """Append the index to names that are equal as C identifiers."""
     seen: set[str] = set()
     for index, tensor in enumerate(tensors):
         while tensor["macro"] in seen:
@@ -235,7 +235,7 @@ def _number_duplicates(tensors: list[Values]) -> None:
 
 
 def type_text(tensor: Tensor) -> str:
-    """A tensor's type for people: ``int8 [1, 32, 32, 3]``."""
+    """Type of a tensor for people: ``int8 [1, 32, 32, 3]``."""
     return f"{tensor.dtype.name} [{', '.join(map(str, tensor.shape))}]"
 
 
@@ -243,7 +243,7 @@ _C_TYPES = {(FLOAT, 32): "float", (FLOAT, 64): "double"}
 
 
 def c_type(dtype: DType) -> str:
-    """The C type of one element; types that C has not are bytes or bit patterns."""
+    """C type of one element; bytes or bit patterns for types that C lacks."""
     if (dtype.code, dtype.bits) in _C_TYPES and dtype.lanes == 1:
         return _C_TYPES[dtype.code, dtype.bits]
     if dtype.lanes == 1 and dtype.bits in (8, 16, 32, 64):

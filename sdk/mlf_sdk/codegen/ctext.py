@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text from an archive, made safe for the inside of a C comment or string."""
+"""Escaping of text from an archive for C comments and strings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def c_string(text: str) -> str:
-    """A C string literal with the UTF-8 bytes of ``text``; other than plain characters are octal."""
+    """Quote ``text`` as a C string literal of its UTF-8 bytes; other than plain characters are octal."""
     parts = []
     for byte in text.encode("utf-8", "surrogatepass"):
         char = chr(byte)
@@ -22,7 +22,7 @@ def byte_rows(data: bytes) -> list[str]:
 
 
 def c_comment(text: str, *, max_length: int = 100) -> str:
-    """``text`` as it may stand in a C comment: printable, one line, bounded, never ending it."""
+    """Make ``text`` safe for a C comment: printable, one line, bounded, never ending the comment."""
     clean = "".join(c if c.isprintable() and c not in "\\?" else "_" for c in text)
     clean = clean.replace("*/", "*_").replace("/*", "/_")
     return clean if len(clean) <= max_length else clean[: max_length - 3] + "..."

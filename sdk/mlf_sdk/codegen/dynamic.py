@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model for the dynamic executor: its graph blob, its parameter blob, and the image's table of kernels."""
+"""Dynamic executor: graph blob, parameter blob and table of kernels of a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel of the image's table, and the arguments that it was compiled for.
+    """Kernel of the image's table, and the arguments that it was compiled for.
 
     Attributes:
         symbol: in the archive.
@@ -36,7 +36,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicModel:
-    """What the dynamic executor needs: the graph, the parameters of the image, the table of kernels."""
+    """Graph, parameters of the image and table of kernels."""
 
     graph: GraphBlob
     kernels: tuple[Kernel, ...]
@@ -44,7 +44,7 @@ class DynamicModel:
 
 
 def dynamic_model(layout: ModelLayout) -> DynamicModel:
-    """The dynamic form of a laid-out model of the graph executor.
+    """Convert a laid-out model of the graph executor.
 
     Raises:
         InputError: the model is not made of kernels, or is too large for a blob.
@@ -97,7 +97,7 @@ def check_dynamic(model: Model) -> None:
 
 
 def code_id(model: Model) -> bytes:
-    """What identifies a model's kernels: sha256 of the code that is linked, whatever its files are called."""
+    """Identity of a model's kernels: SHA-256 of the linked code, independent of file names."""
     digest = hashlib.sha256()
     for unit in sorted((u for u in model.units if u.linked), key=lambda u: (u.symbols, u.member)):
         digest.update(f"{unit.kind.value} {len(unit.data)}\n".encode())
@@ -106,7 +106,7 @@ def code_id(model: Model) -> bytes:
 
 
 def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tuple[DynamicModel, Values]:
-    """The blobs, and more values of a model for ``dynamic_model.c.j2`` and ``dynamic_blobs.S.j2``."""
+    """Blobs of a model, and its values for ``dynamic_model.c.j2`` and ``dynamic_blobs.S.j2``."""
     dynamic = dynamic_model(layout)
     graph = dynamic.graph
     kernels: list[dict[str, Any]] = []

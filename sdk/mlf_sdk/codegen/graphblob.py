@@ -34,7 +34,7 @@ _U32: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobTensor:
-    """A tensor: offset in bytes in the arena, or in the parameters."""
+    """Tensor at a byte offset in the arena or in the parameters."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -58,7 +58,7 @@ class BlobStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlobName:
-    """A tensor that has a name."""
+    """Name of a tensor."""
 
     tensor: int
     name: str
@@ -90,12 +90,12 @@ class GraphBlob:
 
     @property
     def graph_id(self) -> bytes:
-        """What parameters are bound to: sha256 of the blob with its own place, CRC and archive zeroed."""
+        """Hash that parameters are bound to: SHA-256 of the blob with this field, CRC and archive zeroed."""
         plain = dataclasses.replace(self, archive_sha256=NO_HASH)
         return hashlib.sha256(_join(plain, NO_HASH, 0)).digest()
 
     def pack(self) -> bytes:
-        """The blob.
+        """Encode the blob.
 
         Raises:
             InputError: a number is larger than its field.
@@ -112,7 +112,7 @@ class GraphBlob:
 
 
 class _Names:
-    """Texts one behind the other, each once and ended by a zero."""
+    """String table: zero-terminated texts, each once."""
 
     def __init__(self, first: str) -> None:
         self._places: dict[str, int] = {}
@@ -156,7 +156,7 @@ def _join(graph: GraphBlob, graph_id: bytes, crc: int) -> bytes:
 
 
 def _parts(graph: GraphBlob, names: _Names) -> tuple[bytes, tuple[int, int, int]]:
-    """The parts but the names; how many extents, arguments and workspaces they have."""
+    """All parts but the names; counts of extents, arguments and workspaces."""
     extents: dict[tuple[int, ...], int] = {}
     flat: list[int] = []
     for tensor in graph.tensors:
@@ -187,7 +187,7 @@ def _pack_tensor(tensor: BlobTensor, first_extent: int) -> bytes:
 
 
 def read_graph_blob(data: bytes, where: str = "") -> GraphBlob:
-    """A graph from its blob; what lies behind it is not looked at.
+    """Decode a graph blob; bytes after it are ignored.
 
     Raises:
         InputError: it is cut off, of another kind or version, damaged, or breaks a rule.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several models in one image: whose symbols collide, and what they are called instead."""
+"""Symbols of several models in one image; those that collide are renamed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ _RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"
 
 
 def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[Linkage, ...]:
-    """Symbols of every model in one image.
+    """Assign the symbols of every model in one image.
 
-    A symbol that an earlier model, the runtime or the C library defines already is renamed in the
-    later model: its name is put behind the model's.
+    A symbol that an earlier model, the runtime or the C library defines is prefixed with the model's name.
+
+    Args:
+        share_arena: the models use one arena, as large as the largest needs.
+
+    Returns:
+        One linkage for each layout, in the same order.
     """
     arena = f"{layouts[0].model.c_name}_shared_arena"
     shared = share_arena and len(layouts) > 1

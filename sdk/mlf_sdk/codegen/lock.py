@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``mlf-project.json``: what a project was made from, what was promised, and how to build it."""
+"""``mlf-project.json``: archives, options and promises of a project."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class LockSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the archive says about its memory, in bytes; null where it says nothing."""
+    """Memory that the archive states, in bytes; null where it states nothing."""
 
     workspace_bytes: int | None
     constants_bytes: int | None
@@ -145,7 +145,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Zephyr's version that a project was generated for (major.minor), and its name of the board."""
+    """Zephyr version of a project (major.minor), and the name of its board there."""
 
     series: str
     board: str
@@ -165,12 +165,12 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def encode_lock(lock: Lock) -> bytes:
-    """The lock as stable, indented JSON."""
+    """Encode the lock as indented JSON with a stable order."""
     return msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2) + b"\n"
 
 
 def read_lock(folder: Path) -> Lock:
-    """The lock of the project in ``folder``.
+    """Read the lock of the project in ``folder``.
 
     Raises:
         InputError: no project there, or its lock is damaged or of another version.
@@ -200,7 +200,7 @@ def read_lock(folder: Path) -> Lock:
 
 
 def choose_model(lock: Lock, wanted: str | None, folder: Path) -> LockModel:
-    """The model with the C name ``wanted`` or else that name; the first one when None.
+    """Find the model with the C name ``wanted``, else with that name; None: the first one.
 
     Raises:
         InputError: no model has that name, or several have it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock of a project, from its layouts."""
+"""Construction of a project's lock from its layouts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def make_lock(
     board_file: str | None,
     zephyr: LockZephyr | None = None,
 ) -> Lock:
-    """The lock: it names files, never folders, so that it is the same wherever it is made."""
+    """Make the lock of a project.
+
+    It names files, never folders, so that it is the same wherever it is made.
+    """
     return Lock(
         schema=SCHEMA,
         sdk_version=__version__,
@@ -50,7 +53,7 @@ def make_lock(
             keep_inputs=options.keep_inputs,
             share_arena=options.share_arena,
             trace=options.traces,
-            cmsis_nn=str(options.cmsis_nn) if options.cmsis_nn else None,
+            cmsis_nn=options.cmsis_nn,
             executor=options.executor,
         ),
         models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
@@ -137,7 +140,7 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
 
 
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:
-    """Functions to be found in the image: every step's, and for an entry what it calls."""
+    """Functions that the image must contain: those of the steps, and what entries call."""
     symbols = dict.fromkeys(linkage.symbol(step.symbol) for step in layout.steps)
     symbols.update(dict.fromkeys(linkage.symbol(name) for step in layout.steps for name in step.kernels))
     return tuple(symbols)

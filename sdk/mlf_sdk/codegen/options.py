@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person may choose about a generated project."""
+"""Options of a generated project."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
 from mlf_sdk.errors import InputError
@@ -32,17 +31,17 @@ _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectOptions:
-    """Options of a project; they are part of what makes two projects the same.
+    """Options of a project: with the archives and the board, all that decides its files.
 
     Attributes:
         app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample;
             ``library`` is for an application that exists.
-        params: where parameters lie while the model runs.
-        kernel_flags: compiler flags of the archive's code, in place of the default ones.
+        params: memory of the parameters while the model runs.
+        kernel_flags: compiler flags of the archive's code.
         keep_inputs: a run leaves the inputs intact.
         share_arena: several models use one arena; they never run at once.
         trace: the workspace allocator records its high-water mark (default: with ``rpc``).
-        cmsis_nn: folder of a CMSIS-NN checkout, for archives that need it.
+        cmsis_nn: absolute path of a CMSIS-NN checkout, for archives that need it.
         executor: ``static`` calls kernels from constant tables; ``graph`` loads a graph blob and
             parameters that can be replaced.
     """
@@ -53,7 +52,7 @@ class ProjectOptions:
     keep_inputs: bool = False
     share_arena: bool = False
     trace: bool | None = None
-    cmsis_nn: Path | None = None
+    cmsis_nn: str | None = None
     executor: Executor = "static"
 
     def __post_init__(self) -> None:
@@ -61,24 +60,23 @@ class ProjectOptions:
             value = getattr(self, name)
             if value not in get_args(known):
                 raise InputError(
-                    f"there is no such choice: {name}={value!r}",
+                    f"invalid value {value!r}: must be one of {', '.join(get_args(known))}",
                     where=f"ProjectOptions.{name}",
-                    hint=f"It is one of: {', '.join(get_args(known))}.",
                 )
         for flag in self.kernel_flags:
             if not _FLAG.fullmatch(flag):
                 raise InputError(
-                    f"not a compiler flag that can be passed on: {flag!r}",
+                    f"invalid compiler flag {flag!r}",
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
 
     @property
     def traces(self) -> bool:
-        """Whether the workspace trace is compiled in."""
+        """True when the workspace trace is compiled in."""
         return self.app == "rpc" if self.trace is None else self.trace
 
 
 def parse_kernel_flags(text: str) -> tuple[str, ...]:
-    """``--cflags`` as a tuple."""
+    """Split the value of ``--cflags`` into flags."""
     return tuple(text.split())

@@ -33,7 +33,7 @@ class ParamsBlob:
     data: bytes = field(repr=False)
 
     def pack(self) -> bytes:
-        """The blob.
+        """Encode the blob.
 
         Raises:
             InputError: the parameters are larger than a blob can say.
@@ -45,7 +45,7 @@ class ParamsBlob:
 
     @property
     def header_crc(self) -> int:
-        """The header's CRC-32, which stands for all of the blob."""
+        """CRC-32 of the header, which identifies the whole blob."""
         return zlib.crc32(self._header(0))
 
     def _header(self, crc: int) -> bytes:
@@ -57,7 +57,7 @@ class ParamsBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamsHeader:
-    """The header of a blob alone: sizes in bytes, CRCs, hashes."""
+    """Header of a blob: sizes in bytes, CRCs, hashes."""
 
     blob_bytes: int
     data_bytes: int
@@ -68,7 +68,7 @@ class ParamsHeader:
 
 
 def read_params_header(data: bytes, where: str = "") -> ParamsHeader:
-    """The header at the beginning of ``data``.
+    """Decode the header at the beginning of ``data``.
 
     Raises:
         InputError: it is cut off, of another kind or version, or damaged.
@@ -96,7 +96,7 @@ def read_params_header(data: bytes, where: str = "") -> ParamsHeader:
 
 
 def read_params_blob(data: bytes, where: str = "") -> ParamsBlob:
-    """A whole blob; what lies behind it is not looked at.
+    """Decode a whole blob; bytes after it are ignored.
 
     Raises:
         InputError: as `read_params_header`, or the parameters are cut off or damaged.

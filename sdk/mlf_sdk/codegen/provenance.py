@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provenance note of a project, as an assembler file: every image that links it says what it is."""
+"""Provenance note of a project as an assembler file, linked into every image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
 
 
 def provenance_of(lock: Lock) -> Provenance:
-    """What the project's image says about itself."""
+    """Provenance of the project's image."""
     options = lock.options
     return Provenance(
         format=FORMAT,
@@ -50,13 +50,13 @@ def provenance_of(lock: Lock) -> Provenance:
 
 
 def provenance_source(lock: Lock) -> bytes:
-    """The file ``SOURCE`` of a project."""
+    """Content of the file ``SOURCE`` of a project."""
     data = encode_provenance(provenance_of(lock))
     lines = [data[at : at + _LINE_BYTES] for at in range(0, len(data), _LINE_BYTES)]
     text = "".join(f'    .ascii "{_escaped(line)}"\n' for line in lines)
     return (
         "/* SPDX-License-Identifier: Apache-2.0 */\n"
-        "/* What this firmware was generated from: an ELF note, read by `mlf-sdk inspect`. */\n"
+        "/* Provenance of this firmware: an ELF note, read by `mlf-sdk inspect`. */\n"
         f'    .section {SECTION}, "a", %note\n'
         "    .balign 4\n"
         f"    .4byte {len(OWNER) + 1}, {len(data)}, {TYPE}\n"

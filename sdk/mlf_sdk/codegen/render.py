@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned project to files: pure, deterministic, no I/O but the templates."""
+"""Rendering of a planned project to files: pure and deterministic; only templates are read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformFiles:
-    """What a platform adds to a project.
+    """Files and build settings that a platform adds to a project.
 
     Attributes:
         board: name of the board, for people.
@@ -79,7 +79,7 @@ def render_project(
     options: ProjectOptions,
     lock: Lock,
 ) -> dict[str, bytes]:
-    """All files of a project, by relative path."""
+    """Render all files of a project: relative path -> content."""
     renderer = _Renderer(layouts, linkages, platform, options)
     files = renderer.project_files()
     files[LOCK_NAME] = encode_lock(lock)
@@ -88,7 +88,7 @@ def render_project(
 
 
 def environment() -> jinja2.Environment:
-    """The templates' environment: strict, and C, not HTML."""
+    """Environment of the templates: undefined names are errors, nothing is escaped for HTML."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_dir("board_templates")),
         undefined=jinja2.StrictUndefined,
@@ -147,7 +147,7 @@ class _Renderer:
         cmsis = None
         if self.options.cmsis_nn is not None and any(m["needs_cmsis_nn"] for m in models):
             cmsis = {
-                "path": self.options.cmsis_nn.as_posix(),
+                "path": self.options.cmsis_nn,
                 "include_dirs": self.platform.cmsis_nn_includes,
             }
         return {
@@ -175,7 +175,7 @@ class _Renderer:
         }
 
     def _tables(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
-        """A model's header, tables and parameters, for the executor that was chosen."""
+        """Header, tables and parameters of a model for the chosen executor."""
         stem = f"model/{layout.model.c_name}/{layout.model.c_name}"
         view = {"m": values, "params": self.options.params}
         if self.options.executor == "graph":
@@ -243,7 +243,7 @@ def _entry_name(c_name: str, index: int) -> str:
 
 
 def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
-    """What CMake needs to know about a model."""
+    """Values of a model for the CMake templates."""
     model = layout.model
     folder = f"model/{model.c_name}"
     linked = [unit for unit in model.units if unit.linked]
@@ -264,7 +264,7 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
 
 
 def _needed_flags(layout: ModelLayout) -> list[str]:
-    """Flags that hold whatever the user chose.
+    """Compiler flags that the plan requires, whatever the user chose.
 
     Where a plan puts another value into memory that the same kernel has read from, the compiler must not
     reorder accesses because their types differ.
@@ -279,7 +279,7 @@ def _object(folder: str, unit: CodeUnit, linkage: Linkage) -> dict[str, Any]:
 
 
 def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:
-    """A copy of the runtime's folders, so that the project stands alone."""
+    """Copies of the runtime's folders, so that the project builds without the SDK."""
     root = data_dir("crt")
     files = {}
     for folder in folders:
@@ -308,5 +308,5 @@ def _presets(toolchain: str) -> bytes:
 
 
 def template_text(name: str, values: Values) -> bytes:
-    """One template of ``board_templates`` as bytes; for platforms."""
+    """Render one template of ``board_templates``, for a platform."""
     return environment().get_template(name).render(sdk_version=__version__, **values).encode()

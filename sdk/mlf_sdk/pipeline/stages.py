@@ -82,7 +82,7 @@ def project_options(request: Request) -> ProjectOptions:
         keep_inputs=request.keep_inputs,
         share_arena=request.share_arena,
         trace=request.trace,
-        cmsis_nn=Path(request.cmsis_nn).resolve() if request.cmsis_nn else None,
+        cmsis_nn=str(Path(request.cmsis_nn).resolve()) if request.cmsis_nn else None,
         executor=request.executor,  # type: ignore[arg-type]
     )
 

@@ -99,6 +99,6 @@ def cmsis_nn_includes(options: ProjectOptions) -> tuple[str, ...]:
     """Return the include folders of the chosen CMSIS-NN checkout; none without one."""
     if options.cmsis_nn is None:
         return ()
-    include = options.cmsis_nn / "Include"
+    include = Path(options.cmsis_nn) / "Include"
     folders = sorted({p.parent for p in include.rglob("*.h")})
     return (*(p.as_posix() for p in folders), "crt/cmsis")

@@ -75,14 +75,14 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
         )
 
 
-def _cmsis_headers(folder: Path | None) -> frozenset[str]:
+def _cmsis_headers(folder: str | None) -> frozenset[str]:
     if folder is None:
         return frozenset()
-    include = folder / "Include"
+    include = Path(folder) / "Include"
     if not (include / "arm_nnfunctions.h").is_file():
         raise InputError(
             "no CMSIS-NN here: Include/arm_nnfunctions.h is missing",
-            where=str(folder),
+            where=folder,
             hint="Give the folder that holds CMSIS-NN's Include and Source with --cmsis-nn.",
         )
     return frozenset(p.name for p in include.rglob("*.h"))
