@@ -9,8 +9,8 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   const mlf_step_t *step = model->steps;
   const mlf_step_t *const end = step + model->num_steps;
   int32_t *const type_codes = MLF_ABI_POINTER(model->type_codes);
-  int64_t ret_value = 0;
-  int32_t ret_type_code = 0;
+  int64_t ret_value; /* for kernels to write, by the ABI; never read */
+  int32_t ret_type_code;
   mlf_status_t status = MLF_OK;
 
   if (!mlf_claim(step)) {

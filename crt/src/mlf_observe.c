@@ -15,8 +15,8 @@ mlf_status_t mlf_run_step(const mlf_model_t *model, uint32_t index, mlf_ticks_t 
   const mlf_step_t *const step = &model->steps[index];
   int32_t *const type_codes = MLF_ABI_POINTER(model->type_codes);
   const mlf_ticks_t now = ticks != NULL ? ticks : no_ticks;
-  int64_t ret_value = 0;
-  int32_t ret_type_code = 0;
+  int64_t ret_value; /* for kernels to write, by the ABI; never read */
+  int32_t ret_type_code;
   int32_t failed;
   uint64_t start;
   mlf_status_t status = MLF_OK;
