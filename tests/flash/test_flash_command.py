@@ -114,14 +114,14 @@ def test_a_board_that_does_not_tell_its_build_id(app: Path, tmp_path: Path, stub
     mlf_sdk.generate(write(build(Spec()), tmp_path / "tiny.tar"), mute, board="mps2-an386")
     main_c = mute / "src" / "main.c"
     text = main_c.read_text()
-    assert ".build_id = mlf_build_id" in text
-    main_c.write_text(text.replace(".build_id = mlf_build_id,", ""))
+    assert ".build_id = build_id," in text
+    main_c.write_text(text.replace(".build_id = build_id,", ".build_id = NULL,"))
     mlf_sdk.build(mute)
     with halted_machine(tmp_path, image=mute / "build" / "app.elf", halted=False) as machine:
         argv = ("flash", mute, "--runner-file", liar(tmp_path), "--port", machine.console)
         code, out, err = call(capsys, *argv)
         assert (code, out) == (4, "")
-        assert ".build_id = mlf_build_id" in err
+        assert ".build_id = build_id" in err
         code, out, err = call(capsys, *argv, "--unproven-ok")
         assert (code, err) == (0, "all is well\n")
         assert "does not tell its build id" in " ".join(out.split())

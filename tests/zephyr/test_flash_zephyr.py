@@ -14,6 +14,7 @@ import mlf_sdk
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.pipeline.flash import FlashReport, flash
+from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.targets.flashers.errors import (
     NoProbeError,
     NoRunnerError,
@@ -107,11 +108,14 @@ def test_the_output_is_told_line_by_line(bench: Bench, tmp_path: Path):
     bench.west.plan(flash={"out": "erasing\nwriting 50 %", "until": str(seen), "err": "done"})
     told: list[str] = []
 
-    def watch(line: str) -> None:
-        told.append(line)
-        seen.touch()
+    class Watch(Progress):
+        shows_log = True
 
-    bench.flash(watch=watch)
+        def log(self, line: str) -> None:
+            told.append(line)
+            seen.touch()
+
+    bench.flash(progress=Watch())
     assert told == ["erasing", "writing 50 %", "done"]
 
 
@@ -248,7 +252,9 @@ def test_a_runner_that_fails_with_exit_code_0(bench: Bench, said: str):
 
 def test_an_output_that_was_watched_is_not_shown_again(bench: Bench):
     bench.west.plan(flash={"err": "something odd", "code": 7})
-    assert "something odd" not in bench.fails(RunnerFailedError, "code 7", watch=lambda _: None).what
+    watched = Progress()
+    watched.shows_log = True
+    assert "something odd" not in bench.fails(RunnerFailedError, "code 7", progress=watched).what
 
 
 def test_wests_python_lacks_a_package(bench: Bench):

@@ -122,7 +122,7 @@ class Status(Receiver):
 
     def __init__(self, bar: Progress, *, shows_log: bool = False) -> None:
         self._progress = bar
-        self._shows_log = shows_log
+        self.shows_log = shows_log
         self._task = bar.add_task("", total=None)
         self._what = ""
 
@@ -133,7 +133,7 @@ class Status(Receiver):
 
     def log(self, line: str) -> None:
         """Print a line that another program wrote, terminal or not."""
-        if self._shows_log:
+        if self.shows_log:
             self._progress.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
     def count(self, done: int, total: int) -> None:

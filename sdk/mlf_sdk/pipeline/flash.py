@@ -99,7 +99,7 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
         extra=own.extra,
         sign=Path(request.sign) if request.sign else None,
         timeout_s=request.timeout_s,
-        watch=progress.log,
+        watch=progress.log if progress.shows_log else None,
     )
     row = target.runner(project.folder, job)
     console = own.console or (request.port if row.kind == "program" and row.port != "gdb" else None)
@@ -202,7 +202,7 @@ def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> st
         raise FlashNotProvenError(
             f"{claim}the board does not tell the build id of what it runs",
             where=found.port,
-            hint="Its src/main.c is yours: does its mlf_rpc_config_t have .build_id = mlf_build_id?",
+            hint="Its src/main.c is yours: does its mlf_rpc_config_t have .build_id = build_id?",
         )
     raise FlashNotProvenError(
         f"{claim}the board runs another image of the same models: build id {device.build_id}; "

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 
 class Progress:
-    """Receiver of progress; this one shows nothing."""
+    """Receiver of progress; this one shows nothing.
+
+    Attributes:
+        shows_log: the lines of other programs are shown; errors need not repeat them.
+    """
+
+    shows_log: bool = False
 
     def say(self, what: str) -> None:
         """Name the work that begins."""

@@ -94,6 +94,8 @@ class BaremetalTarget(CmakeTarget):
 
     def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
         """See Target."""
+        if job.sign is not None:
+            raise InputError("only the images of Zephyr projects are signed", where="--sign")
         found = find_runner(job.runner, self.board, job.runner_file)
         if not self.image(folder).is_file():
             raise InputError(
@@ -103,8 +105,6 @@ class BaremetalTarget(CmakeTarget):
 
     def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
         """See Target."""
-        if job.sign is not None:
-            raise InputError("only the images of Zephyr projects are signed", where="--sign")
         return run_runner(
             self.runner(folder, job),
             FlashJob(
