@@ -143,7 +143,14 @@ def _write_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:
 
 
 def _unit_problems(model: Model) -> Iterator[_Problem]:
+    """Code members have names of their own, in folders: the generated files lie beside the folders."""
     members = {unit.member for unit in model.units}
+    if len(members) != len(model.units):
+        yield "units", "two have one name"
+    for member in members:
+        parts = member.split("/")
+        if len(parts) < 2 or not all(parts) or not {".", ".."}.isdisjoint(parts):
+            yield "units", f"{member[:80]!r} is not a path inside a folder"
     for index, step in enumerate(model.steps):
         for member in filter(None, (step.abi.header, step.abi.unit)):
             if member not in members:

@@ -32,7 +32,7 @@ ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes, unless a model as
 
 
 class UnitKind(enum.Enum):
-    """What a code unit is."""
+    """Kind of a code unit, by the end of its file's name."""
 
     C = "c"
     CXX = "cc"
@@ -45,10 +45,10 @@ class CodeUnit:
     """One file of code from the archive.
 
     Attributes:
-        member: archive member, legal as a relative path.
+        member: archive member: a relative path inside a folder, e.g. ``codegen/host/src/lib0.c``.
         linked: whether any step needs it.
         symbols: external symbols that it defines.
-        cpu: CPU name of an object's attributes, else empty.
+        headers: that it includes and that neither the archive nor the runtime has.
     """
 
     member: str

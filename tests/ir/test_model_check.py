@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that contradicts itself is refused, with the place."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from toy_format import ToyFrontend, write_toy
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.abi import Value, call_with
+from mlf_sdk.ir.model import Model, Overlap, Quantisation, Span, Tensor, TensorKind, Workspace
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """Tensors: 0 constant w, 1 input x, 2 output y, 3 state; one step with a workspace of slot 0."""
+    return ToyFrontend().load(write_toy(tmp_path_factory.mktemp("toy") / "scale.toy"))
+
+
+def with_tensor(model: Model, index: int, **changes: Any) -> dict[str, Any]:
+    tensors = list(model.tensors)
+    tensors[index] = dataclasses.replace(tensors[index], **changes)
+    return {"tensors": tuple(tensors)}
+
+
+def with_step(model: Model, **changes: Any) -> dict[str, Any]:
+    return {"steps": (dataclasses.replace(model.steps[0], **changes),)}
+
+
+def with_alias(model: Model, **changes: Any) -> dict[str, Any]:
+    more: dict[str, Any] = {"id": 4, "name": "a", "c_name": "a", "kind": TensorKind.INTERMEDIATE}
+    alias = Tensor(**{**more, "dtype": model.tensors[2].dtype, "shape": (2,), "alias_of": 2, **changes})
+    return {"tensors": (*model.tensors, alias)}
+
+
+WHOLE = Span(first=0, last=0)
+PER_AXIS = Quantisation(scale=(0.5, 0.25), zero_point=(0, 1), axis=0)
+WRONG = {
+    "alignment": (lambda m: {"alignment": 24}, "alignment", "24 is not a power of two"),
+    "id": (lambda m: with_tensor(m, 1, id=2), "tensors[1].id", "is 2"),
+    "extent": (lambda m: with_tensor(m, 1, shape=(-4,)), "tensors[1].shape", "negative extent"),
+    "data": (lambda m: with_tensor(m, 0, data=bytes(15)), "tensors[0].data", "15 bytes; shape and type take 16"),
+    "no data": (lambda m: with_tensor(m, 0, data=None), "tensors[0].data", "a constant has none"),
+    "alias": (lambda m: with_alias(m, alias_of=9), "tensors[4].alias_of", "no tensor 9"),
+    "cycle": (lambda m: with_tensor(m, 2, alias_of=2), "tensors[2].alias_of", "form a cycle"),
+    "distance": (lambda m: with_alias(m, offset_bytes=9), "tensors[4]", "8 bytes at 9 do not lie within tensor 2"),
+    "no distance": (lambda m: with_tensor(m, 1, offset_bytes=4), "tensors[1].offset_bytes", "no distance"),
+    "axis": (lambda m: with_tensor(m, 1, quantisation=PER_AXIS), "tensors[1].quantisation", "do not fit"),
+    "input": (lambda m: {"inputs": (1, 7)}, "inputs[1]", "no tensor 7"),
+    "output": (lambda m: {"outputs": (-1,)}, "outputs[0]", "no tensor -1"),
+    "names": (lambda m: {"output_names": ()}, "output_names", "0 names for 1 outputs"),
+    "step": (lambda m: with_step(m, index=1), "steps[0].index", "is 1"),
+    "argument": (lambda m: with_step(m, outputs=(8,)), "steps[0].arguments[3]", "no tensor 8"),
+    "phases": (lambda m: with_step(m, phases=0), "steps[0].phases", "at least 1"),
+    "spans": (lambda m: with_step(m, spans=(WHOLE,)), "steps[0].spans", "1 spans for 4 arguments"),
+    "span": (lambda m: with_step(m, spans=(Span(first=0, last=1),) * 4), "steps[0].spans", "phases 0 to 1 of 1"),
+    "slots": (
+        lambda m: with_step(m, workspaces=(Workspace(slot=0, size_bytes=1, span=WHOLE),) * 2),
+        "steps[0].workspaces",
+        "slots [0, 0]",
+    ),
+    "size": (
+        lambda m: with_step(m, workspaces=(Workspace(slot=0, size_bytes=-1, span=WHOLE),)),
+        "steps[0].workspaces",
+        "a negative size",
+    ),
+    "slot": (lambda m: with_step(m, workspaces=()), "steps[0].abi", "no workspace 0"),
+    "value": (lambda m: with_step(m, abi=call_with([Value.of_tensor(5)])), "steps[0].abi", "no tensor 5"),
+    "unit": (lambda m: with_step(m, abi=call_with([], unit="x.c")), "steps[0].abi", "no code member 'x.c'"),
+    "overlap": (
+        lambda m: with_step(m, overlaps=(Overlap(input=0, output=1, distance_bytes=0),)),
+        "steps[0].overlaps",
+        "input 0, output 1",
+    ),
+    "writes": (lambda m: with_step(m, writes=(3,)), "steps[0].writes", "inputs [3] of 3"),
+    "constant": (lambda m: with_step(m, writes=(0,)), "steps[0]", "writes to the constant 'w'"),
+    "members": (lambda m: {"units": m.units * 2}, "units", "two have one name"),
+    "member": (
+        lambda m: {"units": (dataclasses.replace(m.units[0], member="scale.c"),)},
+        "units",
+        "'scale.c' is not a path inside a folder",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused(model: Model, name: str) -> None:
+    change, where, what = WRONG[name]
+    with pytest.raises(InputError) as caught:
+        dataclasses.replace(model, **change(model))
+    assert caught.value.where == f"model scale: {where}"
+    assert what in caught.value.what
+
+
+def test_accepted(model: Model) -> None:
+    found = dataclasses.replace(model, **with_alias(model, offset_bytes=8))
+    assert (found.root(4).id, found.offset_in_root(4)) == (2, 8)
+    found = dataclasses.replace(
+        model, **with_tensor(model, 1, shape=(2, 2), quantisation=PER_AXIS), alignment=64
+    )
+    assert found.tensors[1].quantisation == PER_AXIS
+
+
+def test_a_long_chain_of_aliases(model: Model) -> None:
+    links = tuple(
+        dataclasses.replace(model.tensors[2], id=i, alias_of=i - 1 if i > 4 else 2) for i in range(4, 3000)
+    )
+    found = dataclasses.replace(model, tensors=(*model.tensors, *links))
+    assert found.root(2999).id == 2
