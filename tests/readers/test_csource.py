@@ -9,16 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlf_sdk.analysis.c import tokens as ctokens
+from mlf_sdk.analysis.c import source as csource
+from mlf_sdk.analysis.c.parser import parse
 from mlf_sdk.analysis.c.source import (
     EntryArgument,
     EntryWrapper,
     Include,
     Pool,
+    Struct,
     call_graph,
     known_functions,
     scan_source,
 )
+from mlf_sdk.analysis.c.text import read_text, type_text, words_and_calls
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "mlf"
 
@@ -113,7 +116,7 @@ class TestGenerated:
         assert [variable.name for variable in self.scan.variables] == ["counter", "table"]
 
     def test_macros(self):
-        assert self.scan.macros == {"TVM_EXPORTS"}
+        assert self.scan.macros == {"TVM_EXPORTS": ""}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +145,6 @@ def test_packed_abi_is_told_from_the_parameters(parameters, packed):
         "int (*table[2])(int);",  # a variable
         "int first(void), second(void);",
         "int first(int) (second);",
-        "EXPORT(1) int f(void);",  # who knows what the macro makes of it
         "struct { int x; } f(void);",
         "typedef int f(void);",
         "int (f);",
@@ -184,7 +186,7 @@ int32_t tvmgen_net_run(struct tvmgen_net_inputs* inputs,struct tvmgen_net_output
 
 
 def test_heads_that_are_no_functions():
-    scan = scan_source("int f);\nint (*g(void))(int);\nint (*h)(int);\nf(x);\n;\ntypedef int t(int);", "a.c")
+    scan = scan_source("int (*g(void))(int);\nint (*h)(int);\nf(x);\n;\ntypedef int t(int);", "a.c")
     assert [d.name for d in scan.declarations] == []
     assert [v.name for v in scan.variables] == ["h"]
 
@@ -249,7 +251,7 @@ def test_strings_and_comments_hide_what_is_in_them():
         "const char* s = \"int f(void) {\"; // int g(void) {\n/* int h(void) { */ int k(void) { return '{'; }\n"
     )
     assert set(found) == {"k"}
-    assert found["k"].tokens.texts == ["return", "'{'", ";"]
+    assert found["k"].words == {"return"}
 
 
 def test_comments_and_quotes_inside_skipped_braces():
@@ -267,7 +269,7 @@ def test_a_directive_with_an_open_comment():
     assert scan_source("int f(void) {\n#define A /* }\n}", "a.c").faults != ()
     (fault,) = scan_source("int x;\n#define A /* no end", "a.c").faults
     assert (fault.field, fault.what) == ("line 2", "a comment does not end")
-    assert ctokens.tokenise("#define A 'b' // c /* d\nx").texts == ["#define A 'b' // c /* d", "x"]
+    assert read_text("#define A 'b' // c /* d\nx").directives == [(0, "#define A 'b' // c /* d")]
 
 
 def test_string_with_escapes_and_zeros():
@@ -299,8 +301,11 @@ def test_macros_in_a_body_count_for_the_whole_source():
         ("int f(void) { return @; }", "a.c", "not C"),
         ("int f(void) { return 0; }\nint f(void) { return 0; }", "a.c", "more than once"),
         ("int f(void) {\n#if X\n return 1;\n#endif\n return 0; }", "a.c", "preprocessor"),
-        ('int f(void) { s = "x\n; }', "a.c", "not C"),
-        ("int f(void) { return 0; } }", "a.c", "faults"),
+        ("int f(void) { x = 1 }", "a.c", "not C"),
+        ("int f(void) { return \u00e9; }", "a.c", "not C"),
+        ("int f(void) { return 0; \0 }", "a.c", "not C"),
+        ("int f(void) { return 0; }\nint (*g(void))(int) { }", "a.c", "line 2 is not understood"),
+        ("int f(void) { return 0; }\nEXPORT(1) int x;", "a.c", "line 2 is not understood"),
     ],
 )
 def test_doubts(text, member, doubt):
@@ -321,10 +326,12 @@ def test_pragmas_and_plain_code_raise_no_doubt():
         ("int f(void) {\n 'x\n }", 2, "a string or character literal does not end"),
         ("}", 1, "a closing brace has no opening one"),
         ('extern "C" {', 1, "a brace does not close"),
-        ("int x; { }", 1, "braces follow something that is no function, struct or initialiser"),
-        ("struct a " + "{} x" * 50, 1, "a declaration has too many braces"),
         ('int x;\nconst char* s = "abc\n;', 2, "a string or character literal does not end"),
-        ('int f(void) { return 0; }\nint g(void) { x = "a\n; }\n}', 4, "a closing brace has no opening one"),
+        (
+            'int f(void) { return 0; }\nint g(void) { x = "a\n; }\n}',
+            2,
+            "a string or character literal does not end",
+        ),
         ("int f(void) { /* }", 1, "a brace does not close"),
     ],
 )
@@ -387,9 +394,37 @@ def test_hostile_text_is_read_in_linear_time(name):
     assert time.process_time() - start < 20  # what is quadratic takes minutes
 
 
+# Texts on which the time of the parser grows faster than their size.
+SLOW = {
+    "casts or operands": "int f(void) { return " + "a * (b) + " * 100_000 + "1; }",
+    "calls in calls": "int f(void) { " + "g(" * 300_000 + ")" * 300_000 + "; }",
+    "functions without a head": "a{}" * 300_000,
+    "words": "a " * 500_000,
+    "mixtures": "int f(int){ typedef (a)(b)*c[d]{e};;, sizeof (x) y -> . if else ) ( } " * 14_000,
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_megabyte_of_broken_text_is_read_or_given_up(name):
+    text = SLOW[name]
+    start = time.thread_time()
+    root = parse(text, base_seconds=0.2)
+    assert root is None or root.end_byte <= len(text)
+    assert time.thread_time() - start < 60  # the limit is 2.4 s; without one the first takes hours
+
+
+def test_a_source_that_takes_too_long_is_a_fault(monkeypatch):
+    monkeypatch.setattr(csource, "parse", lambda code: parse(code, base_seconds=-10))
+    scan = scan_source("int f(void) { return 0; }\n" * 1000, "a.c")
+    assert [fault.what for fault in scan.faults] == ["the source takes too long to read"]
+
+
 def test_a_megabyte_on_one_line():
     scan = scan_source("int f(void) { return " + "g(1)+" * (1 << 18) + "0; }", "a.c")
-    assert [len(function.tokens) for function in scan.functions] == [5 * (1 << 18) + 3]
+    assert scan.faults == ()
+    assert [function.called for function in scan.functions] == [{"g"}]
+    (statement,) = scan.functions[0].body.parts
+    assert [(value.kind, value.text) for value in statement.values] == [("unknown", "call")]
 
 
 FRAGMENTS = st.sampled_from(
@@ -428,37 +463,55 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.one_of(st.text(max_size=200), st.lists(FRAGMENTS, max_size=60).map("".join)))
 @settings(max_examples=300, deadline=None)
-def test_any_text_gives_a_scan_and_tokens_that_are_slices_of_it(text):
-    scan_source(text, "a.c")
-    tokens = ctokens.tokenise(text)
-    assert all(text.startswith(word, start) for word, start in zip(tokens.texts, tokens.starts, strict=True))
-    assert tokens.starts == sorted(set(tokens.starts))
-    ctokens.match_brackets(tokens)
+def test_any_text_gives_a_scan_whose_bodies_can_be_walked(text):
+    source = read_text(text)
+    assert len(source.code) == len(source.original)
+    assert source.code.count("\n") == source.original.count("\n")
+    for function in scan_source(text, "a.c").functions:
+        for statement in function.body.walk():
+            assert all(part.depth <= 91 for value in statement.values for part in value.walk())
 
 
-@given(
-    st.lists(
-        st.sampled_from(["a", "12", '"s\\"t"', "'c'", "->", "<<=", "(", "]", "1.5e-3f", "0x1p+2"]),
-        max_size=30,
-    )
-)
-def test_tokens_of_known_words(words):
-    assert ctokens.tokenise(" ".join(words)).texts == words
+def test_words_outside_of_literals():
+    text = "int a = f (1) + g(\"h()\") + 0x1fp-3 - .5e3f * s.x + 'c';"
+    assert words_and_calls(text) == (frozenset(["int", "a", "f", "g", "s", "x"]), {"f", "g"})
+
+
+def test_one_spelling_of_types():
+    assert type_text("const   float  *") == "const float*"
+    assert type_text("float * [ 3 ][4]") == "float*[3][4]"
+    assert type_text("int ( * ) ( int )") == "int(*)(int)"
 
 
 def test_a_quote_behind_a_backslash_does_not_end_a_literal():
-    tokens = ctokens.tokenise(r'"a\"b" c')
-    assert (tokens.texts, tokens.kinds) == ([r'"a\"b"', "c"], [ctokens.STRING, ctokens.IDENTIFIER])
+    assert read_text(r'"a\"b" c').problems == []
+    assert read_text(r'"a\"').problems == [(0, "a string or character literal does not end")]
 
 
 def test_a_division_in_a_directive_is_no_comment():
-    text = "#define HALF(x) ((x) / 2) /* more\nthan one line */ + 1\nint y;"
-    assert ctokens.tokenise(text).texts == [text.partition("\nint")[0], "int", "y", ";"]
+    text = "#define HALF(x) ((x) / 2) /* more\nthan one line */ + 1\nint y; a # b"
+    source = read_text(text)
+    assert source.directives == [(0, text.partition("\nint")[0])]
+    assert source.code.split() == ["int", "y;", "a", "#", "b"]
 
 
-def test_brackets_that_cross_do_not_match():
-    assert ctokens.match_brackets(ctokens.tokenise("( [ ) ]")) is None
-    assert ctokens.match_brackets(ctokens.tokenise("( [ 1 ] )")) == [4, 3, -1, 1, 0]
+def test_tables_of_numbers_are_not_read_but_names_in_them_are():
+    table = "{" + ", ".join(["-0x1.8p-3f", "12"] * 40) + "}"
+    assert read_text(f"int a[] = {table};").code.split() == ["int", "a[]", "=", "{", "};"]
+    with_name = table.replace("12", "p0")
+    assert read_text(f"int a[] = {with_name};").code == f"int a[] = {with_name};"
+
+
+def test_structs_and_what_macros_stand_for():
+    scan = scan_source("#define N_SIZE 4 /* bytes */\nstruct a { int x, *y; float z[3]; };\nstruct b;", "a.h")
+    assert scan.structs == (Struct(name="a", fields=("x", "y", "z")),)
+    assert scan.macros == {"N_SIZE": "4 /* bytes */"}
+
+
+def test_macros_before_a_function():
+    found = functions("__STATIC_FORCEINLINE int f(void) { return 0; }\nint MY_TVM_DLL(void) { return 0; }")
+    assert (found["f"].is_static, found["f"].return_type, found["f"].doubts) == (True, "int", ())
+    assert not found["MY_TVM_DLL"].is_static
 
 
 def members(archive: Path, suffixes: tuple[str, ...]) -> dict[str, str]:
@@ -481,7 +534,8 @@ class TestRealArchives:
             for name, text in members(archive, (".c", ".h")).items():
                 scan = scan_source(text, name)
                 assert scan.faults == (), archive.name
-                assert not [f.name for f in scan.functions if f.doubts], archive.name
+                doubted = [f.name for f in scan.functions if f.doubts and not f.identifiers & f.macros]
+                assert not doubted, archive.name
                 heads = [
                     line for line in text.splitlines() if line.startswith("TVM_DLL") and line.endswith("{")
                 ]

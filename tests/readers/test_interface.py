@@ -77,14 +77,14 @@ def test_a_run_function_may_take_nothing(parameters: str) -> None:
         ("", ["h: no function ends in '_run'; one is the entry"]),
         ("int tvmgen_m_run;", ["h: no function ends in '_run'; one is the entry"]),
         ("int a_run(void); int b_run(void);", ["h: two functions end in '_run'; one is the entry"]),
-        ("int a_run(int n", ["h: a_run: the parameter 'int n' is not known"]),
+        ("int a_run(int n);", ["h: a_run: the parameter 'int n' is not known"]),
         (
             "int a_run(struct a_inputs* a, struct a_inputs* b);",
             ["h: a_run: the struct of inputs is not defined", "h: a_run: two parameters of one kind"],
         ),
         (
-            "struct a_inputs { void* x; void* x; void* 1; } int a_run(struct a_inputs* a);",
-            ["h: inputs: a field is not a C identifier: '1'", "h: inputs: two fields have one name"],
+            "struct a_inputs { void* x; void* x; int (*f)(int), bits : 3; }; int a_run(struct a_inputs* a);",
+            ["h: inputs: a field is not a C identifier: ''", "h: inputs: two fields have one name"],
         ),
         ("x" * (1 << 18) + "y", ["h: a header of 262145 characters; at most 262144 are read"]),
     ],

@@ -150,7 +150,7 @@ def index_code(module: RawModule, faults: FaultCollector) -> CodeIndex:
             for fault in scan.faults:
                 faults.add(fault.member, fault.what, field=fault.field)
             if code.kind == "h":
-                macros |= scan.macros
+                macros.update(scan.macros)
                 continue
             scans[member] = scan
             functions.update({f.name: f for f in scan.functions})

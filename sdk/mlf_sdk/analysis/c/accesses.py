@@ -5,9 +5,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mlf_sdk.analysis.c.expressions import BINARY, CAST, CHOICE, FIELD, INDEX, NAME, Expr, UnreadableError
-from mlf_sdk.analysis.c.kernelargs import ArgumentNames, element_type
+from mlf_sdk.analysis.c.arguments import ArgumentNames, descriptor
 from mlf_sdk.analysis.c.ranges import Scope, range_of, value_at
+from mlf_sdk.analysis.c.syntax import (
+    ASSIGN,
+    BINARY,
+    CALL,
+    CHOICE,
+    FIELD,
+    INDEX,
+    NAME,
+    UNARY,
+    UNKNOWN,
+    Expr,
+    UnreadableError,
+)
 
 
 @dataclass(slots=True)
@@ -48,20 +60,30 @@ class AccessLog:
 
     def __init__(self, names: ArgumentNames) -> None:
         self.names = names
-        self.reach = {index: Reach() for index in range(names.count)}
+        self.reach = {index: Reach() for index in names.indices}
 
     def look(self, expression: Expr, scope: Scope, *, written: bool = False) -> None:
-        """Note every access in ``expression``; ``written`` is about its outermost element."""
+        """Note every access in ``expression``; ``written`` is about its outermost element.
+
+        Raises:
+            UnreadableError: an argument is used in another way than element by element.
+        """
         kind = expression.kind
-        if kind == NAME:
+        if kind == NAME or (kind == CALL and expression.text in self.names):
             if expression.text in self.names:
                 raise UnreadableError(f"{expression.text[:40]} is used as a whole")
             if written and expression.text in scope:
                 raise UnreadableError(f"{expression.text[:40]} changes")
+        elif kind == UNKNOWN or (kind, expression.text) == (UNARY, "&"):
+            raise UnreadableError(
+                "an address is taken" if kind == UNARY else "an expression is not understood"
+            )
         elif kind == INDEX:
             self._element(expression, scope, written)
         elif written:
             raise UnreadableError("something else than an element or a variable is assigned")
+        elif kind == ASSIGN:
+            self._assignment(expression, scope)
         elif kind == FIELD:
             self._field(expression, scope)
         elif kind == CHOICE or (kind == BINARY and expression.text in ("&&", "||")):
@@ -70,6 +92,15 @@ class AccessLog:
             for part in expression.args:
                 self.look(part, scope)
 
+    def _assignment(self, expression: Expr, scope: Scope) -> None:
+        """An assignment; all but the plain one read their target too."""
+        target, *value = expression.args
+        self.look(target, scope, written=True)
+        if expression.text != "=":
+            self.look(target, scope)
+        for part in value:
+            self.look(part, scope)
+
     def _field(self, expression: Expr, scope: Scope) -> None:
         """A field of an argument's descriptor that is not its data: shape, strides, device."""
         if expression.text in ("data", "v_handle"):
@@ -77,8 +108,8 @@ class AccessLog:
         base = expression.args[0]
         while base.kind == FIELD:
             base = base.args[0]
-        described = base.kind == INDEX and base.args[0].kind == CAST and base.args[0].text == "DLTensor*"
-        if not (described and base.args[0].args[0].text in self.names.handles):
+        described = descriptor(base, "DLTensor*")
+        if described is None or described[0] not in self.names.handles:
             self.look(base, scope)
 
     def _branches(self, expression: Expr, scope: Scope) -> None:
@@ -93,15 +124,10 @@ class AccessLog:
     def _element(self, expression: Expr, scope: Scope, written: bool) -> None:
         base, subscript = expression.args
         self.look(subscript, scope)
-        name = base.text if base.kind == NAME else ""
-        type_name = self.names.types.get(name, "")
-        if base.kind == CAST and base.args[0].kind == NAME and base.text.endswith("*"):
-            name, type_name = base.args[0].text, element_type(base.text[:-1])
+        name, type_name = self.names.element(expression) or ("", "")
         if name not in self.names.data:
             self.look(base, scope)
             return
-        if not type_name or type_name.endswith("*"):
-            raise UnreadableError(f"the type of the elements of {name} is not known")
         values = range_of(subscript, scope)
         most = values[1] + 1 if values is not None and values[0] >= 0 else None
         least = 0

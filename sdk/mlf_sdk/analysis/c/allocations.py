@@ -8,29 +8,41 @@ first out in the same block. Everything else gives a reason instead of an answer
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from mlf_sdk.analysis.c.declaration import split_commas
-from mlf_sdk.analysis.c.indirect import indirect_call
-from mlf_sdk.analysis.c.tokens import IDENTIFIER, match_brackets
+from mlf_sdk.analysis.c.calls import calls, indirect_call
+from mlf_sdk.analysis.c.syntax import (
+    BINARY,
+    CALL,
+    CAST,
+    CONSTANT,
+    NAME,
+    OTHER,
+    UNARY,
+    UNKNOWN,
+    Block,
+    Declaration,
+    Evaluate,
+    Expr,
+    If,
+    Jump,
+    Loop,
+    Return,
+    Statement,
+    Unknown,
+    Variable,
+)
 from mlf_sdk.analysis.c.unit import FunctionDefinition
-from mlf_sdk.tools.cwords import ALLOCATE, FREE, KEYWORDS
+from mlf_sdk.tools.cwords import ALLOCATE, FREE
 
 MAX_REQUEST_BYTES = (1 << 32) - 1
 """Largest request that is believed."""
 
-MAX_LITERAL_WORDS = 16
-"""Tokens of a size with its casts and parentheses."""
-
 _ALLOCATORS = frozenset({ALLOCATE, FREE})
 _JUMPS = frozenset({"goto", "do", "asm", "__asm__", "__asm", "setjmp", "longjmp", "__builtin_longjmp"})
-_LITERAL = re.compile(
-    r"(?:\( )*(?:\( (?:uint64_t|int64_t|size_t|uint32_t) \) )?(?:\( )*"
-    r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})[uUlL]{0,3}(?: \))*"
-)
-_RETURN_ERROR = ["return", "-", "1", ";"]
+_SIZE_TYPES = frozenset({"uint64_t", "int64_t", "size_t", "uint32_t"})
 
 
 class Kind(Enum):
@@ -62,11 +74,11 @@ class Event:
 class Allocations:
     """Events of a function; ``reason`` says why they are not certain, and is empty when they are.
 
-    ``consumed`` are the token ranges [first, last) of requests with their checks, and of frees.
+    ``consumed`` are the offsets of the statements that request, check and free.
     """
 
     events: tuple[Event, ...] = ()
-    consumed: tuple[tuple[int, int], ...] = ()
+    consumed: frozenset[int] = frozenset()
     reason: str = ""
 
 
@@ -75,24 +87,18 @@ class _UncertainError(Exception):
 
 
 @dataclass(slots=True)
-class _Block:
-    """Braces that the walk is in; ``jumps`` tells of a break or continue that may leave it."""
+class _Flow:
+    """Whether some statements allocate, and whether a break or continue may leave them."""
 
-    kind: str
-    open_requests: int
-    is_plain: bool = True
-    is_conditional: bool = False
     allocates: bool = False
     jumps: bool = False
 
-    def inner(self, kind: str, open_requests: int) -> _Block:
-        """The block that opens here; what it inherits is kept in it, so that nothing is searched."""
-        return _Block(
-            kind,
-            open_requests,
-            is_plain=self.is_plain and kind in ("block", "loop"),
-            is_conditional=self.is_conditional or kind == "condition",
-        )
+    def add(self, other: _Flow) -> None:
+        """Take in what further statements do."""
+        self.allocates = self.allocates or other.allocates
+        self.jumps = self.jumps or other.jumps
+        if self.allocates and self.jumps:
+            raise _UncertainError("a loop that allocates has break or continue")
 
 
 def find_allocations(function: FunctionDefinition) -> Allocations:
@@ -118,177 +124,161 @@ def find_allocations(function: FunctionDefinition) -> Allocations:
 
 
 class _Walk:
-    """One pass over the tokens of a body that allocates."""
+    """One pass over a body that allocates."""
 
     def __init__(self, function: FunctionDefinition) -> None:
-        self.texts = function.tokens.texts
-        self.kinds = function.tokens.kinds
-        partner = match_brackets(function.tokens)
-        if partner is None:
-            raise _UncertainError("brackets do not nest")
-        self.partner = partner
-        if reason := indirect_call(function):
-            raise _UncertainError(reason)
-        if jump := min(_JUMPS & set(self.texts), default=""):
-            raise _UncertainError(f"the body has {jump}")
-        self.blocks = [_Block("body", 0)]
-        self.parentheses = 0
-        self.open: list[str] = []
-        self.open_names: set[str] = set()
+        self.function = function
+        self.open: dict[str, None] = {}
         self.events: list[Event] = []
-        self.consumed: list[tuple[int, int]] = []
+        self.consumed: set[int] = set()
 
     def run(self) -> Allocations:
-        index = 0
-        while index < len(self.texts):
-            index = self._step(index)
-        if self.open:
-            raise _UncertainError(f"{self.open[-1]} is not freed")
-        return Allocations(events=tuple(self.events), consumed=tuple(self.consumed))
+        if reason := indirect_call(self.function):
+            raise _UncertainError(reason)
+        if jump := min(_JUMPS & self.function.words, default=""):
+            raise _UncertainError(f"the body has {jump}")
+        self._block(self.function.body.parts, False)
+        return Allocations(events=tuple(self.events), consumed=frozenset(self.consumed))
 
-    def _step(self, index: int) -> int:
-        text = self.texts[index]
-        if text == "{":
-            kind = block_kind(self.texts, self.partner, index, self.blocks[-1].kind)
-            self.blocks.append(self.blocks[-1].inner(kind, len(self.open)))
-        elif text == "}":
-            self._close_block()
-        elif text in ("(", ")"):
-            self.parentheses += 1 if text == "(" else -1
-        elif text == ALLOCATE:
-            return self._allocate(index)
-        elif text == FREE:
-            return self._free(index)
-        elif text == "return":
-            if self.open and self.texts[index : index + 4] != _RETURN_ERROR:
-                raise _UncertainError("the function returns with a workspace allocated")
-        elif text in ("break", "continue"):
-            self.blocks[-1].jumps = True
-        elif self.kinds[index] == IDENTIFIER and self.texts[index + 1 : index + 2] == ["("]:
-            self._call(index)
-        return index + 1
+    def _block(self, statements: Sequence[Statement], is_conditional: bool) -> _Flow:
+        """Walk the statements of one block, which must free what it requests."""
+        already_open = len(self.open)
+        flow = _Flow()
+        for index, statement in enumerate(statements):
+            if statement.start in self.consumed:
+                continue
+            following = statements[index + 1] if index + 1 < len(statements) else None
+            if (name := self._request(statement, is_conditional)) is not None:
+                flow.add(_Flow(allocates=True))
+                if following is not None and _is_null_check(following, name):
+                    self._consume_check(following)
+            elif (call := _free_call(statement)) is not None:
+                self._free(call, statement, is_conditional, already_open)
+            else:
+                flow.add(self._other(statement, is_conditional))
+        if len(self.open) != already_open:
+            where = "" if statements is self.function.body.parts else " in its block"
+            raise _UncertainError(f"{next(reversed(self.open))} is not freed{where}")
+        return flow
 
-    def _close_block(self) -> None:
-        block, outer = self.blocks.pop(), self.blocks[-1]
-        if len(self.open) != block.open_requests:
-            raise _UncertainError(f"{self.open[-1]} is not freed in its block")
-        if block.allocates and block.jumps:
-            raise _UncertainError("a loop that allocates has break or continue")
-        outer.allocates = outer.allocates or block.allocates
-        outer.jumps = outer.jumps or (block.jumps and block.kind != "loop")
+    def _other(self, statement: Statement, is_conditional: bool) -> _Flow:
+        """Walk a statement that neither requests nor frees by itself."""
+        flow = _Flow(jumps=isinstance(statement, Jump))
+        if isinstance(statement, Unknown):
+            raise _UncertainError("a statement is not understood")
+        if isinstance(statement, Return) and self.open and not _is_error_return(statement):
+            raise _UncertainError("the function returns with a workspace allocated")
+        for value in statement.values:
+            self._calls(value, is_conditional)
+        if isinstance(statement, Block):
+            return self._block(statement.parts, is_conditional)
+        below = is_conditional or not isinstance(statement, Loop)
+        for part in statement.parts:
+            flow.add(self._block(part.parts if isinstance(part, Block) else (part,), below))
+        return _Flow(allocates=flow.allocates) if isinstance(statement, Loop) else flow
 
-    def _allocate(self, index: int) -> int:
-        texts = self.texts
-        start = index - 4
-        name = texts[index - 2] if start >= 0 else ""
-        if start < 0 or texts[start:index] != ["void", "*", name, "="] or not self._begins_statement(start):
+    def _calls(self, value: Expr, is_conditional: bool) -> None:
+        for part in value.walk():
+            if part.text in _ALLOCATORS and part.kind in (NAME, CALL):
+                raise _UncertainError("a workspace request or free is not a plain statement")
+            if part.kind == UNKNOWN and part.text in ("call", "braces"):
+                raise _UncertainError("a call is in code that is not understood")
+        for name, may_be_skipped in calls(value, is_conditional):
+            self.events.append(Event(kind=Kind.CALL, name=name, conditional=may_be_skipped))
+
+    def _request(self, statement: Statement, is_conditional: bool) -> str | None:
+        """Take ``void* x = TVMBackendAllocWorkspace(1, d, size, c, b);``; return the name."""
+        variable = _only_variable(statement)
+        if variable is None or variable.value is None or variable.value.text != ALLOCATE:
+            return None
+        name, value = variable.name, variable.value
+        if variable.type != "void*" or value.kind != CALL:
             raise _UncertainError("a workspace request is not a plain declaration")
-        arguments, after = self._arguments(index)
-        if len(arguments) != 5 or arguments[0] != ["1"] or any(len(arguments[i]) != 1 for i in (1, 3, 4)):
+        if len(value.args) != 5 or not _is_one(value.args[0]) or any(value.args[i].args for i in (1, 3, 4)):
             raise _UncertainError(f"the request of {name} has unexpected arguments")
-        size = literal_size(arguments[2])
+        size = literal_size(value.args[2])
         if size is None:
             raise _UncertainError(f"the size of {name} is not a literal number")
-        self._require_unconditional(name)
-        if name in self.open_names:
+        self._require_plain(name, is_conditional)
+        if name in self.open:
             raise _UncertainError(f"{name} is requested while another {name} is open")
         self.events.append(Event(kind=Kind.ALLOCATE, name=name, size_bytes=size, depth=len(self.open)))
-        self.open.append(name)
-        self.open_names.add(name)
-        self.blocks[-1].allocates = True
-        after = self._null_check(name, after)
-        self.consumed.append((start, after))
-        return after
+        self.open[name] = None
+        self.consumed.add(statement.start)
+        return name
 
-    def _free(self, index: int) -> int:
-        texts = self.texts
-        arguments, after = self._arguments(index, need_semicolon=False)
-        if len(arguments) != 3 or arguments[0] != ["1"] or len(arguments[1]) != 1 or len(arguments[2]) != 1:
+    def _consume_check(self, statement: Statement) -> None:
+        """Take ``if (x == NULL) return -1;``."""
+        if len(statement.parts) != 1 or not _is_error_return(statement.parts[0]):
+            raise _UncertainError("the check of a workspace call does more than return -1")
+        self.consumed.add(statement.start)
+
+    def _free(self, call: Expr, statement: Statement, is_conditional: bool, already_open: int) -> None:
+        is_usual = len(call.args) == 3 and _is_one(call.args[0]) and not call.args[1].args
+        if not is_usual or call.args[2].kind != NAME:
             raise _UncertainError("a free has unexpected arguments")
-        name = arguments[2][0]
-        if texts[after : after + 1] == [";"] and self._begins_statement(index):
-            start, stop = index, after + 1
-        elif texts[index - 2 : index] == ["if", "("] and self._begins_statement(index - 2, 1):
-            start, stop = index - 2, self._error_return(after, ["!=", "0", ")"])
-            self.parentheses = 0
-        else:
-            raise _UncertainError(f"the free of {name} is not a plain statement")
-        self._require_unconditional(name)
-        if not self.open or self.open[-1] != name or len(self.open) <= self.blocks[-1].open_requests:
+        name = call.args[2].text
+        if isinstance(statement, If):
+            self._consume_check(statement)
+        self._require_plain(name, is_conditional)
+        if not self.open or next(reversed(self.open)) != name or len(self.open) <= already_open:
             raise _UncertainError(f"{name} is not freed last in, first out in its block")
-        self.open_names.discard(self.open.pop())
+        del self.open[name]
         self.events.append(Event(kind=Kind.FREE, name=name, depth=len(self.open)))
-        self.consumed.append((start, stop))
-        return stop
+        self.consumed.add(statement.start)
 
-    def _call(self, index: int) -> None:
-        name = self.texts[index]
-        if name in KEYWORDS:
-            return
-        before = self.texts[index - 1] if index else ";"
-        conditional = self.blocks[-1].is_conditional or before in ("&&", "||", "?", ":", ")", "else")
-        self.events.append(Event(kind=Kind.CALL, name=name, conditional=conditional))
-
-    def _arguments(self, index: int, need_semicolon: bool = True) -> tuple[list[list[str]], int]:
-        if self.texts[index + 1 : index + 2] != ["("]:
-            raise _UncertainError(f"{self.texts[index]} is not called")
-        close = self.partner[index + 1]
-        after = close + 1
-        if need_semicolon:
-            if self.texts[after : after + 1] != [";"]:
-                raise _UncertainError("a workspace request is not a plain declaration")
-            after += 1
-        return split_commas(self.texts[index + 2 : close]), after
-
-    def _null_check(self, name: str, index: int) -> int:
-        """Offset after an ``if (name == NULL) return -1;`` at ``index``; ``index`` when there is none."""
-        for test in ([name, "==", "NULL", ")"], [name, "==", "0", ")"], ["!", name, ")"]):
-            if self.texts[index : index + 2 + len(test)] == ["if", "(", *test]:
-                return self._error_return(index + 2, test)
-        return index
-
-    def _error_return(self, index: int, condition: list[str]) -> int:
-        """Offset after ``condition`` and a ``return -1;``, with or without braces."""
-        after = index + len(condition)
-        if self.texts[index:after] == condition:
-            for body in (["{", *_RETURN_ERROR, "}"], _RETURN_ERROR):
-                stop = after + len(body)
-                if self.texts[after:stop] == body and self.texts[stop : stop + 1] != ["else"]:
-                    return stop
-        raise _UncertainError("the check of a workspace call does more than return -1")
-
-    def _begins_statement(self, index: int, parentheses: int = 0) -> bool:
-        """Whether a statement begins at ``index``, with so many parentheses open where the walk is."""
-        return self.parentheses == parentheses and (index == 0 or self.texts[index - 1] in (";", "{", "}"))
-
-    def _require_unconditional(self, name: str) -> None:
-        if not self.blocks[-1].is_plain:
+    def _require_plain(self, name: str, is_conditional: bool) -> None:
+        if is_conditional:
             raise _UncertainError(f"{name} is requested or freed under a condition")
 
 
-def block_kind(texts: list[str], partner: list[int], index: int, outer: str) -> str:
-    """What the ``{`` at ``index`` opens: block, loop, condition, initialiser, or unknown."""
-    before = texts[index - 1] if index else ";"
-    kind = "unknown"
-    if before == "=" or (outer == "initialiser" and before in (",", "{")):
-        kind = "initialiser"
-    elif before in (";", "{", "}") and outer != "initialiser":
-        kind = "block"
-    elif before == "else":
-        kind = "condition"
-    elif before == ")":
-        keyword = partner[index - 1] - 1
-        word = texts[keyword] if keyword >= 0 else ""
-        begins = keyword == 0 or texts[keyword - 1] in (";", "{", "}")
-        if word in ("if", "switch") or (word in ("for", "while") and not begins):
-            kind = "condition"
-        elif word in ("for", "while"):
-            kind = "loop"
-    return kind
+def _only_variable(statement: Statement) -> Variable | None:
+    is_one = isinstance(statement, Declaration) and len(statement.variables) == 1
+    return statement.variables[0] if is_one and isinstance(statement, Declaration) else None
 
 
-def literal_size(words: list[str]) -> int | None:
+def _is_one(expression: Expr) -> bool:
+    return expression.kind == CONSTANT and expression.value == 1
+
+
+def _is_zero(expression: Expr) -> bool:
+    return expression.kind == CONSTANT and expression.value == 0
+
+
+def _is_null_check(statement: Statement, name: str) -> bool:
+    """Tell whether a statement is ``if (name == NULL)``, ``if (name == 0)`` or ``if (!name)``."""
+    condition = statement.values[0] if isinstance(statement, If) else None
+    if condition is None or not condition.args or condition.args[0] != Expr(NAME, name):
+        return False
+    if (condition.kind, condition.text) == (UNARY, "!"):
+        return True
+    null = condition.args[-1]
+    return condition.text == "==" and (_is_zero(null) or null == Expr(NAME, "NULL"))
+
+
+def _free_call(statement: Statement) -> Expr | None:
+    """Return the call in ``TVMBackendFreeWorkspace(...);`` or ``if (TVMBackendFreeWorkspace(...) != 0)``."""
+    value = statement.values[0] if isinstance(statement, Evaluate | If) else None
+    if isinstance(statement, If) and value is not None and (value.kind, value.text) == (BINARY, "!="):
+        value = value.args[0] if _is_zero(value.args[1]) else None
+    elif isinstance(statement, If):
+        return None
+    return value if value is not None and (value.kind, value.text) == (CALL, FREE) else None
+
+
+def _is_error_return(statement: Statement) -> bool:
+    """Tell whether a statement is ``return -1;``, with or without braces."""
+    if isinstance(statement, Block) and len(statement.parts) == 1:
+        statement = statement.parts[0]
+    values = statement.values if isinstance(statement, Return) else ()
+    return (
+        len(values) == 1 and (values[0].kind, values[0].text) == (UNARY, "-") and _is_one(values[0].args[0])
+    )
+
+
+def literal_size(size: Expr) -> int | None:
     """Bytes that ``(uint64_t)36992`` and the like say, or None when it is no literal below 4 GiB."""
-    match = _LITERAL.fullmatch(" ".join(words)) if len(words) <= MAX_LITERAL_WORDS else None
-    size = int(match.group(1), 0) if match is not None else None
-    return size if size is not None and size <= MAX_REQUEST_BYTES else None
+    if size.kind == CAST and size.text in _SIZE_TYPES:
+        size = size.args[0]
+    is_number = size.kind in (CONSTANT, OTHER) and 0 <= size.value <= MAX_REQUEST_BYTES
+    return size.value if is_number else None

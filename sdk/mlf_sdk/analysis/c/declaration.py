@@ -1,51 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one top-level declaration of C source says, from its tokens."""
+"""Declarations at file scope: signatures, variables, structs, memory pools, wrappers."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.analysis.c.tokens import IDENTIFIER, NUMBER, STRING, Tokens
-from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool
-from mlf_sdk.tools.cwords import KEYWORDS
+from mlf_sdk.analysis.c.expressions import source_of
+from mlf_sdk.analysis.c.syntax import CALL, FIELD, NAME, UNARY, Expr, Return, Statement
+from mlf_sdk.analysis.c.text import type_text
+from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Struct
 
-_ATTRIBUTES = frozenset({"__attribute__", "__attribute", "__declspec", "_Alignas", "alignas", "asm"})
-_STORAGE = frozenset({"static", "extern", "inline", "__inline", "__inline__", "TVM_DLL", "_Noreturn"})
-_PACKED_COUNT = frozenset({"int32_t", "int"})
-_PACKED_ARGS = frozenset({"void*", "TVMValue*"})
-_PACKED_CODES = frozenset({"void*", "int32_t*", "int*"})
-BODY = "{}"
-"""Stands in a declaration for the braces (a struct's members, an initialiser) that were skipped."""
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """Words of a declaration without its attributes, and what the attributes say.
-
-    Attributes:
-        words, kinds: the tokens; ``{}`` for skipped braces.
-        section: name in a section attribute, or empty.
-        alignment: bytes in an aligned attribute, or 0.
-    """
-
-    words: list[str]
-    kinds: list[str]
-    section: str = ""
-    alignment: int = 0
-
-    @property
-    def is_static(self) -> bool:
-        """Internal linkage, by the word itself or by a macro that has it in its name."""
-        return any(word == "static" or "STATIC" in word for word in self.words)
+_STORAGE: Final = frozenset({"static", "extern", "inline", "__inline", "__inline__", "TVM_DLL", "_Noreturn"})
+_PACKED_COUNT: Final = frozenset({"int32_t", "int"})
+_PACKED_ARGS: Final = frozenset({"void*", "TVMValue*"})
+_PACKED_CODES: Final = frozenset({"void*", "int32_t*", "int*"})
+_ALIGNED: Final = re.compile(r"\baligned\s*\(\s*(\d{1,9})\s*\)")
+_SECTION: Final = re.compile(r'\bsection\s*\(\s*"([^"]*)"\s*\)')
+_SIZE: Final = re.compile(r"\d{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Name, return type and parameters of a function."""
+    """Name, return type and parameters of a function; ``name_at`` and ``line`` are the place of the name."""
 
     name: str
+    name_at: int
+    line: int
     return_type: str
+    is_static: bool
     parameters: tuple[Parameter, ...]
 
     @property
@@ -63,181 +50,144 @@ class Signature:
         )
 
 
-def decimal(text: str, digits: int) -> int | None:
-    """The number that at most ``digits`` ASCII digits spell, or None."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= digits else None
-
-
-def joined(words: list[str]) -> str:
-    """Words as a person writes them: ``const float*``, ``struct x*``."""
-    return " ".join(words).replace(" *", "*").replace("( ", "(").replace(" )", ")")
-
-
-def closing(words: list[str], start: int) -> int:
-    """Index of the bracket that closes the one at ``start``; the last index when none does."""
-    depth = 0
-    for index in range(start, len(words)):
-        if words[index] in "([":
-            depth += 1
-        elif words[index] in ")]":
-            depth -= 1
-            if depth == 0:
-                return index
-    return len(words) - 1
-
-
-def opening(words: list[str], last: int) -> int:
-    """Index of the bracket that opens the one at ``last``; -1 when none does."""
-    depth = 0
-    for index in range(last, -1, -1):
-        if words[index] in (")", "]"):
-            depth += 1
-        elif words[index] in ("(", "["):
-            depth -= 1
-            if depth == 0:
-                return index
-    return -1
-
-
-def split_commas(words: list[str]) -> list[list[str]]:
-    """Parts between the commas that are outside all brackets; none for no words."""
-    parts: list[list[str]] = [[]]
-    depth = 0
-    for word in words:
-        if word == "," and depth == 0:
-            parts.append([])
-            continue
-        depth += (word in ("(", "[", "{")) - (word in (")", "]", "}"))
-        parts[-1].append(word)
-    return parts if words else []
-
-
-def read_declaration(tokens: Tokens) -> Declaration:
-    """Drop attributes and linkage strings from the tokens of a declaration; keep section and alignment."""
-    words: list[str] = []
-    kinds: list[str] = []
-    section, alignment = "", 0
-    texts, index = tokens.texts, 0
-    while index < len(texts):
-        text, kind = texts[index], tokens.kinds[index]
-        following = tokens.kinds[index + 1] if index + 1 < len(texts) else ""
-        if text in _ATTRIBUTES and index + 1 < len(texts) and texts[index + 1] == "(":
-            last = closing(texts, index + 1)
-            section = _attribute(tokens, index, last, "section", STRING).strip('"') or section
-            aligned = _attribute(tokens, index, last, "aligned", NUMBER)
-            alignment = decimal(aligned, 9) or alignment
-            index = last + 1
-        elif text == "extern" and following == STRING:
-            index += 2
-        else:
-            words.append(text)
-            kinds.append(kind)
-            index += 1
-    return Declaration(words=words, kinds=kinds, section=section, alignment=alignment)
-
-
-def _attribute(tokens: Tokens, start: int, last: int, name: str, kind: str) -> str:
-    """The one operand of an attribute, if it is of the kind looked for."""
-    for index in range(start, last - 2):
-        if tokens.texts[index] == name and tokens.kinds[index + 2] == kind and tokens.texts[index + 1] == "(":
-            return tokens.texts[index + 2]
-    return ""
-
-
-def read_signature(declaration: Declaration) -> Signature | None:
-    """The function that a declaration without its body or semicolon declares, or None."""
-    words, kinds = declaration.words, declaration.kinds
-    if not words or words[-1] != ")" or "typedef" in words or "=" in words:
+def read_signature(syntax: Node) -> Signature | None:
+    """Read the only declarator of a definition or declaration, when it is a plain function."""
+    declarators = syntax.children_by_field_name("declarator")
+    type_ = syntax.child_by_field_name("type")
+    found: Node | None = declarators[0] if len(declarators) == 1 else None
+    while found is not None and found.type == "pointer_declarator":
+        found = found.child_by_field_name("declarator")
+    if found is None or found.type != "function_declarator" or type_ is None or has_body(type_):
         return None
-    start = opening(words, len(words) - 1)
-    if start < 1 or kinds[start - 1] != IDENTIFIER or words[start - 1] in KEYWORDS:
+    name, parameters = found.child_by_field_name("declarator"), found.child_by_field_name("parameters")
+    if name is None or name.type != "identifier" or parameters is None or parameters.has_error:
         return None
-    if "(" in words[: start - 1] or BODY in words:
-        return None
-    return_words = [word for word in words[: start - 1] if word not in _STORAGE and "STATIC" not in word]
+    words = _head(syntax, name.start_byte).split()
     return Signature(
-        name=words[start - 1],
-        return_type=joined(return_words),
-        parameters=_parameters(words[start + 1 : -1]),
+        name=source_of(name),
+        name_at=name.start_byte,
+        line=name.start_point[0] + 1,
+        return_type=type_text(" ".join(w for w in words if w not in _STORAGE and "STATIC" not in w)),
+        is_static=any(word == "static" or "STATIC" in word for word in words),
+        parameters=_parameters(parameters),
     )
 
 
-def _parameters(words: list[str]) -> tuple[Parameter, ...]:
-    if words in ([], ["void"]):
-        return ()
-    return tuple(_parameter(part) for part in split_commas(words))
+def has_body(type_: Node) -> bool:
+    """Tell whether a type is a struct, union or enum with its members."""
+    return type_.child_by_field_name("body") is not None
 
 
-def _parameter(words: list[str]) -> Parameter:
+def _head(syntax: Node, stop: int) -> str:
+    """Text of a declaration up to ``stop`` without its attributes."""
+    parts = []
+    for child in syntax.children:
+        if child.type != "attribute_specifier" and child.start_byte < stop:
+            parts.append(source_of(child)[: stop - child.start_byte])
+    return " ".join(parts)
+
+
+def _parameters(syntax: Node) -> tuple[Parameter, ...]:
+    found = tuple(_parameter(child) for child in syntax.named_children)
+    return () if [(p.type, p.name) for p in found] == [("void", "")] else found
+
+
+def _parameter(syntax: Node) -> Parameter:
     """Split one parameter into type and name; one without a name has the name ''."""
-    array = words.index("[") if "[" in words else len(words)
-    head = words[:array]
-    named = len(head) > 1 and (head[-1][0].isalpha() or head[-1][0] == "_") and head[-1] not in KEYWORDS
-    name = head[-1] if named else ""
-    return Parameter(type=joined(head[:-1] if named else head) + "".join(words[array:]), name=name)
+    name = syntax.child_by_field_name("declarator")
+    while name is not None and name.type != "identifier":
+        name = name.child_by_field_name("declarator")
+    text = source_of(syntax)
+    if name is None:
+        return Parameter(type=type_text(text), name="")
+    before, after = name.start_byte - syntax.start_byte, name.end_byte - syntax.start_byte
+    return Parameter(type=type_text(f"{text[:before]} {text[after:]}"), name=source_of(name))
 
 
-def variable_names(declaration: Declaration) -> list[str]:
+def variable_names(syntax: Node) -> list[str]:
     """Names of the variables that a declaration defines with external linkage."""
-    words = declaration.words
-    if not words or declaration.is_static or "typedef" in words or "extern" in words:
+    words = {source_of(child) for child in syntax.children if child.type == "storage_class_specifier"}
+    if not words.isdisjoint({"static", "extern"}):
         return []
-    names = []
-    for number, part in enumerate(split_commas(words)):
-        head = part[: part.index("=")] if "=" in part else part
-        head = head[: head.index("[")] if "[" in head else head
-        if "(" in head:
-            head = [word for word in head[: closing(head, head.index("("))] if word not in "(*"]
-        types = len(head) > 1 or number > 0
-        if head and types and (head[-1][0].isalpha() or head[-1][0] == "_") and head[-1] not in KEYWORDS:
-            names.append(head[-1])
-    return [] if _declares_type_only(words) else names
+    return [name for declarator in syntax.children_by_field_name("declarator") if (name := _name(declarator))]
 
 
-def _declares_type_only(words: list[str]) -> bool:
-    return (words[-1] == BODY and "=" not in words) or (
-        words[0] in ("struct", "union", "enum") and len(words) == 2
-    )
+def _name(declarator: Node) -> str:
+    """Name of a variable; empty for a function."""
+    found: Node | None = declarator
+    while found is not None and found.type != "identifier":
+        inner = found.child_by_field_name("declarator")
+        if inner is None and found.type == "parenthesized_declarator":
+            inner = found.named_children[0]
+        if found.type == "function_declarator" and inner is not None and inner.type == "identifier":
+            return ""
+        found = inner
+    return "" if found is None else source_of(found)
 
 
-def read_pool(declaration: Declaration, line: int, total: re.Match[str] | None) -> Pool | None:
-    """The pool that a static variable in a section is, or None.
+def read_struct(syntax: Node) -> Struct | None:
+    """Read the names of the members of the struct that a declaration defines, or None."""
+    type_ = syntax if syntax.type == "struct_specifier" else syntax.child_by_field_name("type")
+    name = type_.child_by_field_name("name") if type_ is not None else None
+    body = type_.child_by_field_name("body") if type_ is not None else None
+    if type_ is None or type_.type != "struct_specifier" or name is None or body is None:
+        return None
+    fields = []
+    for member in body.named_children:
+        for declarator in member.children_by_field_name("declarator"):
+            found: Node | None = declarator
+            while found is not None and found.type != "field_identifier":
+                found = found.child_by_field_name("declarator")
+            fields.append("" if found is None else source_of(found))
+    return Struct(name=source_of(name), fields=tuple(fields))
 
-    ``total`` is a match whose first group is the size in bytes that follows a struct of constants.
+
+def read_pool(syntax: Node, line: int, total: re.Match[str] | None) -> Pool | None:
+    """Read the pool that a static variable in a section is, or None.
+
+    Args:
+        syntax: a declaration.
+        line: where it is.
+        total: match whose first group is the size in bytes that follows a struct of constants.
     """
-    words = [word for word in declaration.words if word != "static"]
-    is_struct = words[:1] == ["struct"] and BODY in words[:3]
-    if words[:1] == ["uint8_t"] and len(words) >= 5 and words[2] == "[" and words[4] == "]":
-        size = decimal(words[3], 18)
-        name = words[1]
-    elif is_struct and words.index(BODY) + 1 < len(words):
-        size = int(total.group(1)) if total is not None else None
-        name = words[words.index(BODY) + 1]
+    attributes = " ".join(source_of(c) for c in syntax.children if c.type == "attribute_specifier")
+    section, alignment = _SECTION.search(attributes), _ALIGNED.search(attributes)
+    type_, declarators = syntax.child_by_field_name("type"), syntax.children_by_field_name("declarator")
+    is_static = any(source_of(c) == "static" for c in syntax.children if c.type == "storage_class_specifier")
+    if section is None or type_ is None or not is_static or len(declarators) != 1:
+        return None
+    size: int | None = None
+    is_struct = type_.type == "struct_specifier" and has_body(type_)
+    if is_struct:
+        size = int(total[1]) if total is not None else None
+    elif source_of(type_) == "uint8_t" and declarators[0].type == "array_declarator":
+        length = declarators[0].child_by_field_name("size")
+        text = "" if length is None else source_of(length)
+        size = int(text) if _SIZE.fullmatch(text) else None
     else:
         return None
     return Pool(
-        name=name,
+        name=_name(declarators[0]),
         size_bytes=size,
-        section=declaration.section,
-        alignment=declaration.alignment,
+        section=section[1],
+        alignment=int(alignment[1]) if alignment is not None else 0,
         is_constant=is_struct,
         line=line,
     )
 
 
-def read_wrapper(name: str, words: list[str]) -> EntryWrapper | None:
-    """The call in the body ``words`` of a function when all it says is ``return callee(arguments);``."""
-    if len(words) < 5 or words[0] != "return" or words[2] != "(" or words[-1] != ";":
+def read_wrapper(name: str, statements: tuple[Statement, ...]) -> EntryWrapper | None:
+    """Read the call of a function whose body is ``return callee(arguments);`` and nothing else."""
+    values = statements[0].values if len(statements) == 1 and isinstance(statements[0], Return) else ()
+    if len(values) != 1 or values[0].kind != CALL or not values[0].text:
         return None
-    if ";" in words[:-1] or closing(words, 2) != len(words) - 2:
-        return None
-    arguments = tuple(_argument(part) for part in split_commas(words[3:-2]))
-    return EntryWrapper(name=name, callee=words[1], arguments=arguments)
+    return EntryWrapper(name=name, callee=values[0].text, arguments=tuple(map(_argument, values[0].args)))
 
 
-def _argument(words: list[str]) -> EntryArgument:
-    if len(words) == 3 and words[1] == "->":
-        return EntryArgument(group=words[0], name=words[2])
-    if len(words) == 2 and words[0] == "&":
-        return EntryArgument(group="&", name=words[1])
-    return EntryArgument(group="", name=joined(words))
+def _argument(value: Expr) -> EntryArgument:
+    inner = value.args[0] if value.args else None
+    if inner is not None and inner.kind == NAME and value.kind == FIELD and value.text.startswith("->"):
+        return EntryArgument(group=inner.text, name=value.text[2:])
+    if inner is not None and inner.kind == NAME and (value.kind, value.text) == (UNARY, "&"):
+        return EntryArgument(group="&", name=inner.text)
+    return EntryArgument(group="", name=value.text)

@@ -1,220 +1,196 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions of generated C as trees: what is needed to tell which elements an index reaches.
-
-Only the expressions that TVM prints are understood; anything else is refused, never guessed.
-"""
+"""Expressions of the parser's tree as typed ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.analysis.c.tokens import CHARACTER, IDENTIFIER, NUMBER, STRING, Tokens
-from mlf_sdk.tools.cwords import KEYWORDS, SCALAR_TYPES
-
-MAX_DEPTH: Final = 90
-"""Nesting of one expression; deeper ones are refused (generated ones stay below 40)."""
-
-MAX_SIZE: Final = 20_000
-"""Nodes of one expression."""
-
-CONSTANT, NAME, UNARY, BINARY, CHOICE, INDEX, CAST, CALL, FIELD, OTHER = (
-    "constant",
-    "name",
-    "unary",
-    "binary",
-    "choice",
-    "index",
-    "cast",
-    "call",
-    "field",
-    "other",
+from mlf_sdk.analysis.c.syntax import (
+    ASSIGN,
+    BINARY,
+    CALL,
+    CAST,
+    CHOICE,
+    CONSTANT,
+    FIELD,
+    INDEX,
+    LIST,
+    MAX_DEPTH,
+    MAX_SIZE,
+    NAME,
+    OTHER,
+    UNARY,
+    UNKNOWN,
+    Expr,
+    UnreadableError,
+    node,
 )
-_PRECEDENCE: Final = {
-    **dict.fromkeys(("*", "/", "%"), 10),
-    **dict.fromkeys(("+", "-"), 9),
-    **dict.fromkeys(("<<", ">>"), 8),
-    **dict.fromkeys(("<", "<=", ">", ">="), 7),
-    **dict.fromkeys(("==", "!="), 6),
-    "&": 5,
-    "^": 4,
-    "|": 3,
-    "&&": 2,
-    "||": 1,
-}
-_INTEGER: Final = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})[lL]{0,2}", re.ASCII)
-_TYPE_WORDS: Final = SCALAR_TYPES | {"void", "TVMValue", "DLTensor", "struct"}
+from mlf_sdk.analysis.c.text import type_text, words_and_calls
+from mlf_sdk.tools.cwords import KEYWORDS
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_INTEGER: Final = re.compile(r"(-?)(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,18})([uUlL]{0,3})", re.ASCII)
+_PLAIN_TYPE: Final = re.compile(r"[\w ]+\**")
+_LITERALS: Final = frozenset(
+    {"string_literal", "char_literal", "concatenated_string", "true", "false", "number_literal"}
+)
 
 
-class UnreadableError(Exception):
-    """The code is not of the shape that is understood: what it is."""
+def source_of(syntax: Node) -> str:
+    """Return the text of a node."""
+    return (syntax.text or b"").decode("ascii")
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
-    """One node of an expression.
-
-    Attributes:
-        kind: one of the constants of this module.
-        text: the operator, name, type of a cast, or field.
-        args: operands; of a call its arguments; of an index the base and the subscript.
-        value: of an integer constant.
-        depth, size: of the tree below.
-    """
-
-    kind: str
-    text: str = ""
-    args: tuple[Expr, ...] = ()
-    value: int = 0
-    depth: int = 1
-    size: int = 1
+def build_expression(syntax: Node) -> Expr:
+    """Build the expression of a node; UNKNOWN when it or a part of it is too deep or too long."""
+    try:
+        return _build(syntax, 0)
+    except UnreadableError:
+        return unknown(syntax)
 
 
-def parse_expression(tokens: Tokens, start: int, stop: int) -> Expr:
-    """The expression in ``tokens[start:stop]``, all of it.
+def unknown(syntax: Node) -> Expr:
+    """Build the expression of a node that is not understood: all names in it, each used as a whole."""
+    code = source_of(syntax)
+    words, called = words_and_calls(code)
+    names = tuple(Expr(NAME, word) for word in sorted(words - KEYWORDS))
+    reason = "braces" if "{" in code else "call" if called - KEYWORDS else syntax.type
+    return Expr(UNKNOWN, reason, names, 0, 2, 1 + len(names))
 
-    Raises:
-        UnreadableError: it is no expression, or one of a kind that is not understood.
-    """
-    parser = _Parser(tokens, start, stop)
-    found = parser.expression()
-    if parser.at != stop:
-        raise UnreadableError("an expression goes on in an unknown way")
+
+def _build(syntax: Node, depth: int) -> Expr:
+    if depth > MAX_DEPTH:
+        raise UnreadableError("an expression is nested too deeply")
+    if syntax.type in ("identifier", "null"):
+        return Expr(NAME, source_of(syntax))
+    if syntax.type in _LITERALS:
+        return _literal(syntax)
+    builder = _BUILDERS.get(syntax.type)
+    return unknown(syntax) if builder is None or syntax.has_error else builder(syntax, depth + 1)
+
+
+def _literal(syntax: Node) -> Expr:
+    text = source_of(syntax)
+    match = _INTEGER.fullmatch(text) if syntax.type == "number_literal" else None
+    if match is None:
+        return Expr(OTHER, text, value=-1)
+    is_signed = "u" not in match[3].lower()
+    number = Expr(CONSTANT if is_signed else OTHER, text, value=int(match[2], 0))
+    return node(UNARY, "-", number) if match[1] else number
+
+
+def _field(syntax: Node, name: str) -> Node:
+    """Return the child that the grammar requires in this place."""
+    found = syntax.child_by_field_name(name)
+    if found is None:
+        raise UnreadableError("an expression lacks an operand")
     return found
 
 
-class _Parser:
-    def __init__(self, tokens: Tokens, start: int, stop: int) -> None:
-        self.tokens = tokens
-        self.texts = tokens.texts
-        self.at = start
-        self.stop = stop
-        self.nesting = 0
-
-    def expression(self) -> Expr:
-        condition = self._binary(1)
-        if self._peek() == "?":
-            self.at += 1
-            chosen = self.expression()
-            self._expect(":")
-            condition = _node(CHOICE, "?", condition, chosen, self.expression())
-        return condition
-
-    def _binary(self, lowest: int) -> Expr:
-        self.nesting += 1
-        if self.nesting > MAX_DEPTH:
-            raise UnreadableError("an expression is nested too deeply")
-        left = self._unary()
-        while (rank := _PRECEDENCE.get(self._peek(), 0)) >= lowest:
-            operator = self.texts[self.at]
-            self.at += 1
-            left = _node(BINARY, operator, left, self._binary(rank + 1))
-        self.nesting -= 1
-        return left
-
-    def _unary(self) -> Expr:
-        operators: list[str] = []
-        while True:
-            if self._peek() in ("-", "+", "!", "~"):
-                operators.append(self.texts[self.at])
-                self.at += 1
-            elif (cast := self._cast()) is not None:
-                operators.append(cast)
-            else:
-                break
-            if len(operators) > MAX_DEPTH:
-                raise UnreadableError("an expression is nested too deeply")
-        found = self._postfix()
-        for operator in reversed(operators):
-            kind = UNARY if operator in ("-", "+", "!", "~") else CAST
-            found = _node(kind, operator, found)
-        return found
-
-    def _cast(self) -> str | None:
-        """The type of a cast at this place, as ``float*``; None when there is none."""
-        end = self.at + 1
-        while end < self.stop and self.texts[end] in _TYPE_WORDS:
-            end += 1
-        if self._peek() != "(" or end == self.at + 1:
-            return None
-        while end < self.stop and self.texts[end] == "*":
-            end += 1
-        if end >= self.stop or self.texts[end] != ")":
-            return None
-        words = self.texts[self.at + 1 : end]
-        self.at = end + 1
-        stars = words.count("*")
-        return " ".join(words[: len(words) - stars]) + "*" * stars
-
-    def _postfix(self) -> Expr:
-        found = self._primary()
-        while (text := self._peek()) in ("[", "(", ".", "->"):
-            self.at += 1
-            if text == "[":
-                found = _node(INDEX, "", found, self.expression())
-                self._expect("]")
-            elif text == "(":
-                if found.kind != NAME:
-                    raise UnreadableError("something else than a function is called")
-                found = _node(CALL, found.text, *self._arguments())
-            else:
-                found = _node(FIELD, self._peek(), found)
-                self.at += 1
-        return found
-
-    def _arguments(self) -> list[Expr]:
-        arguments: list[Expr] = []
-        while self._peek() != ")":
-            arguments.append(self.expression())
-            if self._peek() != ")":
-                self._expect(",")
-        self.at += 1
-        return arguments
-
-    def _primary(self) -> Expr:
-        text = self._peek()
-        kind = self.tokens.kinds[self.at] if self.at < self.stop else ""
-        self.at += 1
-        if text == "(":
-            found = self.expression()
-            self._expect(")")
-            return found
-        if kind == NUMBER:
-            match = _INTEGER.fullmatch(text)
-            return Expr(CONSTANT, text, value=int(match.group(1), 0)) if match else Expr(OTHER, text)
-        if kind == IDENTIFIER and text not in KEYWORDS:
-            return Expr(NAME, text)
-        if kind in (STRING, CHARACTER):
-            return Expr(OTHER, text)
-        raise UnreadableError(f"{text[:40]!r} is no expression")
-
-    def _peek(self) -> str:
-        return self.texts[self.at] if self.at < self.stop else ""
-
-    def _expect(self, text: str) -> None:
-        if self._peek() != text:
-            raise UnreadableError(f"a {text!r} is missing in an expression")
-        self.at += 1
+def _operator(syntax: Node) -> str:
+    return source_of(_field(syntax, "operator"))
 
 
-def _node(kind: str, text: str, *args: Expr) -> Expr:
-    depth = 1 + max((arg.depth for arg in args), default=0)
-    size = 1 + sum(arg.size for arg in args)
-    if depth > MAX_DEPTH or size > MAX_SIZE:
-        raise UnreadableError("an expression is nested too deeply, or too long")
-    return Expr(kind, text, args, 0, depth, size)
+def _parenthesised(syntax: Node, depth: int) -> Expr:
+    if syntax.named_child_count != 1:
+        return unknown(syntax)
+    return _build(syntax.named_children[0], depth)
 
 
-def substitute(expression: Expr, values: Mapping[str, Expr]) -> Expr:
-    """``expression`` with names replaced by what they stand for.
+def _unary(syntax: Node, depth: int) -> Expr:
+    return node(UNARY, _operator(syntax), _build(_field(syntax, "argument"), depth))
 
-    Raises:
-        UnreadableError: the result is too large.
-    """
-    if expression.kind == NAME:
-        return values.get(expression.text, expression)
-    if not values or not expression.args:
-        return expression
-    return _node(expression.kind, expression.text, *[substitute(arg, values) for arg in expression.args])
+
+def _binary(syntax: Node, depth: int) -> Expr:
+    left, sign = _field(syntax, "left"), _operator(syntax)
+    if sign == "&" and _ends_like_a_cast(left):
+        return unknown(syntax)
+    return node(BINARY, sign, _build(left, depth), _build(_field(syntax, "right"), depth))
+
+
+def _ends_like_a_cast(syntax: Node) -> bool:
+    """Tell whether a node ends in ``(x)``: then ``(x) & y`` may be the address of y in another type."""
+    while syntax.type != "parenthesized_expression":
+        if syntax.type == "call_expression" or not syntax.named_child_count:
+            return False
+        syntax = syntax.named_children[-1]
+    return syntax.named_child_count == 1 and syntax.named_children[0].type == "identifier"
+
+
+def _comma(syntax: Node, depth: int) -> Expr:
+    parts = (_build(_field(syntax, "left"), depth), _build(_field(syntax, "right"), depth))
+    return node(BINARY, ",", *parts)
+
+
+def _choice(syntax: Node, depth: int) -> Expr:
+    if syntax.child_by_field_name("consequence") is None:  # GNU: x ?: y
+        return unknown(syntax)
+    names = ("condition", "consequence", "alternative")
+    return node(CHOICE, "?", *(_build(_field(syntax, name), depth) for name in names))
+
+
+def _index(syntax: Node, depth: int) -> Expr:
+    return node(INDEX, "", _build(_field(syntax, "argument"), depth), _build(_field(syntax, "index"), depth))
+
+
+def _cast(syntax: Node, depth: int) -> Expr:
+    text = type_text(source_of(_field(syntax, "type")))
+    if _PLAIN_TYPE.fullmatch(text) is None:
+        return unknown(syntax)
+    return node(CAST, text, _build(_field(syntax, "value"), depth))
+
+
+def _call(syntax: Node, depth: int) -> Expr:
+    function = _field(syntax, "function")
+    arguments = [_build(argument, depth) for argument in _field(syntax, "arguments").named_children]
+    if function.type == "identifier":
+        return node(CALL, source_of(function), *arguments)
+    return node(CALL, "", _build(function, depth), *arguments)
+
+
+def _member(syntax: Node, depth: int) -> Expr:
+    arrow = "->" if _operator(syntax) == "->" else ""
+    return node(FIELD, arrow + source_of(_field(syntax, "field")), _build(_field(syntax, "argument"), depth))
+
+
+def _assignment(syntax: Node, depth: int) -> Expr:
+    target, value = _field(syntax, "left"), _field(syntax, "right")
+    return node(ASSIGN, _operator(syntax), _build(target, depth), _build(value, depth))
+
+
+def _update(syntax: Node, depth: int) -> Expr:
+    return node(ASSIGN, _operator(syntax), _build(_field(syntax, "argument"), depth))
+
+
+def _sizeof(syntax: Node, depth: int) -> Expr:
+    operand = syntax.child_by_field_name("value")
+    return unknown(syntax) if operand is None else node(UNARY, "sizeof", _build(operand, depth))
+
+
+def _list(syntax: Node, depth: int) -> Expr:
+    if syntax.named_child_count > MAX_SIZE:
+        raise UnreadableError("an initialiser is too long")
+    return node(LIST, "", *(_build(part, depth) for part in syntax.named_children))
+
+
+_BUILDERS: Final[Mapping[str, Callable[[Node, int], Expr]]] = {
+    "parenthesized_expression": _parenthesised,
+    "extension_expression": _parenthesised,
+    "unary_expression": _unary,
+    "pointer_expression": _unary,
+    "binary_expression": _binary,
+    "comma_expression": _comma,
+    "conditional_expression": _choice,
+    "subscript_expression": _index,
+    "cast_expression": _cast,
+    "call_expression": _call,
+    "field_expression": _member,
+    "assignment_expression": _assignment,
+    "update_expression": _update,
+    "sizeof_expression": _sizeof,
+    "initializer_list": _list,
+}

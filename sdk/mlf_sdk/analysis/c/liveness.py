@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.allocations import Allocations, block_kind, find_allocations
-from mlf_sdk.analysis.c.indirect import foreign_runtime_call
-from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes
+from mlf_sdk.analysis.c.allocations import Allocations, find_allocations
+from mlf_sdk.analysis.c.calls import foreign_runtime_call
+from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes, written_arguments
 from mlf_sdk.analysis.c.stackpeak import StackPeak, allocating_functions, stack_peak
-from mlf_sdk.analysis.c.tokens import match_brackets
+from mlf_sdk.analysis.c.syntax import UNKNOWN, Unknown
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "analyse_kernel",
     "kernel_liveness",
     "stack_peak",
+    "written_arguments",
 ]
 
 _ORDER_BREAKERS = frozenset(
@@ -131,19 +132,17 @@ def analyse_kernel(
     """
     hidden = _macros_used(function, frozenset(macros))
     allocations = _allocations(function, frozenset(allocating), hidden)
-    partner = match_brackets(function.tokens)
-    doubt = _doubt(function, hidden) or allocations.reason
-    if not doubt and partner is not None:
-        doubt = _odd_braces(function.tokens.texts, partner)
-        body = KernelBody(function, partner, allocations)
-        if not doubt and not body.doubt:
+    doubt = _doubt(function, hidden) or allocations.reason or _unknown_code(function)
+    if not doubt:
+        body = KernelBody(function, allocations)
+        if not body.doubt:
             return _exact(function, body, slot_sizes(allocations))
-        doubt = doubt or body.doubt
+        doubt = body.doubt
     return _whole(function, allocations, doubt)
 
 
 def _macros_used(function: FunctionDefinition, macros: frozenset[str]) -> frozenset[str]:
-    words = {*function.tokens.texts, *(parameter.name for parameter in function.parameters)}
+    words = function.words | {parameter.name for parameter in function.parameters}
     return (function.macros | macros) & words
 
 
@@ -209,7 +208,7 @@ def _whole(function: FunctionDefinition, allocations: Allocations, reason: str) 
 
 def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
     """Why a kernel must be taken as a whole, from a look at all of its words; empty when it need not."""
-    found = (_ORDER_BREAKERS | _OUT_OF_VIEW) & set(function.tokens.texts)
+    found = (_ORDER_BREAKERS | _OUT_OF_VIEW) & function.words
     foreign = foreign_runtime_call(function.called)
     restrict = any("restrict" in parameter.type for parameter in function.parameters)
     reasons = [
@@ -222,14 +221,12 @@ def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
     return next((reason for reason in reasons if reason), "")
 
 
-def _odd_braces(texts: list[str], partner: list[int]) -> str:
-    """Braces that are neither statement nor initialiser: nested functions, compound literals and the like."""
-    outer = ["body"]
-    for index, text in enumerate(texts):
-        if text == "{":
-            outer.append(block_kind(texts, partner, index, outer[-1]))
-            if outer[-1] == "unknown":
+def _unknown_code(function: FunctionDefinition) -> str:
+    """Why the statements of a kernel are not those that are seen: nested functions, statement expressions."""
+    for statement in function.body.walk():
+        if isinstance(statement, Unknown):
+            return "a statement is not understood"
+        for value in statement.values:
+            if any(part.kind == UNKNOWN and part.text == "braces" for part in value.walk()):
                 return "braces that are neither a statement's nor an initialiser's"
-        elif text == "}":
-            outer.pop()
     return ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mlf_sdk.analysis.c.expressions import BINARY, CAST, CHOICE, CONSTANT, NAME, UNARY, Expr
+from mlf_sdk.analysis.c.syntax import BINARY, CAST, CHOICE, CONSTANT, NAME, UNARY, Expr
 
 Range = tuple[int, int]
 

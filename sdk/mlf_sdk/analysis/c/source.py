@@ -8,21 +8,22 @@ as could be read. Constant tables are skipped, so that megabytes of them cost mi
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.analysis.c import tokens as ctokens
-from mlf_sdk.analysis.c.body import Head, Surroundings, define_function
 from mlf_sdk.analysis.c.declaration import (
-    BODY,
-    Declaration,
-    read_declaration,
+    Signature,
     read_pool,
     read_signature,
+    read_struct,
     read_wrapper,
     variable_names,
 )
-from mlf_sdk.analysis.c.tokens import Tokens
+from mlf_sdk.analysis.c.expressions import source_of
+from mlf_sdk.analysis.c.parser import parse
+from mlf_sdk.analysis.c.text import read_text, words_and_calls
 from mlf_sdk.analysis.c.unit import (
     EntryArgument,
     EntryWrapper,
@@ -30,10 +31,17 @@ from mlf_sdk.analysis.c.unit import (
     FunctionDefinition,
     GlobalVariable,
     Include,
+    LazyBody,
+    Parameter,
     Pool,
     SourceScan,
+    Struct,
 )
 from mlf_sdk.errors import Fault
+from mlf_sdk.tools.cwords import KEYWORDS
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 __all__ = [
     "EntryArgument",
@@ -42,24 +50,27 @@ __all__ = [
     "FunctionDefinition",
     "GlobalVariable",
     "Include",
+    "Parameter",
     "Pool",
     "SourceScan",
+    "Struct",
     "call_graph",
     "known_functions",
     "scan_source",
 ]
 
-MAX_FAULTS = 20
+MAX_FAULTS: Final = 20
 """Faults kept of one source."""
 
-MAX_BRACES = 16
-"""Pairs of braces, initialisers apart, in one declaration."""
-
-_INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")')
-_DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)")
-_TOTAL_SIZE = re.compile(r"[ \t]*// of total size (\d{1,18}) bytes")
-_WORD = re.compile(r"[^\W\d]\w*")
-_STRUCT_WORDS = frozenset({"struct", "union", "enum", "class"})
+_INCLUDE: Final = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]*)>|"([^"\n]*)")')
+_DEFINE: Final = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)([^\n]*)")
+_PRAGMA: Final = re.compile(r"[ \t]*#[ \t]*pragma\b")
+_TOTAL_SIZE: Final = re.compile(r"[ \t]*// of total size (\d{1,18}) bytes")
+_QUALIFIERS: Final = re.compile(r"TVM_DLL\b|__STATIC_FORCEINLINE\b|__STATIC_INLINE\b")  # of TVM and CMSIS
+_NOT_CALLS: Final = KEYWORDS | {"__attribute__", "_Alignas", "_Alignof", "defined"}
+_C_SUFFIXES: Final = (".c", ".h")
+_MAY_HAVE_ERRORS: Final = ("attribute_specifier", "compound_statement")
+_CONTAINERS: Final = ("translation_unit", "linkage_specification", "declaration_list")
 
 
 def scan_source(text: str, member: str) -> SourceScan:
@@ -69,7 +80,7 @@ def scan_source(text: str, member: str) -> SourceScan:
         text: the source; decode it with ``errors="replace"``.
         member: its name in the archive.
     """
-    return _Scanner(ctokens.splice_lines(text), member).scan()
+    return _Scanner(text, member).scan()
 
 
 def known_functions(scans: Iterable[SourceScan]) -> frozenset[str]:
@@ -92,39 +103,37 @@ def call_graph(scans: Iterable[SourceScan]) -> dict[str, frozenset[str]]:
 
 
 class _Scanner:
-    """One pass over a source, from one top-level declaration to the next."""
+    """One pass over the declarations of a source."""
 
     def __init__(self, text: str, member: str) -> None:
-        self.text = text
+        self.text = read_text(text)
         self.member = member
-        self.end = len(text)
-        self.head = Tokens()
-        self.linkage_depth = 0
-        self.line_at = (0, 1)
-        self.remapped = ctokens.has_remapped_characters(text)
         self.includes: list[Include] = []
-        self.macros: set[str] = set()
+        self.macros: dict[str, str] = {}
         self.macro_words: set[str] = set()
-        self.braces = 0
-        self.found: list[tuple[Head, int, int]] = []  # a function, and where its body is
+        self.found: list[tuple[Signature, Node]] = []  # functions with their bodies
         self.declarations: list[FunctionDeclaration] = []
         self.variables: list[GlobalVariable] = []
         self.pools: list[Pool] = []
+        self.structs: list[Struct] = []
         self.faults: list[Fault] = []
+        self.unclear = ""
+        self.conditionals = [o for o, line in self.text.directives if _PRAGMA.match(line) is None]
+        self.conditionals.append(len(text))
 
     def scan(self) -> SourceScan:
-        position = 0
-        while position < self.end:
-            before = len(self.head)
-            position = ctokens.next_token(self.text, position, self.end, self.head)
-            if len(self.head) > before:
-                position = self._take(position)
-        for offset, what in self.head.problems:
-            self._fault(offset, what)
-        if self.linkage_depth:
-            self._fault(self.end, "a brace does not close")
+        for _, directive in self.text.directives:
+            self._directive(directive)
+        for offset, problem in sorted(self.text.problems)[:MAX_FAULTS]:
+            self._fault(offset, problem)
+        if not self.faults:
+            self._read()
         functions = self._functions()
-        wrappers = (read_wrapper(function.name, function.tokens.texts) for function in functions)
+        wrappers = (
+            read_wrapper(function.name, function.body.parts)
+            for function, (_, body) in zip(functions, self.found, strict=True)
+            if body.named_child_count == 1
+        )
         return SourceScan(
             member=self.member,
             includes=tuple(self.includes),
@@ -132,144 +141,123 @@ class _Scanner:
             declarations=tuple(self.declarations),
             variables=tuple(self.variables),
             pools=tuple(self.pools),
+            structs=tuple(self.structs),
             wrappers=tuple(wrapper for wrapper in wrappers if wrapper is not None),
-            macros=frozenset(self.macros),
+            macros=self.macros,
             called=frozenset[str]().union(*(function.called for function in functions)),
             faults=tuple(self.faults),
         )
 
-    def _take(self, position: int) -> int:
-        """Act on the token that was read last; return where to go on."""
-        text, kind = self.head.texts[-1], self.head.kinds[-1]
-        if kind == ctokens.DIRECTIVE:
-            self._directive(text)
-            self._drop_last()
-        elif text == ";":
-            self._drop_last()
-            self._end_declaration(position)
-        elif text == "{":
-            return self._open_brace(self.head.starts[-1])
-        elif text == "}":
-            if self.linkage_depth == 0:
-                self._fault(self.head.starts[-1], "a closing brace has no opening one")
-            self.linkage_depth = max(0, self.linkage_depth - 1)
-            self._clear()
-        return position
-
     def _directive(self, text: str) -> None:
-        self.macro_words.update(_WORD.findall(text))
+        self.macro_words.update(words_and_calls(text)[0])
         if (include := _INCLUDE.match(text)) is not None:
-            name = include.group(1) if include.group(1) is not None else include.group(2)
-            self.includes.append(Include(name=name.strip(), is_system=include.group(1) is not None))
+            name = include[1] if include[1] is not None else include[2]
+            self.includes.append(Include(name=name.strip(), is_system=include[1] is not None))
         elif (define := _DEFINE.match(text)) is not None:
-            self.macros.add(define.group(1))
+            self.macros[define[1]] = define[2].strip()
 
-    def _open_brace(self, start: int) -> int:
-        """A body, an initialiser, a struct's members or a linkage block begins."""
-        self._drop_last()
-        texts = self.head.texts
-        linkage = len(texts) > 1 and texts[-2] == "extern" and self.head.kinds[-1] == ctokens.STRING
-        if linkage or "namespace" in texts[:2]:
-            self.linkage_depth += 1
-            self._clear()
-            return start + 1
-        stop, closed = ctokens.skip_braces(self.text, start, self.end)
-        if not closed:
-            self._fault(start, "a brace does not close")
-            self._clear()
-            return self.end
-        if texts and texts[-1] == "=":
-            self.head.add(ctokens.PUNCTUATION, BODY, start)
-            return stop
-        self.braces += 1
-        if self.braces > MAX_BRACES:
-            self._fault(start, "a declaration has too many braces")
-            self._clear()
-            return self.end
-        if not _STRUCT_WORDS.isdisjoint(texts) and read_signature(read_declaration(self.head)) is None:
-            self.head.add(ctokens.PUNCTUATION, BODY, start)
-            return stop
-        self._body(start, stop)
-        self._clear()
-        return stop
-
-    def _body(self, start: int, stop: int) -> None:
-        declaration = read_declaration(self.head)
-        signature = read_signature(declaration)
-        if signature is None:
-            self._fault(start, "braces follow something that is no function, struct or initialiser")
+    def _read(self) -> None:
+        """Read every declaration at file scope and in blocks of linkage."""
+        root = parse(_QUALIFIERS.sub(_plain_qualifier, self.text.code))
+        if root is None:
+            self._fault(0, "the source takes too long to read")
             return
-        name_at = self.head.starts[self.head.texts.index(signature.name)]
-        head = Head(signature, declaration.is_static, name_at, self._line(name_at))
-        self.found.append((head, start + 1, stop - 1))
+        pending = [root]
+        while pending:
+            syntax = pending.pop()
+            if syntax.type in _CONTAINERS or syntax.is_error:
+                pending.extend(reversed(syntax.named_children))
+            elif syntax.type == "function_definition":
+                self._definition(syntax)
+            elif syntax.type in ("declaration", "struct_specifier"):
+                self._declaration(syntax)
+            if syntax.is_error or (syntax.type not in _CONTAINERS and _is_unclear(syntax)):
+                self.unclear = self.unclear or f"line {_line(syntax)} is not understood"
 
-    def _end_declaration(self, position: int) -> None:
-        """A declaration ended in a semicolon: a prototype, variables, a type, or nothing."""
-        if self.head.texts:
-            declaration = read_declaration(self.head)
-            line = self._line(self.head.starts[0])
-            signature = read_signature(declaration)
-            if signature is not None and signature.return_type:
-                self.declarations.append(
-                    FunctionDeclaration(
-                        name=signature.name,
-                        return_type=signature.return_type,
-                        parameters=signature.parameters,
-                        is_packed=signature.is_packed,
-                        line=line,
-                    )
+    def _definition(self, syntax: Node) -> None:
+        signature, body = read_signature(syntax), syntax.child_by_field_name("body")
+        if signature is None or body is None:
+            self.unclear = self.unclear or f"the function in line {_line(syntax)} is not understood"
+        else:
+            self.found.append((signature, body))
+
+    def _declaration(self, syntax: Node) -> None:
+        """Read a prototype, variables, a pool, a struct, or nothing."""
+        line = _line(syntax)
+        if (struct := read_struct(syntax)) is not None:
+            self.structs.append(struct)
+        if (signature := read_signature(syntax)) is not None:
+            self.declarations.append(
+                FunctionDeclaration(
+                    name=signature.name,
+                    return_type=signature.return_type,
+                    parameters=signature.parameters,
+                    is_packed=signature.is_packed,
+                    line=line,
                 )
-            elif signature is None:
-                self._variables(declaration, line, position)
-        self._clear()
-
-    def _variables(self, declaration: Declaration, line: int, position: int) -> None:
-        self.variables += [GlobalVariable(name=name, line=line) for name in variable_names(declaration)]
-        if declaration.section and declaration.is_static:
-            pool = read_pool(declaration, line, _TOTAL_SIZE.match(self.text, position))
-            if pool is not None:
+            )
+        else:
+            self.variables += [GlobalVariable(name=name, line=line) for name in variable_names(syntax)]
+            total = _TOTAL_SIZE.match(self.text.original, syntax.end_byte)
+            if (pool := read_pool(syntax, line, total)) is not None:
                 self.pools.append(pool)
 
     def _functions(self) -> tuple[FunctionDefinition, ...]:
-        """Tokens first: macros that are defined inside a body count for every function."""
-        bodies = []
-        for head, start, stop in self.found:
-            tokens = ctokens.tokenise(self.text, start, stop)
-            for text, kind in zip(tokens.texts, tokens.kinds, strict=True):
-                if kind == ctokens.DIRECTIVE:
-                    self._directive(text)
-            for at, what in tokens.problems:
-                self._fault(at, what)
-            bodies.append((head, tokens))
-        source = Surroundings(
+        definitions = Counter(signature.name for signature, _ in self.found)
+        return tuple(self._function(s, body, definitions[s.name] > 1) for s, body in self.found)
+
+    def _function(self, signature: Signature, body: Node, is_doubled: bool) -> FunctionDefinition:
+        words, called = words_and_calls(source_of(body))
+        return FunctionDefinition(
+            name=signature.name,
             member=self.member,
+            return_type=signature.return_type,
+            parameters=signature.parameters,
+            is_static=signature.is_static,
+            is_packed=signature.is_packed,
+            offset=signature.name_at,
+            line=signature.line,
+            lazy_body=LazyBody(body),
+            words=words,
+            called=called - _NOT_CALLS,
+            identifiers=words - KEYWORDS,
+            doubts=self._doubts(body, is_doubled),
             macros=frozenset(self.macros),
             macro_words=frozenset(self.macro_words),
-            remapped=self.remapped,
-            has_faults=bool(self.faults),
-            definitions=Counter(head.signature.name for head, _ in bodies),
         )
-        return tuple(define_function(head, tokens, source) for head, tokens in bodies)
 
-    def _drop_last(self) -> None:
-        for column in (self.head.texts, self.head.kinds, self.head.starts):
-            column.pop()
-
-    def _clear(self) -> None:
-        for offset, what in self.head.problems:
-            self._fault(offset, what)
-        self.head = Tokens()
-        self.braces = 0
+    def _doubts(self, body: Node, is_doubled: bool) -> tuple[str, ...]:
+        """Reasons why a body may mean something else to a compiler."""
+        following = bisect(self.conditionals, body.start_byte)
+        doubts = {
+            "a preprocessor line is in the body": self.conditionals[following] < body.end_byte,
+            "the body has something that is not C": body.has_error,
+            "the source has trigraphs, digraphs or raw strings": self.text.is_remapped,
+            "the source is not C": not self.member.endswith(_C_SUFFIXES),
+            self.unclear: bool(self.unclear),
+            "the function is defined more than once": is_doubled,
+        }
+        return tuple(doubt for doubt, holds in doubts.items() if holds)
 
     def _fault(self, offset: int, what: str) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(member=self.member, field=f"line {self._line(offset)}", what=what))
+        self.faults.append(Fault(member=self.member, field=f"line {self.text.line(offset)}", what=what))
 
-    def _line(self, offset: int) -> int:
-        at, line = self.line_at
-        if offset >= at:
-            line += self.text.count("\n", at, offset)
-        else:
-            line -= self.text.count("\n", offset, at)
-        self.line_at = (offset, line)
-        return line
+
+def _plain_qualifier(macro: re.Match[str]) -> str:
+    """Replace a macro by the part of it that matters here, in as many characters."""
+    before = macro.string[max(macro.start() - 1, 0) : macro.start()]
+    if before.isalnum() or before == "_":
+        return macro[0]
+    return ("static" if "STATIC" in macro[0] else "").ljust(len(macro[0]))
+
+
+def _line(syntax: Node) -> int:
+    return syntax.start_point[0] + 1
+
+
+def _is_unclear(syntax: Node) -> bool:
+    """Tell whether a declaration has errors outside of its attributes and its body."""
+    return syntax.has_error and any(
+        child.is_error or child.is_missing or (child.has_error and child.type not in _MAY_HAVE_ERRORS)
+        for child in syntax.children
+    )

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.c.tokens import Tokens
+from mlf_sdk.analysis.c.statements import build_block
+from mlf_sdk.analysis.c.syntax import Block
 from mlf_sdk.errors import Fault
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +21,14 @@ class Parameter:
 
     type: str
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struct:
+    """A struct that is defined at file scope: its name and the names of its members."""
+
+    name: str
+    fields: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +50,22 @@ class FunctionDeclaration:
     line: int
 
 
+class LazyBody:
+    """Body of a function, built from the parser's tree when it is first asked for."""
+
+    __slots__ = ("_block", "_syntax")
+
+    def __init__(self, syntax: Node) -> None:
+        self._syntax = syntax
+        self._block: Block | None = None
+
+    def get(self) -> Block:
+        """Return the typed body."""
+        if self._block is None:
+            self._block = build_block(self._syntax)
+        return self._block
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDefinition:
     """A function with a body.
@@ -43,10 +73,10 @@ class FunctionDefinition:
     Attributes:
         parameters: types and names, in order.
         is_packed: has the packed ABI (TVM 0.8 - 0.20).
-        tokens: of the body, braces not included.
+        words: all words of the body, keywords too.
         called: identifiers that a parenthesis follows.
         identifiers: all identifiers of the body.
-        doubts: why the body may mean something else than its tokens say; empty for generated code.
+        doubts: reasons why the body may mean something else than it says; empty for generated code.
         macros: names that the same source defines as macros, anywhere in it.
         macro_words: identifiers in the preprocessor lines of the source.
         offset, line: of the function's name in the source (with spliced lines joined).
@@ -60,12 +90,18 @@ class FunctionDefinition:
     is_packed: bool
     offset: int
     line: int
-    tokens: Tokens = field(repr=False, compare=False)
+    lazy_body: LazyBody = field(repr=False, compare=False)
+    words: frozenset[str] = field(repr=False)
     called: frozenset[str] = field(repr=False)
     identifiers: frozenset[str] = field(repr=False)
     doubts: tuple[str, ...]
     macros: frozenset[str] = field(repr=False)
     macro_words: frozenset[str] = field(repr=False)
+
+    @property
+    def body(self) -> Block:
+        """The statements of the body."""
+        return self.lazy_body.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +153,7 @@ class EntryWrapper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceScan:
-    """All that is known of one source member."""
+    """All that is known of one source member; ``macros`` maps names to the text they stand for."""
 
     member: str
     includes: tuple[Include, ...]
@@ -125,7 +161,8 @@ class SourceScan:
     declarations: tuple[FunctionDeclaration, ...]
     variables: tuple[GlobalVariable, ...]
     pools: tuple[Pool, ...]
+    structs: tuple[Struct, ...]
     wrappers: tuple[EntryWrapper, ...]
-    macros: frozenset[str]
+    macros: Mapping[str, str]
     called: frozenset[str]
     faults: tuple[Fault, ...]

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
-from mlf_sdk.analysis.c.tokens import DIRECTIVE, IDENTIFIER, Tokens, splice_lines, tokenise
+from mlf_sdk.analysis.c.source import Parameter, SourceScan, scan_source
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import function_name_problem, shown
 
@@ -22,7 +21,8 @@ MAX_HEADER_CHARS: Final = 1 << 18
 MAX_STRUCTS: Final = 64
 ROLES: Final = ("inputs", "outputs", "workspace_pools", "devices")
 
-_DEFINE: Final = re.compile(r"\s*#\s*define\s+([A-Za-z_]\w{0,1023}_SIZE)\s+(\S.{0,200})", re.ASCII)
+_SIZE_MACRO: Final = re.compile(r"[A-Za-z_]\w{0,1023}_SIZE", re.ASCII)
+_WORD: Final = re.compile(r"\w+")
 _INTEGER: Final = re.compile(
     r"\(?\s*(-?)\s*(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})[uUlL]{0,3}\s*\)?\s*(?:/[/*].*)?$", re.ASCII
 )
@@ -56,21 +56,24 @@ def parse_interface(text: str, member: str, faults: FaultCollector) -> Interface
     if len(text) > MAX_HEADER_CHARS:
         faults.add(member, f"a header of {len(text)} characters; at most {MAX_HEADER_CHARS} are read")
         return None
-    tokens = tokenise(splice_lines(text))
-    runs = list(islice(_run_functions(tokens), 2))
-    if len(runs) != 1:
+    scan = scan_source(text, member)
+    for fault in scan.faults:
+        faults.add(member, fault.what, field=fault.field)
+    runs = [declared for declared in scan.declarations if declared.name.endswith("_run")]
+    if not scan.faults and len(runs) != 1:
         faults.add(
             member, f"{'two functions end' if runs else 'no function ends'} in '_run'; one is the entry"
         )
+    if scan.faults or len(runs) != 1:
         return None
-    name, parameters = runs[0]
+    name = runs[0].name
     prefix = name.removesuffix("run").lower()
     structs = {
-        key.removeprefix(prefix): value
-        for key, value in islice(_structs(tokens), MAX_STRUCTS)
-        if key.startswith(prefix)
+        struct.name.lower().removeprefix(prefix): struct.fields
+        for struct in scan.structs[:MAX_STRUCTS]
+        if struct.name.lower().startswith(prefix)
     }
-    roles = tuple(_role(parameter, prefix) for parameter in parameters)
+    roles = tuple(_role(parameter, prefix) for parameter in runs[0].parameters)
     problems = list(_problems(name, roles, structs))
     for field, problem in problems:
         faults.add(member, problem, field=field)
@@ -83,58 +86,18 @@ def parse_interface(text: str, member: str, faults: FaultCollector) -> Interface
         outputs=structs.get("outputs", ()),
         workspace_pools=structs.get("workspace_pools", ()),
         devices=structs.get("devices", ()),
-        macros=MappingProxyType(dict(_macros(tokens))),
+        macros=MappingProxyType(dict(_macros(scan))),
     )
 
 
-def _run_functions(tokens: Tokens) -> Iterator[tuple[str, list[list[str]]]]:
-    """Names and parameters (as token texts) of the functions whose names end in ``_run``."""
-    texts = tokens.texts
-    for index, text in enumerate(texts):
-        if (
-            tokens.kinds[index] == IDENTIFIER
-            and text.endswith("_run")
-            and texts[index + 1 : index + 2] == ["("]
-        ):
-            parameters = _split(_until(texts, index + 2, ")"), ",")
-            yield text, [] if parameters == [["void"]] else parameters
-
-
-def _structs(tokens: Tokens) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Names (in lower case) and fields of the structs that are defined."""
-    texts = tokens.texts
-    for index, text in enumerate(texts):
-        if text == "struct" and texts[index + 2 : index + 3] == ["{"]:
-            fields = _split(_until(texts, index + 3, "}"), ";")
-            yield texts[index + 1].lower(), tuple(declarator[-1] for declarator in fields)
-
-
-def _until(texts: list[str], start: int, end: str) -> list[str]:
-    """Tokens from ``start`` up to the next ``end``, or to the last one."""
-    try:
-        return texts[start : texts.index(end, start)]
-    except ValueError:
-        return texts[start:]
-
-
-def _split(texts: list[str], separator: str) -> list[list[str]]:
-    """Parts between separators that are not empty."""
-    parts: list[list[str]] = [[]]
-    for text in texts:
-        if text == separator:
-            parts.append([])
-        else:
-            parts[-1].append(text)
-    return [part for part in parts if part]
-
-
-def _role(parameter: list[str], prefix: str) -> str:
-    """What a parameter of the run function is: one of ROLES, or its own text."""
-    for text in parameter:
-        role = text.lower().removeprefix(prefix)
-        if text.lower() != role and role in ROLES:
-            return role
-    return " ".join(parameter)
+def _role(parameter: Parameter, prefix: str) -> str:
+    """Role of a parameter of the run function: one of ROLES, or its own text."""
+    text = f"{parameter.type} {parameter.name}".strip()
+    for word in _WORD.findall(text):
+        role = word.lower().removeprefix(prefix)
+        if word.lower() != role and role in ROLES:
+            return str(role)
+    return text
 
 
 def _problems(
@@ -159,11 +122,10 @@ def _problems(
             yield role, "two fields have one name"
 
 
-def _macros(tokens: Tokens) -> Iterator[tuple[str, int]]:
-    """The ``..._SIZE`` macros whose values are numbers."""
-    for kind, text in zip(tokens.kinds, tokens.texts, strict=True):
-        define = _DEFINE.match(text) if kind == DIRECTIVE else None
-        value = _INTEGER.match(define[2]) if define is not None else None
-        if define is not None and value is not None:
+def _macros(scan: SourceScan) -> Iterator[tuple[str, int]]:
+    """Yield the ``..._SIZE`` macros whose values are numbers."""
+    for name, text in scan.macros.items():
+        value = _INTEGER.match(text) if _SIZE_MACRO.fullmatch(name) else None
+        if value is not None:
             digits = value[2].lower()
-            yield define[1], int(value[1] + digits, 16 if digits.startswith("0x") else 10)
+            yield name, int(value[1] + digits, 16 if digits.startswith("0x") else 10)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from mlf_sdk.analysis.c.liveness import written_arguments
 from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.kernels import kernel_step
@@ -63,54 +64,6 @@ def schedule_operator(source: BuildInput, function: str | None) -> Schedule:
 
 
 def _written_arguments(function: FunctionDefinition | None, count: int) -> set[int]:
-    """Indices of the arguments whose data the function stores to."""
-    if function is None:
-        return {count - 1}
-    words = function.tokens.texts
-    data = _data_pointers(words)
-    written = {data[name] for at, name in enumerate(words) if name in data and _is_store(words, at)}
+    """Indices of the arguments whose data the function stores to; the last one where none is known."""
+    written = set() if function is None else written_arguments(function)
     return {i for i in written if i < count} or {count - 1}
-
-
-def _data_pointers(words: list[str]) -> dict[str, int]:
-    """Identifiers that hold the data pointer of argument i: ``void* A = (((DLTensor*)arg_A)[0].data);``."""
-    handles: dict[str, int] = {}
-    data: dict[str, int] = {}
-    for at in range(len(words) - 12):
-        if words[at] != "void" or words[at + 1] != "*" or words[at + 3] != "=":
-            continue
-        name, rest = words[at + 2], words[at + 4 : at + 24]
-        rest = rest[: rest.index(";")] if ";" in rest else rest
-        numbers = [w for w in rest if w.isdigit()]
-        if "v_handle" in rest and "args" in rest and numbers:
-            handles[name] = int(numbers[0])
-        elif "data" in rest:
-            owners = [w for w in rest if w in handles]
-            if owners:
-                data[name] = handles[owners[0]]
-    return data
-
-
-def _is_store(words: list[str], at: int) -> bool:
-    """Whether the subscript that follows the identifier at ``at`` is assigned to."""
-    at += 1
-    while at < len(words) and words[at] == ")":
-        at += 1
-    if at >= len(words) or words[at] != "[":
-        return False
-    depth = 0
-    for end in range(at, len(words)):
-        depth += {"[": 1, "]": -1}.get(words[end], 0)
-        if depth == 0:
-            return (
-                end + 1 < len(words)
-                and words[end + 1].endswith("=")
-                and words[end + 1]
-                not in (
-                    "==",
-                    "<=",
-                    ">=",
-                    "!=",
-                )
-            )
-    return False
