@@ -115,11 +115,11 @@ def add_code() -> None:
         (
             "run function is not ASCII",
             good.replace(b"tiny_run(", b"tiny_\xc3\xa9_run("),
-            "is not a C identifier",
+            "is not understood",
         ),
         ("not UTF-8", good + b"\xff", "invalid UTF-8"),
         ("2 MB", good + b"/" * (2 << 20), "a header of"),
-        ("open comment", good.replace(b"int32_t", b"/* int32_t"), "no function ends in '_run'"),
+        ("open comment", good.replace(b"int32_t", b"/* int32_t"), "a comment does not end"),
     ):
         bad(f"interface {name}", HEADER, data, says, AOT)
 

@@ -126,7 +126,7 @@ def _name(declarator: Node) -> str:
 
 
 def read_struct(syntax: Node) -> Struct | None:
-    """Read the names of the members of the struct that a declaration defines, or None."""
+    """Read the struct that a declaration defines, or None; an array in it has the name ''."""
     type_ = syntax if syntax.type == "struct_specifier" else syntax.child_by_field_name("type")
     name = type_.child_by_field_name("name") if type_ is not None else None
     body = type_.child_by_field_name("body") if type_ is not None else None
@@ -136,9 +136,10 @@ def read_struct(syntax: Node) -> Struct | None:
     for member in body.named_children:
         for declarator in member.children_by_field_name("declarator"):
             found: Node | None = declarator
-            while found is not None and found.type != "field_identifier":
+            while found is not None and found.type == "pointer_declarator":
                 found = found.child_by_field_name("declarator")
-            fields.append("" if found is None else source_of(found))
+            is_plain = found is not None and found.type == "field_identifier"
+            fields.append(source_of(found) if is_plain and found is not None else "")
     return Struct(name=source_of(name), fields=tuple(fields))
 
 

@@ -26,7 +26,7 @@ _NODE_CHUNK: Final = 128  # the text of a node is read in pieces of so many byte
 
 def parse(code: str, *, base_seconds: float = BASE_SECONDS) -> Node | None:
     """Parse ASCII text; return the root of its syntax tree, or None when it takes too long."""
-    from tree_sitter import Parser  # noqa: PLC0415  (start-up time)
+    from tree_sitter import Parser
 
     data = code.encode("ascii")
     chunk = [len(data)]
@@ -48,7 +48,7 @@ def parse(code: str, *, base_seconds: float = BASE_SECONDS) -> Node | None:
 
 @cache
 def _language() -> Language:
-    import tree_sitter_c  # noqa: PLC0415
-    from tree_sitter import Language  # noqa: PLC0415
+    import tree_sitter_c
+    from tree_sitter import Language
 
     return Language(tree_sitter_c.language())

@@ -145,6 +145,7 @@ class _Scanner:
             wrappers=tuple(wrapper for wrapper in wrappers if wrapper is not None),
             macros=self.macros,
             called=frozenset[str]().union(*(function.called for function in functions)),
+            unclear=self.unclear,
             faults=tuple(self.faults),
         )
 

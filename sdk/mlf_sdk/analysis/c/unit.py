@@ -153,7 +153,12 @@ class EntryWrapper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceScan:
-    """All that is known of one source member; ``macros`` maps names to the text they stand for."""
+    """All that is known of one source member.
+
+    Attributes:
+        macros: text that each macro stands for.
+        unclear: first declaration that is not understood; empty when all are.
+    """
 
     member: str
     includes: tuple[Include, ...]
@@ -165,4 +170,5 @@ class SourceScan:
     wrappers: tuple[EntryWrapper, ...]
     macros: Mapping[str, str]
     called: frozenset[str]
+    unclear: str
     faults: tuple[Fault, ...]

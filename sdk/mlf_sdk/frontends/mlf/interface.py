@@ -57,14 +57,16 @@ def parse_interface(text: str, member: str, faults: FaultCollector) -> Interface
         faults.add(member, f"a header of {len(text)} characters; at most {MAX_HEADER_CHARS} are read")
         return None
     scan = scan_source(text, member)
-    for fault in scan.faults:
-        faults.add(member, fault.what, field=fault.field)
+    broken = [(fault.field, fault.what) for fault in scan.faults] or [("", scan.unclear)]
+    if broken != [("", "")]:
+        for field, problem in broken:
+            faults.add(member, problem, field=field)
+        return None
     runs = [declared for declared in scan.declarations if declared.name.endswith("_run")]
-    if not scan.faults and len(runs) != 1:
+    if len(runs) != 1:
         faults.add(
             member, f"{'two functions end' if runs else 'no function ends'} in '_run'; one is the entry"
         )
-    if scan.faults or len(runs) != 1:
         return None
     name = runs[0].name
     prefix = name.removesuffix("run").lower()
