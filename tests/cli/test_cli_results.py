@@ -300,7 +300,7 @@ def test_a_failed_run_at_every_width(width: int, report: RunReport, monkeypatch,
     assert "accuracy 0.5000" in text
     assert "the stack was used up to its end" in joined
     last = joined[joined.rindex("verdict") :]
-    assert last.startswith("verdict FAIL: outputs differ; the memory measured")
+    assert last.startswith("verdict FAIL: outputs differ; the measured memory")
 
 
 @pytest.mark.toolchain

@@ -89,7 +89,7 @@ def test_a_project(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert (called.code, called.err) == (0, "")
     assert (called.value["board"], called.value["compare"]) == ("host", None)
     assert called.value["folder"] == str(app)
-    assert "not compared with anything" in call("run", app).out
+    assert "not compared: --expect" in call("run", app).out
 
 
 def test_a_standalone_project_takes_no_inputs(call: Caller, tiny: Path, tmp_path: Path) -> None:

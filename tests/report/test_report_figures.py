@@ -17,10 +17,11 @@ from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 from mlf_sdk.judge.memorymap import Contents, memory_maps, region_use
 from mlf_sdk.reporting.html.arenadata import live_bytes
 from mlf_sdk.reporting.html.collect import collect
-from mlf_sdk.reporting.html.data import ArenaRect, Edge, Flow, Node, Report
+from mlf_sdk.reporting.html.data import ArenaRect, Flow, FlowEdge, FlowNode, Report
 from mlf_sdk.reporting.html.flow import layers_of
-from mlf_sdk.reporting.html.names import harmless, shared_prefix, short_names, shorten
-from mlf_sdk.reporting.html.svg import Wanted, spread, ticks
+from mlf_sdk.reporting.html.names import shared_prefix, short_names, shorten
+from mlf_sdk.reporting.html.svg import LabelRequest, spread, ticks
+from mlf_sdk.tools.checks import printable
 
 
 @pytest.fixture
@@ -128,8 +129,8 @@ def test_flow(reports: dict[str, Report]) -> None:
 )
 def test_layers_go_down(case: tuple[int, set[tuple[int, int]]]) -> None:
     count, pairs = case
-    nodes = tuple(Node(label=str(n), name=str(n), detail="", step=n) for n in range(count + 1))
-    edges = tuple(Edge(source=a, target=b, tensor="") for a, b in sorted(pairs) if a < b)
+    nodes = tuple(FlowNode(label=str(n), name=str(n), detail="", step=n) for n in range(count + 1))
+    edges = tuple(FlowEdge(source=a, target=b, tensor="") for a, b in sorted(pairs) if a < b)
     layers = layers_of(Flow(nodes=nodes, edges=edges))
     level = {n: index for index, members in enumerate(layers) for n in members}
     assert sorted(level) == list(range(count + 1))
@@ -174,12 +175,12 @@ def test_names() -> None:
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 7) == "abcd…jk"
     assert [len(shorten("a" * 50, n)) for n in range(1, 9)] == list(range(1, 9))
-    assert harmless("a\u202eb\x00<\u00e4") == "a\\u202eb\\x00<\u00e4"
+    assert printable("a\u202eb\x00<\u00e4") == "a\\u202eb\\x00<\u00e4"
 
 
 @given(st.lists(st.tuples(st.floats(0, 1000), st.floats(1, 60)), max_size=12))
 def test_labels_do_not_overlap(wanted: list[tuple[float, float]]) -> None:
-    labels = [Wanted(x=x, width=width) for x, width in sorted(wanted)]
+    labels = [LabelRequest(x=x, width=width) for x, width in sorted(wanted)]
     middles = spread(labels, 0.0, 1000.0)
     edges = [(m - label.width / 2, m + label.width / 2) for m, label in zip(middles, labels, strict=True)]
     assert all(left >= -1e-6 and right <= 1000 + 1e-6 for left, right in edges)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: well formed, self-contained, accessible, the same figures as the JSON, harmless whatever a name is."""
+"""The page: well formed, self-contained, accessible, the same figures as the JSON, printable whatever a name is."""
 
 from __future__ import annotations
 

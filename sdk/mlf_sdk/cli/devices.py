@@ -99,10 +99,10 @@ class _Text:
     printed: bool
 
     def take(self, text: str) -> None:
-        from mlf_sdk.cli.output import printable
+        from mlf_sdk.cli.output import escaped
 
         if self.printed:
-            sys.stdout.write(printable(text))
+            sys.stdout.write(escaped(text))
             sys.stdout.flush()
         else:
             self.pieces.append(text)

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from mlf_sdk.errors import ArchiveError, MlfError
 from mlf_sdk.pipeline.progress import Progress as Receiver
+from mlf_sdk.tools.checks import printable
 
 SCHEMA = 1
 """Version of the JSON of every command; a key that changes its meaning raises it."""
@@ -83,23 +84,20 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return str(value)
 
 
-def printable(text: str) -> str:
-    """``text`` with everything that could drive a terminal escaped; line feeds and tabs stay."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode()
-        for c in text.replace("\r\n", "\n")
-    )
+def escaped(text: str) -> str:
+    """Escape ``text`` for a terminal; line feeds and tabs stay."""
+    return printable(text.replace("\r\n", "\n"), keep="\n\t")
 
 
 def show_error(error: MlfError, *, as_json: bool) -> None:
     """One block: what, where, what to do."""
     if as_json:
         _write_json({"ok": False, "error": _error_values(error)})
-    text = Text("error: ", style="bold red").append(printable(error.what), style="default not bold")
+    text = Text("error: ", style="bold red").append(escaped(error.what), style="default not bold")
     if error.where:
-        text.append(f"\n  where: {printable(error.where)}", style="default not bold")
+        text.append(f"\n  where: {escaped(error.where)}", style="default not bold")
     if error.hint:
-        hint = printable(error.hint).replace("\n", "\n      ")
+        hint = escaped(error.hint).replace("\n", "\n      ")
         text.append(f"\n  do: {hint}", style="default not bold")
     message_console().print(text, soft_wrap=True)
 
@@ -128,13 +126,13 @@ class Status(Receiver):
 
     def say(self, what: str) -> None:
         """Name what is being done now."""
-        self._what = printable(what)
+        self._what = escaped(what)
         self._progress.update(self._task, description=self._what)
 
     def log(self, line: str) -> None:
         """Print a line that another program wrote, terminal or not."""
         if self.shows_log:
-            self._progress.console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+            self._progress.console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
     def count(self, done: int, total: int) -> None:
         """Show how much of it is done."""

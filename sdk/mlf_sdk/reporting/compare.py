@@ -60,7 +60,7 @@ def _difference_parts(first: StepDifference) -> Parts:
             [
                 f"output {first.output} ({first.dtype} {list(first.shape)}), from {inputs}",
                 f"{found.mismatches:,} of {found.elements:,} elements differ, by up to {found.max_abs:.6g}",
-                f"most at {where}: {first.expected:.9g} expected, {first.got:.9g} there",
+                f"most at {where}: {first.expected:.9g} expected, {first.got:.9g} on the other target",
             ],
         ),
     ]

@@ -34,7 +34,7 @@ def _machine(found: MachineExamination) -> Parts:
     rows = [(s.tool.name, s.version or "-", _mark(s), s.tool.purpose) for s in found.tools]
     wanted = [s for s in found.tools if s.hint]
     missing = [s.tool.name for s in found.tools if not s.ok]
-    text = f"missing: {', '.join(missing)}" if missing else "everything that emulated boards need is here"
+    text = f"missing: {', '.join(missing)}" if missing else "all tools for emulated boards are installed"
     return [
         table(("=tool", "=version", "=", "what for"), rows),
         "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JUnit XML, as CI servers read it: one test case for each case, the console of the target behind them."""
+"""JUnit XML report of test cases, with the console of the target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 
 
 def junit_xml(report: CasesReport) -> bytes:
-    """The report as one test suite; characters that XML can't hold are written as escapes."""
+    """Render a report as one test suite; characters that XML can't represent are escaped."""
     suite = ET.Element(
         "testsuite",
         name=_legal(f"mlf-sdk {report.model.name}"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How results look: labelled facts, tables, verdicts. Text may fold; a number never does."""
+"""Layout of results in the terminal: labelled facts, tables, verdicts. Text may fold; numbers never do."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 def number(value: int | None) -> str:
-    """A number with thousands separators; a dash where there is none."""
+    """Number with thousands separators; a dash for None."""
     return "-" if value is None else f"{value:,}"
 
 
 def size(value: int | None) -> str:
-    """Bytes: ``7,296 B``; a dash where there is no number."""
+    """Size in bytes, e.g. ``7,296 B``; a dash for None."""
     return "-" if value is None else f"{value:,} B"
 
 
 def capacity(value: int) -> str:
-    """The size of a memory in the largest unit that gives a whole number."""
+    """Size of a memory in the largest unit that gives a whole number."""
     for unit, name in ((_MIB, "MiB"), (_KIB, "KiB")):
         if value >= unit and value % unit == 0:
             return f"{value // unit:,} {name}"
@@ -36,19 +36,19 @@ def capacity(value: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count and its noun: ``1 step``, ``9 steps``, ``2 findings``."""
+    """Count with its noun: ``1 step``, ``9 steps``, ``2 findings``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
 def verdict(ok: bool) -> Text:
-    """The verdict, readable without its colour."""
+    """Verdict as coloured text."""
     return Text("PASS", style="bold green") if ok else Text("FAIL", style="bold red")
 
 
 def line(label: str, text: Cell, mark: Text | None = None) -> Table:
-    """A labelled fact, with a verdict behind it where it has one; what does not fit hangs below it."""
+    """Labelled fact, optionally with a verdict; long text is indented below it."""
     fact = Text("").append(text)
     if mark is not None:
         fact.append("  ").append(mark)
@@ -60,17 +60,17 @@ def line(label: str, text: Cell, mark: Text | None = None) -> Table:
 
 
 def fits_label(text: str) -> bool:
-    """Whether ``text`` can be a label."""
+    """Check that ``text`` is short enough for a label."""
     return cell_len(text) <= _LABEL_WIDTH
 
 
 def lines(label: str, texts: Iterable[Cell]) -> Parts:
-    """Several facts under one label."""
+    """Several facts under one label, shown once."""
     return [line(label if index == 0 else "", text) for index, text in enumerate(texts)]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """Rows under headings.
+    """Table with headings.
 
     Args:
         columns: headings; ``>`` before one: figures, to the right, never folded; ``=``: text that is

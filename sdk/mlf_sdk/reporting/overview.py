@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report in the terminal: the figures of the page, with pictures out of characters; and as plain values."""
+"""Text of a report: the figures of the page, with pictures made of characters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from rich.text import Text
 
 from mlf_sdk.judge.memorymap import MemoryMap
 from mlf_sdk.judge.profile import Profile
-from mlf_sdk.reporting.html.data import Arena, ArenaRect, Report, Step
+from mlf_sdk.reporting.html.data import Arena, ArenaRect, Report, StepRow
 from mlf_sdk.reporting.html.memory import LABELS
-from mlf_sdk.reporting.html.names import harmless, short_names, shorten
+from mlf_sdk.reporting.html.names import short_names, shorten
 from mlf_sdk.reporting.layout import Parts, counted, line, number, size, table, verdict
 from mlf_sdk.reporting.proof import ProofTable
+from mlf_sdk.tools.checks import printable
 
 _BAR = 40
 _ROWS = 16
@@ -26,7 +27,7 @@ _NAME = 48  # characters of a name, at most
 
 
 def overview_parts(report: Report, page: Path | None) -> Parts:
-    """A report for people."""
+    """Lay out a report."""
     parts: Parts = [
         line("model", report.model),
         *(line(f.label if f.label != "model" else "", f.text) for f in report.facts if f.label != "note"),
@@ -55,13 +56,13 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaPicture:
-    """The plan of an arena out of letters: a column for each step, the lowest offset at the bottom."""
+    """Plan of an arena in letters: a column for each step, the lowest offset at the bottom."""
 
     arena: Arena
-    steps: tuple[Step, ...]
+    steps: tuple[StepRow, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """As wide as there is room."""
+        """Render within the width of the terminal."""
         size_bytes = max(self.arena.size_bytes, 1)
         margin = len(number(size_bytes)) + 1
         columns = len(self.steps) + 2
@@ -78,7 +79,7 @@ class ArenaPicture:
             yield Text(" " * margin + "".join(f"{head:<{wide}}"[:wide] for head in heads), style="dim")
         peak = next((s for s in reversed(self.steps) if s.first <= self.arena.peak), None)
         if peak is not None and self.arena.peak:
-            name = shorten(harmless(peak.label), _NAME)
+            name = shorten(printable(peak.label), _NAME)
             yield Text(f"{' ' * margin}peak in step {peak.index}: {name}")
         yield ""
         yield from self._legend(solid)
@@ -107,7 +108,7 @@ class ArenaPicture:
                 Text(_letter(index), style=_STYLES[solid[index].kind]),
                 solid[index].kind,
                 number(solid[index].size_bytes),
-                shorten(harmless(solid[index].label), _NAME),
+                shorten(printable(solid[index].label), _NAME),
             )
             for index in sorted(largest)
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was promised, linked and measured, for people: the reports of ``check`` and ``run``."""
+"""Text of the results of ``check`` and ``run``: predicted, linked and measured figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mlf_sdk.reporting.layout import (
     table,
     verdict,
 )
-from mlf_sdk.reporting.terminal import board_text, executor_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text, executor_text, params_text
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
@@ -39,12 +39,12 @@ _UNKNOWN_SHOWN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofTable:
-    """Promises as a table, in bytes (functions: how many)."""
+    """Table of predictions, in bytes; functions are counted."""
 
     rows: tuple[ProofRow, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table where its figures fit, with the notes beside it or below; else a line for each row."""
+        """Render the table with notes beside or below it; in narrow terminals as one line for each row."""
         plain = self._table(notes=False)
         used = Measurement.get(console, options.update(width=_UNBOUNDED), plain).minimum
         note = min(_NOTE_WIDTH, max((len(row.note) for row in self.rows), default=0))
@@ -92,7 +92,7 @@ def _in_words(row: ProofRow) -> Text:
 
 
 def run_parts(report: RunReport) -> Parts:
-    """A run, as the README shows it."""
+    """Lay out the result of a run."""
     model = report.model
     rows = tuple(row for row in run_rows(report) if not row.ok or _is_shown(row, model.name))
     return [
@@ -107,22 +107,21 @@ def run_parts(report: RunReport) -> Parts:
 
 
 def _is_shown(row: ProofRow, model: str) -> bool:
-    """Whether a run shows a row that is right: those of its model and the stack, not what never changes."""
+    """Whether a run shows a correct row: those of its model, and the stack."""
     return row.item == "stack" if not row.model else row.model == model and row.item != "in + out"
 
 
 def run_rows(report: RunReport) -> tuple[ProofRow, ...]:
-    """The promises about the model that was run and about the image, and those of others that are broken."""
+    """Rows about the model of a run and about the image, and failed rows of other models."""
     rows = [row for row in report.check.rows if row.model in (report.model.name, "") or not row.ok]
     return (*(_with_bound(row, report) for row in rows), *_stack_row(report))
 
 
 def _about(report: RunReport) -> Table:
-    """The model under its name where that is short enough for a label."""
+    """Facts about the model, labelled with its name where that is short enough."""
     model = report.model
-    params = f"{size(model.params_bytes)} parameters" if model.params_bytes else "constants in the code"
-    what = f"{executor_text(model.executor)}: {counted(len(model.steps), 'step')}, {params}"
-    text = f"{model.format_text}, {model.compiler_text}, {what}"
+    steps, params = counted(len(model.steps), "step"), params_text(model.params_bytes)
+    text = f"{model.format_text}, {model.compiler_text}, {executor_text(model.executor)}: {steps}, {params}"
     return line(model.name, text) if fits_label(model.name) else line("model", f"{model.name}: {text}")
 
 
@@ -142,7 +141,7 @@ def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:
 
 
 def _stack_row(report: RunReport) -> list[ProofRow]:
-    """What is known of the stack where there is no bound: on the host."""
+    """Row of the stack for targets without a static bound, e.g. the host."""
     memory = report.memory
     if memory.stack_bytes is None or any(row.item == "stack" for row in report.check.rows):
         return []
@@ -178,27 +177,17 @@ def _output_parts(report: RunReport) -> Parts:
     parts: Parts = []
     for found, what in ((report.compare, "the reference"), (report.twin, "the host's")):
         if found is not None:
-            parts.append(line("outputs", _comparison_text(found, what), verdict(found.ok)))
+            parts.append(line("outputs", comparison_text(found, what), verdict(found.ok)))
             parts += _differing(found)
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.compare is None and report.twin is None:
-        parts.append(line("outputs", "not compared with anything: --expect FILE gives a reference"))
+        parts.append(line("outputs", "not compared: --expect FILE gives a reference"))
     return parts
 
 
-def _comparison_text(found: Comparison, what: str) -> str:
-    if not found.mismatches:
-        return f"equal to {what} (max difference {found.max_abs:.2g})"
-    total = sum(o.elements for o in found.outputs)
-    return (
-        f"differ from {what} in {found.mismatches:,} of {counted(total, 'element')} "
-        f"(max difference {found.max_abs:.2g}, relative {found.max_rel:.2g})"
-    )
-
-
 def _differing(found: Comparison) -> Parts:
-    """Which outputs differ, when there are several."""
+    """Lines for the outputs that differ, where there are several."""
     if len(found.outputs) < 2:
         return []
     return [
@@ -209,19 +198,19 @@ def _differing(found: Comparison) -> Parts:
 
 
 def _failures(report: RunReport) -> str:
-    """What failed, behind the verdict."""
+    """Names of the failed checks, for the line of the verdict."""
     failed = []
     if any(c is not None and not c.ok for c in (report.compare, report.twin)):
         failed.append("outputs differ")
     if not report.memory.ok:
-        failed.append("the memory measured is not the memory promised")
+        failed.append("the measured memory is not the planned memory")
     if not report.check.ok:
-        failed.append("the image is not what was planned")
+        failed.append("the image differs from the plan")
     return "" if report.ok else ": " + "; ".join(failed)
 
 
 def check_parts(report: CheckReport) -> Parts:
-    """What a linked image shows: promises, biggest functions, groups, memories."""
+    """Lay out the check of an image: predictions, largest functions, groups, memories, stack."""
     models = list(dict.fromkeys(row.model for row in report.rows if row.model))
     parts: Parts = []
     for name in models:
@@ -246,23 +235,23 @@ def check_parts(report: CheckReport) -> Parts:
     if report.stack is not None:
         parts += ["", *_stack_lines(report.stack)]
     elif report.allocators is None and report.regions == ():
-        parts += ["", line("stack", "its bound, and the heap, are looked for in images for a Cortex-M only")]
+        parts += ["", line("stack", "bound and heap are examined in images for a Cortex-M only")]
     elif report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
     return [*parts, line("verdict", verdict(report.ok))]
 
 
 def _summary_notes(rows: Sequence[ProofRow]) -> Parts:
-    """Why the archive's summary differs, once for each reason."""
+    """Reasons why summaries of archives differ from the plan, each once."""
     notes = dict.fromkeys(row.summary_note for row in rows if row.summary_note)
     return ["", *lines("summary", notes)] if notes else []
 
 
 def _stack_lines(bound: StackBound) -> Parts:
-    """The deepest paths, innermost function last, with the bytes of each."""
+    """Lines for the deepest call paths, outermost function first, with the bytes of each."""
     handler = f", {bound.handler} {number(bound.handler_bytes)}" if bound.handler else ""
     said = [f"{bound.entry}: {_depth_text(bound.image)}"]
-    said += [f"one exception more: {number(bound.exception_bytes)} from the CPU{handler}"]
+    said += [f"one exception on top: {number(bound.exception_bytes)} from the CPU{handler}"]
     said += [f"run of {of.model}: {_depth_text(of.depth)}" for of in bound.models]
     said += [f"not known: {what}" for what in bound.image.unknown[:_UNKNOWN_SHOWN]]
     more = len(bound.image.unknown) - _UNKNOWN_SHOWN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of many models on many boards, as Markdown: the same cells give the same bytes."""
+"""Proof of many models on many boards as Markdown and as text; deterministic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ _MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}
 
 
 def proof_markdown(proof: Proof, command: str) -> str:
-    """The table with the command that makes it: first which cells hold, then every figure."""
+    """Render a proof as Markdown: overview, figures, and reasons of missing cells.
+
+    Args:
+        proof: the cells.
+        command: that made the proof, for the heading.
+    """
     return "\n".join([*_head(proof, command), *_overview(proof), *_figures(proof), *_absent(proof)]) + "\n"
 
 
@@ -88,7 +93,7 @@ def _figures(proof: Proof) -> Iterator[str]:
 
 
 def _summary(ran: Sequence[Cell]) -> Iterator[str]:
-    """The archive's summary against the plan, which is the same on every board."""
+    """Lines that compare the summary of the archive with the plan, which is the same on every board."""
     rows = next((cell.rows for cell in ran if cell.rows), ())
     said = [row for row in rows if row.summary is not None]
     for row in said:
@@ -120,7 +125,7 @@ def _outputs(cell: Cell) -> str:
 
 
 def _absent(proof: Proof) -> Iterator[str]:
-    """Why a cell is not possible, each reason with the boards that it holds for."""
+    """Table of missing cells: each reason with its boards."""
     yield "## Not possible"
     yield ""
     rows = []
@@ -134,7 +139,7 @@ def _absent(proof: Proof) -> Iterator[str]:
 
 
 def proof_parts(proof: Proof) -> Parts:
-    """The proof for people: the overview, and what failed."""
+    """Lay out a proof: overview and failed cells."""
     rows = [[name, *(cell.outcome for cell in row)] for name, row in _rows(proof).items()]
     failed = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == FAILED]
     counts = (

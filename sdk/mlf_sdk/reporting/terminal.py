@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models, projects and boards for people: facts in short lines and tables."""
+"""Text of models, projects and boards, and phrases that several reports share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 from mlf_sdk.codegen.context import type_text
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.planner.layout import ModelLayout
@@ -19,22 +20,46 @@ from mlf_sdk.targets.boards.load import Board
 
 
 def executor_text(executor: str) -> str:
-    """An executor for people."""
+    """Executor in words."""
     return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
         executor, executor
     )
 
 
+def params_text(params_bytes: int) -> str:
+    """Size of the parameters in words."""
+    return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
+
+
+def comparison_text(found: Comparison, reference: str, inferences: int | None = None) -> str:
+    """Result of a comparison in words.
+
+    Args:
+        found: the comparison.
+        reference: name of the reference, e.g. ``the host's``.
+        inferences: number to mention; None for none.
+    """
+    elements = counted(sum(o.elements for o in found.outputs), "element")
+    of = elements if inferences is None else f"{elements} of {counted(inferences, 'inference')}"
+    if not found.mismatches:
+        counts = "" if inferences is None else f"; {of}"
+        return f"equal to {reference} (max difference {found.max_abs:.2g}{counts})"
+    most = f"max difference {found.max_abs:.2g}, relative {found.max_rel:.2g}"
+    return f"differ from {reference} in {found.mismatches:,} of {of} ({most})"
+
+
 def model_parts(model: Model, layout: ModelLayout) -> Parts:
-    """An archive's model: what it is, what it takes, what it needs."""
+    """Lay out a model of an archive: facts, memory, steps and code."""
     names = dict(zip(model.outputs, model.output_names, strict=True))
-    params = f"{size(layout.params_bytes)} parameters" if layout.params_bytes else "constants in the code"
-    steps = counted(len(model.steps), "step")
+    steps, params = counted(len(model.steps), "step"), params_text(layout.params_bytes)
     origin = model.provenance
     parts: Parts = [
-        line("model", f"{model.name}: {executor_text(model.executor)}, {steps}, {params}"),
+        line(
+            "model",
+            f"{model.name}: {executor_text(model.executor)}, {steps}, {params}",
+        ),
         line("archive", f"{origin.format_text}, {origin.compiler_text}, sha256 {origin.sha256[:16]}..."),
-        line("target", "; ".join(t.strip() for t in model.targets) or "the archive does not say"),
+        line("target", "; ".join(t.strip() for t in model.targets) or "not stated in the archive"),
         *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
         line("arena", _arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
@@ -58,11 +83,7 @@ def _summary_text(model: Model) -> str:
         "inputs and outputs": said.io_bytes,
     }
     known = [f"{name} {size(value)}" for name, value in figures.items() if value is not None]
-    return (
-        f"{', '.join(known)} (the archive's own figures)"
-        if known
-        else "the archive says nothing of its memory"
-    )
+    return f"{', '.join(known)} (as stated in the archive)" if known else "not stated in the archive"
 
 
 def _steps(layout: ModelLayout) -> Table:
@@ -83,7 +104,7 @@ def _code(model: Model) -> Table:
 
 
 def board_text(board: Board) -> str:
-    """What a board is, in a few words."""
+    """Title and memory of a board in words."""
     if not board.memories:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
@@ -91,7 +112,7 @@ def board_text(board: Board) -> str:
 
 
 def boards_parts(boards: Sequence[Board]) -> Parts:
-    """All boards that are known."""
+    """Lay out boards as a table."""
     rows = []
     for board in boards:
         sizes = ("-", "-")
@@ -100,22 +121,25 @@ def boards_parts(boards: Sequence[Board]) -> Parts:
         runs = "here" if board.platform == "host" else "QEMU" if board.qemu else "-"
         rows.append((board.name, *sizes, runs, board.title))
     return [
-        table(("=board", ">flash", ">RAM", "=runs in", "what it is"), rows),
+        table(("=board", ">flash", ">RAM", "=runs in", "description"), rows),
         line(
             "zephyr",
-            "every board of a Zephyr tree too, called as west calls it (west boards): "
+            "also every board of a Zephyr tree, by the name that west uses (west boards): "
             "--platform zephyr --board mps2/an385, or mps2_an385 before Zephyr 3.7",
         ),
     ]
 
 
 def generated_parts(project: GeneratedProject) -> Parts:
-    """What was generated and what to do next."""
+    """Lay out a generated project and the next command."""
     lock = project.lock
     return [
         line("project", f"{project.folder} for {lock.board}, application {lock.options.app}"),
         *lines("model", [_promise_text(model) for model in lock.models]),
-        *lines("kept", [f"{path}: yours; a new project would have another" for path in project.kept]),
+        *lines(
+            "kept",
+            [f"{path}: edited by you; a new project differs" for path in project.kept],
+        ),
         *lines("saved", [f"{path}: your changed file, which was replaced" for path in project.backups]),
         line("next", _next_text(project)),
     ]
@@ -130,10 +154,9 @@ def _next_text(project: GeneratedProject) -> str:
 def _promise_text(model: LockModel) -> str:
     steps = counted(len(model.steps), "step")
     arena = _arena_text(model.arena_bytes, model.lower_bound_bytes)
-    params = f"{size(model.params_bytes)} parameters" if model.params_bytes else "constants in the code"
-    return f"{model.name}: {steps}, {params}, arena {arena}"
+    return f"{model.name}: {steps}, {params_text(model.params_bytes)}, arena {arena}"
 
 
 def built_parts(folder: Path, built: BuiltProject) -> Parts:
-    """A finished build and what to do next."""
+    """Lay out a finished build and the next command."""
     return [line("image", f"{built.elf} in {built.seconds:.1f} s"), line("next", f"mlf-sdk check {folder}")]

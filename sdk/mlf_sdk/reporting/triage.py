@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``triage``: faults for people."""
+"""Text of explained faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mlf_sdk.triage.explain import Triage, fault_headline, triage_lines
 
 
 def triage_parts(found: Iterable[Triage], firmware: Firmware | None) -> Parts:
-    """Each fault: what happened, why, where, the registers."""
+    """Lay out faults: summary, cause, call path, registers."""
     parts: Parts = [line("image", str(firmware.elf))] if firmware else []
     for one in found:
         model = f"model {one.fault.model}: " if one.fault.model else ""

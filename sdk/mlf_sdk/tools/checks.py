@@ -77,3 +77,8 @@ def function_name_problem(name: str) -> str | None:
     if name in C_RESERVED:
         return f"is reserved in C: {shown(name)}"
     return None
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Escape what could drive a terminal: control characters and marks of text direction, except ``keep``."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of an arena: steps to the right, offsets upward; a rectangle is a buffer in use."""
+"""Picture of an arena: steps to the right, offsets upward; a rectangle is a buffer in use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import bisect
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.reporting.html.data import Arena, ArenaRect, Step
+from mlf_sdk.reporting.html.data import Arena, ArenaRect, StepRow
 from mlf_sdk.reporting.html.names import shorten
 from mlf_sdk.reporting.html.svg import SMALL_CHAR, element, filled, markup, path, picture, ticks
 from mlf_sdk.reporting.layout import number, size
@@ -21,13 +21,13 @@ _READABLE = 10  # characters of a shortened name that still say something
 _LINE = 14.0
 
 
-def arena_picture(arena: Arena, steps: Sequence[Step]) -> str:
-    """The SVG of a plan."""
+def arena_picture(arena: Arena, steps: Sequence[StepRow]) -> str:
+    """Draw the plan of an arena as SVG."""
     return _Picture(arena, steps).draw()
 
 
 def when_text(rect: ArenaRect) -> str:
-    """When a buffer is in use, for people."""
+    """Steps in which a buffer is in use."""
     if rect.steps is None:
         return "before the first step"
     first, last = rect.steps
@@ -35,7 +35,7 @@ def when_text(rect: ArenaRect) -> str:
 
 
 class _Picture:
-    def __init__(self, arena: Arena, steps: Sequence[Step]) -> None:
+    def __init__(self, arena: Arena, steps: Sequence[StepRow]) -> None:
         self.arena = arena
         self.steps = steps
         self.starts = [step.first for step in steps]
@@ -63,7 +63,7 @@ class _Picture:
         return markup(self.root)
 
     def x(self, time: int) -> float:
-        """Where a time begins."""
+        """Horizontal position of the begin of a time."""
         if time <= 0:
             return _LEFT
         if time >= self.arena.end:
@@ -108,7 +108,7 @@ class _Picture:
         _label(group, rect, (left, top, width, height))
 
     def _marks(self) -> None:
-        """The ends of the arena: planned, bound, measured."""
+        """Draw the planned end, the lower bound and the measured end of the arena."""
         arena = self.arena
         right = self.width - _RIGHT
         planned, bound = arena.size_bytes, arena.lower_bound_bytes
@@ -150,7 +150,7 @@ class _Picture:
         element(self.root, "text", "step", class_="tick", x=_LEFT - 8, y=y, text_anchor="end")
 
     def _live(self) -> None:
-        """How much is in use at each time."""
+        """Draw the bytes in use over time."""
         base = self.strip + _STRIP
         most = max((live for _, live in self.arena.live), default=0)
         if not most:
@@ -173,7 +173,7 @@ class _Picture:
 
 
 def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
-    """A name where there is room for it, else the size; upright in what is high and narrow."""
+    """Label a buffer by name and size as far as there is room; vertically in narrow rectangles."""
     left, top, width, height = box
     lies = width >= height or width >= _READABLE * SMALL_CHAR + 8
     along, across = (width, height) if lies else (height, width)
@@ -186,7 +186,7 @@ def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, f
 
 
 def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:
-    """What can be said in ``rows`` lines of ``fits`` characters."""
+    """Text of a label in at most ``rows`` lines of ``fits`` characters."""
     figure = size(rect.size_bytes)
     together = f"{rect.label}  {figure}"
     name = rect.label if len(rect.label) <= fits else shorten(rect.label, fits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of an arena, out of a project's lock."""
+"""Figures of an arena from the lock of a project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from mlf_sdk.reporting.html.names import shared_prefix
 
 
 def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:
-    """The arena of a model: rectangles, what is live when, and the peak."""
+    """Make the figures of an arena: buffers, bytes in use over time, peak.
+
+    Args:
+        model: with its plan.
+        measured_bytes: high-water mark on the target; None when not measured.
+    """
     end = max([s.first + s.phases for s in model.steps], default=1)
     prefix = shared_prefix([step.name for step in model.steps]) or model.symbol_prefix
     rects = tuple(_rect(model, buffer, end, prefix) for buffer in model.buffers)
@@ -30,7 +35,7 @@ def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:
 
 
 def live_bytes(rects: Sequence[ArenaRect]) -> tuple[tuple[int, int], ...]:
-    """(time, bytes) wherever the bytes in use change."""
+    """Bytes in use over time, as (time, bytes) at every change."""
     changes: dict[int, int] = {}
     for rect in rects:
         changes[rect.first] = changes.get(rect.first, 0) + rect.size_bytes

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was gathered to the figures of a report: pure, and the same for the same findings."""
+"""Conversion of gathered findings to the figures of a report; a pure function."""
 
 from __future__ import annotations
 
-from mlf_sdk.codegen.lock import Lock, LockModel, LockNode
-from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.html.arenadata import arena_of
-from mlf_sdk.reporting.html.data import Fact, Inference, Report, SectionRow, Step, Verdict
+from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdict
 from mlf_sdk.reporting.html.flowdata import flow_of
 from mlf_sdk.reporting.html.names import short_names
 from mlf_sdk.reporting.layout import counted, number, size
 from mlf_sdk.reporting.proof import run_rows
-from mlf_sdk.reporting.terminal import board_text, executor_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text, executor_text, params_text
 
 
 def collect(found: Findings) -> Report:
-    """The figures of a report."""
+    """Make the figures of a report."""
     model, done = found.model, found.run
     labels = short_names([model.label(step.name) for step in model.steps])
     return Report(
@@ -40,30 +39,21 @@ def collect(found: Findings) -> Report:
         not_run=found.not_run,
         code=found.code,
         groups=tuple(group for group in found.check.groups if group.size_bytes),
-        sections=tuple(
-            SectionRow(
-                name=s.name,
-                address=s.address,
-                load_address=s.load_address,
-                size_bytes=s.size_bytes,
-                in_file=s.in_file,
-            )
-            for s in found.image.sections
-        ),
+        sections=found.image.sections,
         provenance=_provenance(found),
         findings=None if found.examination is None else found.examination.findings,
     )
 
 
-def tensor_text(tensor: LockNode) -> str:
-    """A tensor's type for people: ``int8 [1, 32, 32, 3]``."""
+def tensor_text(tensor: LockNode | LockTensor) -> str:
+    """Type and shape of a tensor, e.g. ``int8 [1, 32, 32, 3]``."""
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
 
 
-def _step(model: LockModel, index: int, label: str) -> Step:
+def _step(model: LockModel, index: int, label: str) -> StepRow:
     step = model.steps[index]
     made = [model.tensors[i] for i in step.outputs]
-    return Step(
+    return StepRow(
         index=index,
         name=step.name,
         label=label,
@@ -79,22 +69,21 @@ def _step(model: LockModel, index: int, label: str) -> Step:
 def _facts(found: Findings) -> tuple[Fact, ...]:
     model = found.model
     io = [
-        Fact(label=what, text=f"'{t.name}'  {t.dtype} [{', '.join(map(str, t.shape))}], {size(t.size_bytes)}")
+        Fact(label=what, text=f"'{t.name}'  {tensor_text(t)}, {size(t.size_bytes)}")
         for what, tensors in (("input", model.inputs), ("output", model.outputs))
         for t in tensors
     ]
-    params = size(model.params_bytes) if model.params_bytes else "constants in the code"
     others = [m.c_name for m in found.lock.models if m is not model]
     facts = [
         Fact(label="model", text=f"{executor_text(model.executor)}, {counted(len(model.steps), 'step')}"),
         Fact(label="archive", text=f"{model.archive}: {model.format_text}, made by {model.compiler_text}"),
         Fact(label="board", text=f"{found.board.name}: {board_text(found.board)}"),
         *io,
-        Fact(label="parameters", text=params),
+        Fact(label="parameters", text=params_text(model.params_bytes)),
     ]
     facts += [Fact(label="compiler", text=text) for text in found.firmware.toolchain]
     if others:
-        facts.append(Fact(label="with it", text=f"also in the image: {', '.join(others)}"))
+        facts.append(Fact(label="others", text=f"also in the image: {', '.join(others)}"))
     return tuple(facts)
 
 
@@ -103,7 +92,7 @@ def _verdicts(found: Findings) -> tuple[Verdict, ...]:
     image = Verdict(
         what="image",
         ok=found.check.ok,
-        text="linked as it was planned" if found.check.ok else "it is not what was planned",
+        text="as planned" if found.check.ok else "differs from the plan",
     )
     if done is None:
         not_run = f"not run: {found.not_run}"
@@ -129,7 +118,7 @@ def _memory_verdict(done: RunReport) -> Verdict:
     memory = done.memory
     measured = memory.arena_high_water_bytes
     if measured is None:
-        text = "this target can't measure its arena"
+        text = "not measured: the target can't measure its arena"
     elif measured == memory.arena_bytes:
         text = f"arena {size(measured)} measured, as planned"
     else:
@@ -140,7 +129,7 @@ def _memory_verdict(done: RunReport) -> Verdict:
 
 def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     verdicts = [
-        Verdict(what="outputs", ok=c.ok, text=_comparison(c, what, done.inferences))
+        Verdict(what="outputs", ok=c.ok, text=comparison_text(c, what, done.inferences))
         for c, what in ((done.compare, "the reference"), (done.twin, "the host's"))
         if c is not None
     ]
@@ -148,16 +137,8 @@ def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
         return tuple(verdicts)
     text = done.twin_note or "not compared with anything"
     if done.accuracy is not None:
-        text = f"accuracy {done.accuracy:.4f}, not held to anything ({counted(done.inferences, 'inference')})"
+        text = f"accuracy {done.accuracy:.4f} without a limit ({counted(done.inferences, 'inference')})"
     return (Verdict(what="outputs", ok=None, text=text),)
-
-
-def _comparison(found: Comparison, what: str, inferences: int) -> str:
-    total = sum(o.elements for o in found.outputs)
-    of = f"{counted(total, 'element')} of {counted(inferences, 'inference')}"
-    if not found.mismatches:
-        return f"equal to {what} (max difference {found.max_abs:.2g}; {of})"
-    return f"differ from {what} in {found.mismatches:,} of {of} (max difference {found.max_abs:.2g})"
 
 
 def _provenance(found: Findings) -> tuple[Fact, ...]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report: what the page, the terminal and ``--json`` show. Sizes are in bytes."""
+"""Figures of a report, shared by the page, the terminal and ``--json``. Sizes are in bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+from mlf_sdk.analysis.elf.image import Section
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.judge.check import ProofRow, SizedItem
 from mlf_sdk.judge.heap import Allocator
@@ -18,7 +19,7 @@ RectKind = Literal["input", "output", "tensor", "workspace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A labelled fact for people."""
+    """Labelled fact."""
 
     label: str
     text: str
@@ -26,7 +27,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One thing that was checked; ``ok`` is None where it could not be."""
+    """Result of one check; ``ok`` is None where it could not be done."""
 
     what: str
     text: str
@@ -35,11 +36,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaRect:
-    """A buffer of the arena: in use from time ``first`` to ``last``, both included.
+    """Buffer of the arena, in use from time ``first`` to ``last``, both included.
 
     Attributes:
-        label: its name without what the names of all steps share.
-        steps: positions of the first and last step that use it; None where it is only the caller's.
+        label: name without the common prefix of all steps.
+        steps: positions of the first and last step that use it; None when only the caller does.
     """
 
     kind: RectKind
@@ -54,12 +55,12 @@ class ArenaRect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """The plan of the arena; time 0: the inputs are written, ``end``: the outputs are read.
+    """Plan of the arena; the inputs are written at time 0, the outputs are read at time ``end``.
 
     Attributes:
-        live: (time, bytes) of all buffers in use, wherever that changes.
-        peak: the time at which most is in use.
-        measured_bytes: high-water mark on the target; None without one.
+        live: (time, bytes) of all buffers in use, at every change.
+        peak: time of the largest use.
+        measured_bytes: high-water mark on the target; None when not measured.
     """
 
     size_bytes: int
@@ -73,13 +74,13 @@ class Arena:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step in execution order.
+class StepRow:
+    """Step in the order of execution.
 
     Attributes:
-        label: its name without what all names share.
+        label: name without the common prefix.
         first: time of its first phase.
-        makes: what it writes, for people: types and shapes.
+        makes: types and shapes of its outputs.
     """
 
     index: int
@@ -94,8 +95,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A box of the graph: a step, or an input or output of the model (``step`` is None)."""
+class FlowNode:
+    """Node of the graph: a step, or an input or output of the model (``step`` is None)."""
 
     label: str
     name: str
@@ -104,8 +105,8 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """A tensor from one node to another, by their numbers."""
+class FlowEdge:
+    """Tensor that one node writes and another reads, by their indices."""
 
     source: int
     target: int
@@ -114,26 +115,15 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """Which step takes what from which; constants are left out."""
+    """Graph of data flow between steps, without constants."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SectionRow:
-    """A section of the image: where it runs, where it is loaded."""
-
-    name: str
-    address: int
-    load_address: int
-    size_bytes: int
-    in_file: bool
+    nodes: tuple[FlowNode, ...]
+    edges: tuple[FlowEdge, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """What was run: ``instructions`` and ``milliseconds`` are of one inference, None where not counted."""
+    """Run of the model; ``instructions`` and ``milliseconds`` are per inference, None when not measured."""
 
     count: int
     instructions: int | None
@@ -143,15 +133,15 @@ class Inference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All figures of a report.
+    """Figures of a report.
 
     Attributes:
-        ok: whether everything that was checked is as promised.
-        facts: what the model is and where it ran.
-        stack: the static bound; None where the image is not for a Cortex-M.
-        allocators: functions of a heap that are linked; None where that was not looked at.
+        ok: every check passed.
+        facts: about the model and the board.
+        stack: static bound; None when the image is not for a Cortex-M.
+        allocators: linked functions of an allocator; None when the image is not for a Cortex-M.
         inference: None when nothing was run.
-        not_run, no_profile: why; empty when it was.
+        not_run, no_profile: reasons; empty when there are figures.
         findings: None when no archive was examined.
     """
 
@@ -166,7 +156,7 @@ class Report:
     stack: StackBound | None
     allocators: tuple[Allocator, ...] | None
     arena: Arena
-    steps: tuple[Step, ...]
+    steps: tuple[StepRow, ...]
     flow: Flow
     profile: Profile | None
     no_profile: str
@@ -174,6 +164,6 @@ class Report:
     not_run: str
     code: tuple[CodeItem, ...]
     groups: tuple[SizedItem, ...]
-    sections: tuple[SectionRow, ...]
+    sections: tuple[Section, ...]
     provenance: tuple[Fact, ...]
     findings: tuple[Finding, ...] | None

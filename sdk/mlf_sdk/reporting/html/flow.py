@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a dataflow: layers downward, folded into columns where there are many."""
+"""Picture of a graph of data flow: layers downward, folded into columns where there are many."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlf_sdk.reporting.html.data import Edge, Flow, Node
+from mlf_sdk.reporting.html.data import Flow, FlowEdge, FlowNode
 from mlf_sdk.reporting.html.names import shorten
 from mlf_sdk.reporting.html.svg import element, markup, path, picture
 
@@ -19,12 +19,16 @@ _CHARS = 32
 
 
 def flow_picture(flow: Flow) -> str:
-    """The SVG of a graph of steps."""
+    """Draw a graph of steps as SVG."""
     return _Picture(flow).draw()
 
 
 def layers_of(flow: Flow) -> list[list[int]]:
-    """Nodes by their longest path from a source; inputs stand right above their first reader."""
+    """Assign nodes to layers by their longest path from a source; inputs go right above their first reader.
+
+    Returns:
+        Indices of the nodes of each layer, from left to right.
+    """
     before: dict[int, list[int]] = {n: [] for n in range(len(flow.nodes))}
     after: dict[int, list[int]] = {n: [] for n in range(len(flow.nodes))}
     for edge in flow.edges:
@@ -94,14 +98,14 @@ class _Picture:
     def _at(self, node: int) -> tuple[int, int]:
         return divmod(self.level[node], self.rows)
 
-    def _is_straight(self, edge: Edge) -> bool:
-        """From a box to one right below it."""
+    def _is_straight(self, edge: FlowEdge) -> bool:
+        """Whether an edge leads to the row right below in the same column."""
         (column, row), (to, below) = self._at(edge.source), self._at(edge.target)
         return column == to and below == row + 1
 
-    def _lanes(self) -> dict[Edge, int]:
-        """Which lane beside the column of its source each other edge takes: lanes don't overlap."""
-        lanes: dict[Edge, int] = {}
+    def _lanes(self) -> dict[FlowEdge, int]:
+        """Assign each other edge a lane beside the column of its source, so that none overlap."""
+        lanes: dict[FlowEdge, int] = {}
         taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
         rest = [edge for edge in self.flow.edges if not self._is_straight(edge)]
         for edge in sorted(rest, key=lambda e: abs(self._at(e.target)[1] - self._at(e.source)[1])):
@@ -132,7 +136,7 @@ class _Picture:
 
     # ---- drawing ----
 
-    def _edge(self, edge: Edge) -> None:
+    def _edge(self, edge: FlowEdge) -> None:
         source, target = self.spots[edge.source], self.spots[edge.target]
         if self._is_straight(edge):
             top, bottom = source.y + _BOX_H, target.y
@@ -150,7 +154,7 @@ class _Picture:
         element(group, "path", class_="edge", d=data, marker_end="url(#arrow)")
 
     def _leave(self, source: _Spot, lane: float) -> list[tuple[float, float]]:
-        """From a box to a lane: straight to the side, or below the boxes that stand in the way."""
+        """Path from a node to a lane: to the side, or below the nodes to its right."""
         right = source.x + _BOX_W / 2
         if not self._has_right_neighbour(source):
             y = source.y + _BOX_H / 2
@@ -162,7 +166,7 @@ class _Picture:
         row = (spot.column, spot.row)
         return any((o.column, o.row) == row and o.x > spot.x for o in self.spots.values())
 
-    def _box(self, node: Node, spot: _Spot) -> None:
+    def _box(self, node: FlowNode, spot: _Spot) -> None:
         kind = "step" if node.step is not None else "io"
         number = f"{node.step}  " if node.step is not None else ""
         group = element(self.root, "g", title=f"{number}{node.name}\n{node.detail}".strip())

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dataflow of a model, out of a project's lock."""
+"""Graph of data flow of a model from the lock of its project."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mlf_sdk.codegen.lock import LockModel, LockNode, LockTensor
-from mlf_sdk.reporting.html.data import Edge, Flow, Node
+from mlf_sdk.reporting.html.data import Flow, FlowEdge, FlowNode
 
 
 def flow_of(model: LockModel, labels: Sequence[str]) -> Flow:
-    """Inputs, steps and outputs as nodes; an edge for every tensor that one writes and another reads.
+    """Make the graph: inputs, steps and outputs are nodes, tensors between them are edges.
 
     Args:
-        labels: a short name for each step.
+        model: with steps in the order of execution.
+        labels: short name of each step.
     """
     return _Builder(model).build(labels)
 
@@ -21,8 +22,8 @@ def flow_of(model: LockModel, labels: Sequence[str]) -> Flow:
 class _Builder:
     def __init__(self, model: LockModel) -> None:
         self.model = model
-        self.nodes: list[Node] = []
-        self.edges: dict[Edge, None] = {}
+        self.nodes: list[FlowNode] = []
+        self.edges: dict[FlowEdge, None] = {}
         self.writer: dict[int, int] = {}  # root of a tensor -> node that wrote it last
 
     def build(self, labels: Sequence[str]) -> Flow:
@@ -42,13 +43,13 @@ class _Builder:
         return Flow(nodes=tuple(self.nodes), edges=tuple(self.edges))
 
     def _add(self, name: str, detail: str, step: int | None, label: str = "") -> int:
-        self.nodes.append(Node(label=label or name, name=name, detail=detail, step=step))
+        self.nodes.append(FlowNode(label=label or name, name=name, detail=detail, step=step))
         return len(self.nodes) - 1
 
     def _edge(self, root: int, target: int, tensor: str) -> None:
         source = self.writer.get(root)
         if source is not None and source != target:
-            self.edges[Edge(source=source, target=target, tensor=tensor)] = None
+            self.edges[FlowEdge(source=source, target=target, tensor=tensor)] = None
 
 
 def _type(tensor: LockTensor | LockNode) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a memory: all of it to scale, what is used larger, and its small parts once more."""
+"""Picture of a memory: all of it to scale, its used part enlarged, and small parts enlarged again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from mlf_sdk.judge.memorymap import MemoryMap
-from mlf_sdk.reporting.html.svg import CHAR, Wanted, element, filled, markup, path, picture, spread
+from mlf_sdk.reporting.html.svg import CHAR, LabelRequest, element, filled, markup, path, picture, spread
 from mlf_sdk.reporting.layout import capacity, size
 
 LABELS = {
@@ -29,7 +29,7 @@ LABELS = {
 _WIDTH, _EDGE = 1080.0, 1.0
 _BAR, _LEADER, _AFTER = 44.0, 50.0, 26.0
 _ZOOM_BELOW = 0.6  # share of a memory that is used, below which the used part is drawn once more
-_GIANT = 0.5  # share of what is used, above which the other parts are drawn once more
+_DOMINANT = 0.5  # share of the used bytes above which the other parts are drawn once more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class _Part:
 
 
 def memory_picture(memory: MemoryMap) -> str:
-    """The SVG of one memory."""
+    """Draw a memory as SVG."""
     return _Picture(memory).draw()
 
 
@@ -58,18 +58,18 @@ class _Picture:
         used, whole = self.memory.used_bytes, self.memory.size_bytes
         span = _WIDTH - 2 * _EDGE
         zooms = used < _ZOOM_BELOW * whole and used > 0
-        giant = max(self.parts, key=lambda p: p.size_bytes, default=None)
-        others = [p for p in self.parts if p is not giant]
-        has_giant = giant is not None and len(others) > 1 and giant.size_bytes > _GIANT * used
+        dominant = max(self.parts, key=lambda p: p.size_bytes, default=None)
+        others = [p for p in self.parts if p is not dominant]
+        has_dominant = dominant is not None and len(others) > 1 and dominant.size_bytes > _DOMINANT * used
         self._caption(f"all of it: {capacity(whole)}")
-        self._bar(self.parts, whole, labels=not zooms and not has_giant, free=whole - used)
+        self._bar(self.parts, whole, labels=not zooms and not has_dominant, free=whole - used)
         if zooms:
             self._funnel(_EDGE, _EDGE + max(span * used / whole, 1.0))
-            self._caption(f"what is used: {size(used)}, drawn {_times(whole / used)} larger")
-            self._bar(self.parts, used, labels=not has_giant)
-        if giant is not None and has_giant:
-            rest = used - giant.size_bytes
-            self._caption(f"without the {giant.label}: {size(rest)}, drawn {_times(whole / rest)} larger")
+            self._caption(f"used: {size(used)}, drawn {_times(whole / used)} larger")
+            self._bar(self.parts, used, labels=not has_dominant)
+        if dominant is not None and has_dominant:
+            rest = used - dominant.size_bytes
+            self._caption(f"without the {dominant.label}: {size(rest)}, drawn {_times(whole / rest)} larger")
             self._bar(others, rest, labels=True)
         return self._finish()
 
@@ -85,7 +85,7 @@ class _Picture:
         self.y += 8
 
     def _funnel(self, left: float, right: float) -> None:
-        """What is used above is all of the bar below."""
+        """Connect the used part of the bar above with the bar below."""
         top, below = self.y - _AFTER, self.y + 8
         points = [(left, top), (right, top), (_WIDTH - _EDGE, below), (_EDGE, below)]
         element(self.root, "path", class_="funnel", d=path(points) + "Z")
@@ -94,7 +94,7 @@ class _Picture:
         height = _BAR if labels or not free else 24.0
         scale = (_WIDTH - 2 * _EDGE) / total
         x = _EDGE
-        outside: list[tuple[Wanted, _Part]] = []
+        outside: list[tuple[LabelRequest, _Part]] = []
         for part in parts:
             width = part.size_bytes * scale
             share = f"{part.size_bytes / total:.1%}"
@@ -111,7 +111,7 @@ class _Picture:
             if width >= room and height >= _BAR:
                 _two_lines(group, part, x + width / 2, self.y + 18)
             elif labels:
-                outside.append((Wanted(x=x + width / 2, width=room), part))
+                outside.append((LabelRequest(x=x + width / 2, width=room), part))
             x += width
         if free:
             self._free(x, height, free, total)
@@ -136,8 +136,8 @@ class _Picture:
                 text_anchor="middle",
             )
 
-    def _leaders(self, outside: Sequence[tuple[Wanted, _Part]]) -> None:
-        """Labels of parts that are too narrow for them, below the bar."""
+    def _leaders(self, outside: Sequence[tuple[LabelRequest, _Part]]) -> None:
+        """Draw labels below the bar for parts that are too narrow for them."""
         middles = spread([wanted for wanted, _ in outside], _EDGE, _WIDTH - _EDGE)
         for (wanted, part), x in zip(outside, middles, strict=True):
             elbow = [(wanted.x, self.y), (wanted.x, self.y + 5), (x, self.y + 16), (x, self.y + 20)]

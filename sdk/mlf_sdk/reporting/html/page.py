@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a report as one HTML page: no network, no script, the same bytes for the same figures."""
+"""HTML page of a report: one file without scripts or external resources, deterministic."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mlf_sdk.reporting.html.arena import arena_picture, when_text
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.flow import flow_picture
 from mlf_sdk.reporting.html.memory import LABELS, memory_picture
-from mlf_sdk.reporting.html.names import harmless
 from mlf_sdk.reporting.html.svg import bar, swatch
 from mlf_sdk.reporting.layout import capacity, counted, number, size
+from mlf_sdk.tools.checks import printable
 from mlf_sdk.version import __version__
 
 _TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
@@ -23,7 +23,7 @@ FUNCTIONS_SHOWN = 20
 
 
 def render_page(report: Report) -> bytes:
-    """The page, UTF-8."""
+    """Render a report as an HTML page in UTF-8."""
     template = _environment().get_template("report.html.j2")
     pictures = {
         "arena": Markup(arena_picture(report.arena, report.steps)),  # noqa: S704 (ElementTree escapes)
@@ -42,7 +42,7 @@ def render_page(report: Report) -> bytes:
 
 
 def _takes(report: Report) -> list[list[str]]:
-    """For each step what it takes something from."""
+    """Names of the sources of each step's inputs."""
     found: list[dict[str, None]] = [{} for _ in report.steps]
     for edge in report.flow.edges:
         source, step = report.flow.nodes[edge.source], report.flow.nodes[edge.target].step
@@ -76,10 +76,10 @@ def _environment() -> jinja2.Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """A long name that may be broken behind an underscore."""
-    return Markup("_<wbr>").join(harmless(name).split("_"))
+    """Allow line breaks after underscores."""
+    return Markup("_<wbr>").join(printable(name).split("_"))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Names are printed as they are, but for characters that do not print."""
-    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Escape unprintable characters of names."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

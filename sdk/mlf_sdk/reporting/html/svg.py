@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SVG elements: a thin layer over ElementTree, which escapes what it is given."""
+"""SVG elements: a thin layer over ElementTree, which escapes text and attributes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from mlf_sdk.reporting.html.names import harmless
+from mlf_sdk.tools.checks import printable
 
 CHAR = 7.0  # width of a character in px, on the safe side: fonts differ
 SMALL_CHAR = 6.6
@@ -21,28 +21,33 @@ def element(
     """Add an element.
 
     Args:
-        title: what is shown on hover.
-        attributes: ``_`` stands for ``-``; a ``_`` at the end is left out (``class_``).
+        parent: of the new element.
+        tag: of the element.
+        text: content.
+        title: tooltip.
+        attributes: ``_`` stands for ``-``; a trailing ``_`` is dropped (``class_``).
     """
     names = {key.rstrip("_").replace("_", "-"): _value(value) for key, value in attributes.items()}
     found = ET.SubElement(parent, tag, names)
     if title:
-        ET.SubElement(found, "title").text = harmless(title)
+        ET.SubElement(found, "title").text = printable(title)
     if text:
-        found.text = harmless(text)
+        found.text = printable(text)
     return found
 
 
 def _value(value: Attribute) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else harmless(str(value))
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else printable(str(value))
 
 
 def picture(width: float, height: float, *, name: str, text: str, least: int | None = None) -> ET.Element:
-    """An SVG picture that scales with the page, but not below ``least`` px of width (default: its own).
+    """Make an SVG picture that scales with the page.
 
     Args:
-        name: a word that makes its ids unique on the page.
-        text: what it shows, for those who can't see it.
+        width, height: in px.
+        name: prefix that makes its ids unique on the page.
+        text: description for screen readers.
+        least: minimum width in px; None for ``width``.
     """
     style = f"min-width:{least or round(width)}px;max-width:{round(width * 1.25)}px"
     root = ET.Element(
@@ -61,12 +66,12 @@ def picture(width: float, height: float, *, name: str, text: str, least: int | N
 
 
 def markup(root: ET.Element) -> str:
-    """The picture as text."""
+    """Serialise a picture."""
     return ET.tostring(root, encoding="unicode", short_empty_elements=False)
 
 
 def swatch(kind: str, width: float = 18.0, height: float = 12.0) -> str:
-    """A patch of a kind's colour and pattern, for legends and tables."""
+    """Sample of the colour and pattern of a kind, for legends and tables."""
     root = ET.Element(
         "svg", {"class": "swatch", "width": _value(width), "height": _value(height), "aria-hidden": "true"}
     )
@@ -75,7 +80,7 @@ def swatch(kind: str, width: float = 18.0, height: float = 12.0) -> str:
 
 
 def bar(kind: str, share: float, width: float = 160.0) -> str:
-    """A bar of ``share`` (0 to 1) of the width."""
+    """Horizontal bar of ``share`` (0 to 1) of the width."""
     box = {"viewBox": f"0 0 {_value(width)} 12", "preserveAspectRatio": "none"}
     size = {"width": _value(width), "height": "12"}
     root = ET.Element("svg", {"class": "bar", **box, **size, "aria-hidden": "true"})
@@ -87,7 +92,7 @@ def bar(kind: str, share: float, width: float = 160.0) -> str:
 def filled(
     parent: ET.Element, kind: str, x: float, y: float, width: float, height: float, *, title: str = ""
 ) -> ET.Element:
-    """A rectangle in the colour and the pattern of a kind."""
+    """Add a rectangle in the colour and pattern of a kind."""
     group = element(parent, "g", title=title)
     for layer in ("f", "p"):  # fill, then pattern
         style = f"{layer} {layer}-{kind}"
@@ -96,15 +101,24 @@ def filled(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """A label that would like to stand at ``x`` (its middle), with the room that it takes."""
+class LabelRequest:
+    """Preferred horizontal position of the middle of a label, and its width, in px."""
 
     x: float
     width: float
 
 
-def spread(labels: Sequence[Wanted], left: float, right: float, gap: float = 10.0) -> list[float]:
-    """The middles of labels in one row: as near to where they want to be as they fit, in the same order."""
+def spread(labels: Sequence[LabelRequest], left: float, right: float, gap: float = 10.0) -> list[float]:
+    """Place labels in one row without overlap, in order and close to their preferred positions.
+
+    Args:
+        labels: from left to right.
+        left, right: ends of the row in px.
+        gap: between labels in px.
+
+    Returns:
+        The position of the middle of each label.
+    """
     lefts: list[float] = []
     end = left
     for label in labels:
@@ -119,7 +133,7 @@ def spread(labels: Sequence[Wanted], left: float, right: float, gap: float = 10.
 
 
 def ticks(most: int, count: int = 8) -> tuple[int, ...]:
-    """Round numbers from 0 to ``most``: multiples of a power of two."""
+    """Multiples of a power of two from 0 to ``most``, about ``count`` of them."""
     if most <= 0:
         return (0,)
     step = 1
@@ -129,5 +143,5 @@ def ticks(most: int, count: int = 8) -> tuple[int, ...]:
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:
-    """The data of a path through points."""
+    """Path data of a line through points."""
     return "M" + "L".join(f"{_value(float(x))},{_value(float(y))}" for x, y in points)
