@@ -88,9 +88,13 @@ class ThumbCode:
         return None if isinstance(found, Undecoded) else found
 
     def text_at(self, address: int) -> str:
-        """The instruction at an address, as ``vadd.f32 s0, s0, s1``; empty: none is known."""
-        found = self.instruction_at(address)
-        return " ".join(filter(None, (found.mnemonic, found.op_str))) if found is not None else ""
+        """Disassembly of the instruction at an address, also where the image marks it as data.
+
+        Returns:
+            E.g. ``vadd.f32 s0, s0, s1``; empty when there is no instruction.
+        """
+        found = decode.decode_block(self.image.bytes_at(address, 4), address)[:1]
+        return " ".join(filter(None, (found[0].mnemonic, found[0].op_str))) if found else ""
 
     def call_before(self, address: int) -> Call | None:
         """The call that returns to an address; None: there is none."""
