@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from toy_target import ToyTarget
 
+import mlf_sdk
 from archives import Spec, build, reference, sample, write
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import Lock
@@ -208,3 +209,21 @@ def test_a_new_transport_is_one_class(tmp_path: Path):
         np.testing.assert_allclose(output, reference(Spec(), data))
         target.reset()
     assert isinstance(target, ToyTarget) and target.resets == 2
+
+
+@pytest.mark.toolchain
+@pytest.mark.usefixtures("toy")
+def test_commands_take_a_new_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    archive = write(build(Spec()), tmp_path / "tiny.tar")
+    app = tmp_path / "app"
+    mlf_sdk.generate(archive, app, board="toy:one")
+    inputs = {"x": sample(Spec())}
+    for source, options in ((archive, {"board": "toy:one"}), (app, {})):
+        report = mlf_sdk.run(source, inputs=inputs, twin=False, **options)
+        assert report.board.name == "toy:one"
+        (output,) = report.outputs.values()
+        np.testing.assert_allclose(np.squeeze(output), np.squeeze(reference(Spec(), inputs["x"])))
+    with mlf_sdk.open_session(app) as model:
+        (output,) = model.infer([inputs["x"]])
+    np.testing.assert_allclose(output, reference(Spec(), inputs["x"]))
