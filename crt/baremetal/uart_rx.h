@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * uart_rx.h - what a UART receives while the application is busy. Private to crt/baremetal.
+ * uart_rx.h - the receive buffer of a UART. Private to crt/baremetal.
  *
  * With MLF_UART_RX_BYTES, the driver's interrupt (MLF_UART_IRQ of mlf_board.h) puts bytes into a ring of that
- * size; else the driver is polled, and keeps what the hardware keeps.
+ * size; else the driver is polled, and only the hardware buffers bytes.
  */
 #ifndef MLF_UART_RX_H
 #define MLF_UART_RX_H

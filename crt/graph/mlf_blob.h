@@ -33,7 +33,7 @@ typedef enum {
   MLF_BLOB_E_KERNEL = -70,   /* no kernel of this index, or arguments that do not match it */
   MLF_BLOB_E_MISMATCH = -71, /* parameters of another graph */
   MLF_BLOB_E_ALIGN = -72,    /* wrong alignment */
-  MLF_BLOB_E_FLASH = -73,    /* the store's driver failed, or what it wrote reads differently */
+  MLF_BLOB_E_FLASH = -73,    /* the store's driver failed, or its data reads back differently */
   MLF_BLOB_E_STATE = -74,    /* there is no store, no change is in progress, or it is not complete */
   MLF_BLOB_E_GAP = -75       /* the piece does not begin where the last one ended */
 } mlf_blob_status_t;

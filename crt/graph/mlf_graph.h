@@ -91,7 +91,7 @@ typedef struct {
  * Returns MLF_BLOB_OK, E_ALIGN, E_SIZE, E_FORMAT or E_CRC. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_graph_open(mlf_graph_t *graph, const uint8_t *blob, size_t size);
 
-/* Check everything else against what the image has, then fill in the tables and `out_model`.
+/* Check everything else against `config`, then fill in the tables and `out_model`.
  * `params` are graph->params_bytes bytes; it may be NULL when that is 0. May be called again, to put
  * other parameters in force. On an error nothing is written.
  * Returns MLF_BLOB_OK, E_ALIGN, E_FORMAT, E_LIMIT, E_INDEX, E_RANGE, E_KERNEL. */

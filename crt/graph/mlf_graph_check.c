@@ -52,7 +52,7 @@ static mlf_blob_status_t check_slots(const mlf_graph_t *graph) {
   return MLF_BLOB_OK;
 }
 
-/* The arguments of one step against what its kernel was compiled for. */
+/* Check the arguments of one step against those that its kernel was compiled for. */
 static mlf_blob_status_t check_args(const mlf_graph_t *graph, const mlf_graph_kernel_t *kernel,
                                     const uint8_t *args) {
   for (uint32_t i = 0; i < kernel->num_args; i++) {
@@ -107,7 +107,7 @@ static mlf_blob_status_t check_named(const mlf_graph_t *graph) {
     if (index >= graph->num_tensors || mlf_blob_u32(&named[4]) >= graph->names_bytes) {
       return MLF_BLOB_E_INDEX;
     }
-    /* what a host may write lies in the arena */
+    /* inputs, which a host may write, lie in the arena */
     if (i < graph->num_inputs && mlf_graph_tensor_at(graph, index).place != MLF_GRAPH_PLACE_ARENA) {
       return MLF_BLOB_E_RANGE;
     }

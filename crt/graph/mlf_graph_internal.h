@@ -47,7 +47,7 @@ static inline uint32_t mlf_graph_num_named(const mlf_graph_t *graph) {
   return (uint32_t)graph->num_inputs + graph->num_outputs + graph->num_params;
 }
 
-/* Check all entries against each other and against what the image has. */
+/* Check all entries against each other and against `config`. */
 mlf_blob_status_t mlf_graph_check(const mlf_graph_t *graph, const mlf_graph_config_t *config);
 
 /* The tables of a model, in the memory of the config. */

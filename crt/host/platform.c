@@ -20,11 +20,11 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* ---- a crash: the fault line names what ran, as on a target ---- */
+/* ---- a crash: the fault line names model and step, as on a target ---- */
 
 #if defined(__SANITIZE_ADDRESS__)
 
-/* Called by the sanitizers once they have written what they saw to standard error. */
+/* Called by the sanitizers after they have written their report to standard error. */
 static void report_death(void) {
   mlf_fault_begin("sanitizer");
   mlf_fault_end();

@@ -16,7 +16,7 @@ extern "C" {
 #define MLF_PARAMS_HEADER_BYTES 96u
 #define MLF_PARAMS_ALIGNMENT 16u
 
-/* What a blob must fit. */
+/* The graph that a blob must match. */
 typedef struct {
   const uint8_t *graph_id; /* 32 bytes */
   uint32_t params_bytes;

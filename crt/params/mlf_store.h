@@ -81,7 +81,7 @@ MLF_WARN_UNUSED mlf_blob_status_t mlf_store_write(mlf_store_t *store, uint32_t o
 
 /* Check what was written, read back from the slot, and put it in force. Ends what is under way.
  * Returns MLF_BLOB_OK and writes `out_params`, or E_STATE, E_FLASH, or what mlf_params_open() returns:
- * then what was in force still is. */
+ * then the parameters in force stay in force. */
 MLF_WARN_UNUSED mlf_blob_status_t mlf_store_commit(mlf_store_t *store, mlf_params_t *out_params);
 
 #ifdef __cplusplus

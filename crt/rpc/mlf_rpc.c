@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server: sessions, sequence numbers, the rate of the line, and which request does what. */
+/* The server: sessions, sequence numbers, the rate of the line, dispatch of requests. */
 #include "mlf_rpc.h"
 
 #include <string.h>
@@ -157,7 +157,7 @@ static void start_session(mlf_rpc_t *rpc, uint32_t session) {
   }
 }
 
-/* A host that is not understood may be one that talks at the first rate. */
+/* A host that is not understood may be sending at the first rate. */
 static void note_drop(mlf_rpc_t *rpc) {
   if (rpc->consecutive_drops != 0 && ++rpc->consecutive_drops > MOST_CONSECUTIVE_DROPS) {
     change_baud(rpc, 0);

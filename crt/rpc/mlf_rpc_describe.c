@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that ask what the device has: HELLO, BUILD, MODEL, TENSOR. */
+/* Requests that describe the device: HELLO, BUILD, MODEL, TENSOR. */
 #include "mlf_rpc_internal.h"
 
 static size_t build_id(const mlf_rpc_config_t *config, const uint8_t **out_id) {

@@ -37,7 +37,7 @@ typedef struct {
 
 uint32_t *mlf_rpc_notes_of(const mlf_rpc_config_t *config, uint32_t index);
 
-/* The arena is about to change: models that share it lose what they had there. */
+/* The arena is about to change: clear the state of other models that share it. */
 void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request);
 void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request);
 

@@ -5,7 +5,7 @@
 #include "mlf_rpc_internal.h"
 
 #if MLF_OBSERVE
-/* What the reply to ADVANCE has in front of the ticks of each step. */
+/* Bytes of the reply to ADVANCE in front of the ticks of each step. */
 #define ADVANCE_BYTES (4u + 2u + 4u + 8u)
 #define TICKS_BYTES 8u
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that write, run and read a model: WRITE, RUN, READ; and the notes on what is valid. */
+/* Requests that write, run and read a model: WRITE, RUN, READ; and the state of validity. */
 #include <string.h>
 
 #include "mlf_rpc_internal.h"
@@ -18,7 +18,6 @@ static int share_memory(const mlf_model_t *a, const mlf_model_t *b) {
   return at <= bt ? bt - at < a->arena_bytes : at - bt < b->arena_bytes;
 }
 
-/* The arena is about to change: models that share it lose what they had there. */
 void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request) {
   const mlf_rpc_config_t *config = request->rpc->config;
   for (uint32_t i = 0; i < config->num_models; i++) {

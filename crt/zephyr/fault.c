@@ -19,7 +19,7 @@ typedef z_arch_esf_t mlf_esf_t;
 #define SIGNATURE_MASK 0xFFFFFFFEu
 #define MORE_STATE_BYTES 0x28u
 
-/* What Zephyr's handler clears or does not hand on, taken before it runs. */
+/* State that Zephyr's handler clears or does not pass on, read before it runs. */
 static struct {
   mlf_fault_status_t status;
   uint32_t frame;
@@ -69,7 +69,8 @@ static const char *kind_name(unsigned int reason) {
   return mlf_fault_kind(exception);
 }
 
-/* The registers, and what the stack of the thread that faulted tells, where its bounds are known. */
+/* Print the registers, and the return addresses on the stack of the thread that faulted where its bounds are
+ * known. */
 static void put_state(void) {
   extern const char __text_region_start[], __text_region_end[];
   const uint32_t bottom = mlf_zephyr_stack.bottom;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zephyr's headers by their names before and since 3.1, and what the files of this folder share. */
+/* Zephyr's headers by their names before and since 3.1, and declarations shared by this folder. */
 #ifndef MLF_ZEPHYR_H
 #define MLF_ZEPHYR_H
 

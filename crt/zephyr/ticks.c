@@ -37,7 +37,7 @@ void mlf_ticks_init(void) {
   hz = mlf_tick_hz();
 }
 
-/* The low 32 bits of what the counter counted since the last call. */
+/* The low 32 bits of the cycles since the last call. */
 static uint32_t counted(void) {
 #ifdef CONFIG_TIMING_FUNCTIONS
   if (uses_timing) {

@@ -67,7 +67,7 @@ static void receive(void) {
   irq_unlock(key);
 }
 
-/* Drivers without interrupts have no callback to set; the API tells only since 3.2. */
+/* Drivers without interrupts have no callback to set; the API reports it only since 3.2. */
 static bool has_interrupts(void) {
   const struct uart_driver_api *api = uart->api;
 
@@ -137,7 +137,7 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
 
 #define LOWEST_BAUD 1200u /* to send out what is written takes long at lower ones */
 
-/* What was written has left, as far as the driver tells; else the time of a long FIFO. */
+/* Wait until everything that was written has left, if the driver reports that; else for the time of a long FIFO. */
 static void drain(uint32_t baud) {
   int32_t left_ms = 100;
 

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* CRC-32 (IEEE 802.3, reflected) of `size` bytes; `crc` is 0, or the result for what came before. */
+/* CRC-32 (IEEE 802.3, reflected) of `size` bytes; `crc` is 0, or the result for the
+ * bytes before them. `data` may be NULL when `size` is 0. */
 uint32_t mlf_crc32(uint32_t crc, const uint8_t *data, size_t size);
 
 #ifdef __cplusplus
