@@ -144,8 +144,8 @@ class TestCounting:
             assert 0 <= measured * NS_PER_TICK + NS_PER_TICK - run.total < 200
 
     def test_a_window_that_never_ends_is_an_error(self, loops: Image, plugin: Path) -> None:
-        begin = loops.address("mlf_run")
-        window = Window(name="run", begin=begin, ends=(loops.address("mlf_platform_exit") + 1,))
+        begin = loops.address_of("mlf_run")
+        window = Window(name="run", begin=begin, ends=(loops.address_of("mlf_platform_exit") + 1,))
         with pytest.raises(ToolError, match=r"windows without an end: \['run'\]"):
             count(loops, find_board(BOARD), [window], plugin=plugin, timeout_s=60)
 

@@ -179,6 +179,17 @@ def test_instructions(elf: Path) -> None:
         ).removesuffix(".w")
 
 
+def test_an_instruction_that_is_marked_as_data(tmp_path: Path) -> None:
+    """A CPU executes it all the same, and faults there."""
+    source = ".thumb\n.syntax unified\n.thumb_func\n.type f, %function\nf: nop\n.short 0xde00\nbx lr\n"
+    (tmp_path / "a.s").write_text(source)
+    argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-nostdlib", "-Wl,-Ttext=0x1000,--entry=f"]
+    run_process([*argv, "a.s", "-o", "a.elf"], cwd=tmp_path, timeout_s=30)
+    code = code_of(tmp_path / "a.elf")
+    assert code.instruction_at(0x1002) is None
+    assert [code.text_at(0x1000 + at) for at in (0, 2, 4)] == ["nop", "udf #0", "bx lr"]
+
+
 def test_a_frame_that_the_stack_pointer_does_not_tell(tmp_path: Path) -> None:
     (tmp_path / "three.c").write_text(SOURCE)
     argv = [

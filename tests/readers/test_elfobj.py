@@ -79,7 +79,7 @@ class TestReading:
         info, _ = read(Elf(tags=None).build())
         assert info.attributes is None
         assert check_object_against("cortex-m4", "", "soft", info) == [
-            "it has no build attributes: what CPU it is for cannot be told"
+            "it has no build attributes: its CPU is not stated"
         ]
 
     @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ static __attribute__((noinline)) int inner(int a) { return a + copied; }
 __attribute__((noinline)) int named(int a) { return inner(a) + table[a] + cleared[a]; }
 int also(int a) __attribute__((alias("named")));
 int _also(int a) __attribute__((alias("named")));
+int again(int a) __attribute__((weak, alias("named")));
 int main(void) { return named(1) + bare(2) + far(3); }
 """
 
@@ -110,7 +111,7 @@ def test_sections_and_where_they_are_loaded(image: Image) -> None:
 def test_functions_have_all_names_and_no_gaps(image: Image) -> None:
     named = image.function_at(image.address_of("also") + 2)
     assert named is not None
-    assert (named.name, named.names) == ("also", ("also", "named", "_also"))
+    assert (named.name, named.names) == ("also", ("also", "named", "_also", "again"))
     outer, within, bare = (image.functions[image.address_of(n)] for n in ("outer", "within", "bare"))
     assert outer == Function(
         names=("outer",), address=outer.address, end=outer.address + 6, limit=within.address

@@ -70,7 +70,7 @@ class Counts:
 
 
 def missing_plugin_support(qemu: str = QEMU) -> str:
-    """Why no plugin can be used here; empty: it can."""
+    """Reason why QEMU's plugin cannot be used here; empty when it can."""
     try:
         text = run_process([qemu, "--help"], timeout_s=20).stdout
         run_process(["cc", "--version"], timeout_s=20)
@@ -105,7 +105,7 @@ class Counter:
     out: Path
 
     def read(self) -> Counts:
-        """What was counted; only when QEMU has ended.
+        """Read the counts, after QEMU has ended.
 
         Raises:
             ToolError: QEMU did not end in order, or a window has no end.

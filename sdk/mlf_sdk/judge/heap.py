@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an image has a heap: an allocator that is linked, and who calls it."""
+"""Heap allocators that are linked into an image, and their callers."""
 
 from __future__ import annotations
 

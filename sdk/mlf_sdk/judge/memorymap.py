@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fills each memory of the board: every byte that the image takes is put down to one part."""
+"""Contents of each memory of the board: every byte of the image belongs to one part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPart:
-    """What one kind of contents takes of a memory; ``address`` is the lowest."""
+    """Bytes of one kind in a memory; ``address`` is the lowest."""
 
     kind: PartKind
     address: int
@@ -72,7 +72,7 @@ class MemoryMap:
 
     @property
     def free_bytes(self) -> int:
-        """What is left, padding between sections included."""
+        """Bytes that no section takes, padding between sections included."""
         return self.size_bytes - self.used_bytes
 
 
@@ -88,7 +88,7 @@ class CodeItem:
 
 
 class Contents:
-    """Puts symbols down to kinds of contents.
+    """Classification of symbols by the kind of their contents.
 
     Debug information says where code came from; without it names decide.
     """
@@ -101,7 +101,7 @@ class Contents:
         self._tables = tuple(f"{model.c_name}_" for model in lock.models)
 
     def kind(self, symbol: Symbol, section: Section) -> PartKind | None:
-        """What a symbol is a part of; None: only its section can tell."""
+        """Kind of part that a symbol belongs to; None: only its section decides."""
         if symbol.name in self._arenas:
             return "arena"
         if symbol.name in self._params or symbol.name.startswith(_CONSTANT_POOL):
@@ -204,7 +204,7 @@ def region_use(sections: Sequence[Section], regions: Sequence[tuple[str, int, in
 def memory_maps(
     contents: Contents, image: Image, regions: Sequence[tuple[str, int, int]]
 ) -> tuple[MemoryMap, ...]:
-    """What fills each region (name, origin, size in bytes); the bytes are those of ``region_use``."""
+    """Divide each region (name, origin, size in bytes) into parts; the totals are those of ``region_use``."""
     maps = []
     for name, origin, size in regions:
         parts: dict[PartKind, MemoryPart] = {}

@@ -35,7 +35,7 @@ class ModelStack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackBound:
-    """What the stack can take at most, in bytes.
+    """Upper bound of the stack, in bytes.
 
     Attributes:
         entry: the function that the image's stack begins with.
@@ -60,7 +60,7 @@ class StackBound:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is left out: no recursion, no call of which it is not known where it leads."""
+        """True when all is included: no recursion, no call with an unknown target."""
         return not self.image.unknown
 
 

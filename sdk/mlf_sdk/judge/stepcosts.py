@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each step costs: instructions that the emulator counts, or ticks of the board's own clock."""
+"""Cost of each step: instructions that the emulator counts, or ticks of the board's clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def inner_kernels(model: LockModel, image: Image) -> tuple[str, ...]:
 
 
 def windows_of(model: LockModel, image: Image) -> tuple[Window, ...]:
-    """What to count: a run, and in it each step, or each kernel of an ahead-of-time model.
+    """Windows to count: a run, and in it each step, or each kernel of an ahead-of-time model.
 
     Raises:
         LookupError: the image is not made as expected.

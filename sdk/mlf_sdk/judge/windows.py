@@ -17,7 +17,7 @@ _VECTORS = "mlf_vectors"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What is counted: from reaching ``begin`` (its instruction included) to reaching one of ``ends``."""
+    """A span that is counted: from reaching ``begin`` (its instruction included) to one of ``ends``."""
 
     name: str
     begin: int

@@ -20,7 +20,7 @@ _LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Firmware:
+class BuiltFirmware:
     """An image, and the project that it was built from; None: it is not known."""
 
     elf: Path
@@ -40,7 +40,7 @@ class Firmware:
 class FaultWatch:
     """Looks for fault lines in text that comes in pieces, and explains them by the image."""
 
-    def __init__(self, firmware: Firmware) -> None:
+    def __init__(self, firmware: BuiltFirmware) -> None:
         self._firmware = firmware
         self._recent = ""
 
@@ -55,7 +55,7 @@ class FaultWatch:
         )
 
 
-def find_firmware(path: Source) -> Firmware:
+def find_firmware(path: Source) -> BuiltFirmware:
     """The image at a path: an ELF file, or the folder of a project that was built.
 
     Raises:
@@ -67,13 +67,13 @@ def find_firmware(path: Source) -> Firmware:
         elf = project_target(given, lock, TargetChoice()).image(given)
         if not elf.is_file():
             raise InputError("the project is not built", where=str(given), hint=f"mlf-sdk build {given}")
-        return Firmware(elf=elf, lock=lock)
+        return BuiltFirmware(elf=elf, lock=lock)
     read_image(given)  # raises when it is none
     folder = next((p for p in given.resolve().parents if (p / LOCK_NAME).is_file()), None)
-    return Firmware(elf=given, lock=read_lock(folder) if folder is not None else None)
+    return BuiltFirmware(elf=given, lock=read_lock(folder) if folder is not None else None)
 
 
-def triage_log(log: bytes, firmware: Firmware | None) -> tuple[Triage, ...]:
+def triage_log(log: bytes, firmware: BuiltFirmware | None) -> tuple[Triage, ...]:
     """Explain every fault line in what a console showed.
 
     Raises:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from rich.text import Text
 
-from mlf_sdk.pipeline.triage import Firmware
+from mlf_sdk.pipeline.triage import BuiltFirmware
 from mlf_sdk.reporting.layout import Parts, line, lines
 from mlf_sdk.triage.explain import Triage, fault_headline, triage_lines
 
 
-def triage_parts(found: Iterable[Triage], firmware: Firmware | None) -> Parts:
+def triage_parts(found: Iterable[Triage], firmware: BuiltFirmware | None) -> Parts:
     """Lay out faults: summary, cause, call path, registers."""
     parts: Parts = [line("image", str(firmware.elf))] if firmware else []
     for one in found:

@@ -46,15 +46,15 @@ _NO_FPU = frozenset({"", "none", "soft", "no"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmAttributes:
-    """What an object says of the code in it.
+    """Build attributes of an object.
 
     Attributes:
-        cpu_name: as the compiler was told, e.g. ``cortex-m4``; may be empty.
+        cpu_name: as given to the compiler, e.g. ``cortex-m4``; may be empty.
         cpu_arch: e.g. ``v6-M``, ``v7-M``, ``v7E-M``, ``v8-M.main``.
-        uses_arm_instructions: has code in the 32-bit ARM encoding, which no Cortex-M runs.
+        uses_arm_instructions: has code in the 32-bit ARM encoding, which no Cortex-M supports.
         fp_arch: FPU instructions it may use, e.g. ``VFPv4-D16``, ``FPv5-D16``; empty for none.
         single_precision_only: of those, only the ones for float.
-        vfp_args: ``hard`` when floats go in FPU registers, ``soft`` when not, None when it does not matter.
+        vfp_args: ``hard``: floats in FPU registers; ``soft``: in integer registers; None: not stated.
         mve: 0 no vector extension, 1 integer, 2 integer and float.
     """
 
@@ -68,7 +68,7 @@ class ArmAttributes:
 
     @property
     def has_fpu_registers(self) -> bool:
-        """Whether the code may use floating-point or vector registers."""
+        """True when the code may use floating-point or vector registers."""
         return bool(self.fp_arch or self.mve)
 
 
@@ -183,7 +183,7 @@ def _named(names: tuple[str, ...], number: int) -> str:
 
 
 def attribute_problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[str]:
-    """Say what in an object a board cannot run or link; an empty list when nothing.
+    """List the reasons why a board cannot run or link an object; empty when there are none.
 
     Args:
         cpu: the board's CPU as GCC calls it, e.g. ``cortex-m4``, ``cortex-m33``.
@@ -194,7 +194,7 @@ def attribute_problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes)
     runs = _RUNS.get(name)
     problems = []
     if runs is None:
-        problems.append(f"it is not known what code a {cpu} runs")
+        problems.append(f"the instruction sets of {cpu} are not known")
     elif found.cpu_arch not in runs:
         made_for = f" (made for {found.cpu_name})" if found.cpu_name else ""
         problems.append(f"it is code for ARM{found.cpu_arch}{made_for}, which a {cpu} does not run")

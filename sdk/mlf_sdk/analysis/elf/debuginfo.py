@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image's debug information (DWARF) tells of a code address: source file, line, stack frame.
+"""Debug information (DWARF) of an image by code address: source file, line, stack frame.
 
-What is missing or damaged is not known; nothing here fails for it. Addresses carry no Thumb bit.
+Missing or damaged information counts as not known and raises nothing. Addresses carry no Thumb bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SourceLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameRule:
-    """Where a function's frame ends at an instruction.
+    """End of a function's frame at an instruction.
 
     Attributes:
         size_bytes: from the stack pointer up to that of the caller, before the call.

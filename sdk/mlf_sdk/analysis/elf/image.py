@@ -36,6 +36,7 @@ class Symbol:
     Attributes:
         section: name of the section that it lies in.
         file: of a local symbol: its source file, without the folder; else empty.
+        is_weak: another definition of the name may take its place.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Symbol:
     is_object: bool
     section: str
     file: str = ""
+    is_weak: bool = False
 
     @property
     def end(self) -> int:
@@ -80,7 +82,7 @@ class Function:
     """A function.
 
     Attributes:
-        names: of all its symbols, those without a leading underscore first.
+        names: of all its symbols: weak ones last, those without a leading underscore first.
         end: the address behind it; without a stated size: where the next function begins.
         limit: the address behind the bytes that are its own: ``end``, or where the next function begins.
     """
@@ -121,7 +123,7 @@ class Image:
     content: bytes = field(default=b"", repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out all that was derived: it can't be pickled, and is found again."""
+        """Return the fields alone: derived values are computed again after unpickling."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
@@ -183,7 +185,7 @@ class Image:
         return b""
 
     def is_code(self, address: int) -> bool:
-        """Whether the image has code at an address."""
+        """True when the image has code at an address."""
         section = self.section_at(address)
         return section is not None and section.executable
 
@@ -211,10 +213,11 @@ class Image:
             section = self.section_at(start)
             limit = section.end if section is not None else start
             limit = limit if after is None else min(limit, after)
-            size = max(s.size_bytes for s in by_address[start])
+            symbols = sorted(by_address[start], key=lambda s: (s.is_weak, s.name.startswith("_"), s.name))
+            size = max(s.size_bytes for s in symbols)
             end = start + size if size else limit
-            names = sorted((s.name for s in by_address[start]), key=lambda name: (name.startswith("_"), name))
-            yield Function(names=tuple(dict.fromkeys(names)), address=start, end=end, limit=min(end, limit))
+            names = tuple(dict.fromkeys(s.name for s in symbols))
+            yield Function(names=names, address=start, end=end, limit=min(end, limit))
 
 
 def read_image(path: Path) -> Image:
@@ -298,4 +301,5 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
                     is_object=kind == "STT_OBJECT",
                     section=elf.get_section(index).name,
                     file=file if binding == "STB_LOCAL" else "",
+                    is_weak=binding == "STB_WEAK",
                 )

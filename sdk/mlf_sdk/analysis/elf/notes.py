@@ -15,7 +15,7 @@ _MAX_OWNER_BYTES = 256
 
 
 class NoteFormatError(ValueError):
-    """The bytes are no sound notes; the text says why."""
+    """Malformed notes; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

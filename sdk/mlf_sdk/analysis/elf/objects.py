@@ -32,7 +32,7 @@ _ATTRIBUTES_SECTION = 0x70000003
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """What is known of one object file.
+    """Facts of one object file.
 
     Attributes:
         machine: ``ARM``, ``x86-64`` and so on.
@@ -57,11 +57,11 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectWorkspace:
-    """What one function of an object asks of the workspace allocator.
+    """Workspace requests of one function of an object.
 
     Attributes:
         slots: bytes by depth of nesting, the largest request at each; empty for none.
-        exact: False when it cannot be told; then ``slots`` means nothing and ``reason`` says why.
+        exact: False when they could not be determined: ``slots`` is empty and ``reason`` says why.
     """
 
     slots: tuple[int, ...]
@@ -95,7 +95,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
 
 
 def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -> list[str]:
-    """Say why an object cannot be linked for a board; an empty list when it can.
+    """List the reasons why an object cannot be linked for a board; empty when it can.
 
     Args:
         cpu: the board's CPU as GCC calls it, e.g. ``cortex-m4``.
@@ -105,7 +105,7 @@ def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -
     if not info.is_arm:
         return [f"it is a {info.elf_class}-bit {info.machine} file, not a 32-bit little-endian ARM object"]
     if info.attributes is None:
-        return ["it has no build attributes: what CPU it is for cannot be told"]
+        return ["it has no build attributes: its CPU is not stated"]
     return attribute_problems(cpu, fpu, float_abi, info.attributes)
 
 

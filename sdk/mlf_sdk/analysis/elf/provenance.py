@@ -33,7 +33,7 @@ class NoteModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a project was generated from, and how.
+    """Sources and options of a generated project.
 
     Attributes:
         format: of this note; a reader that does not know it reads no further.

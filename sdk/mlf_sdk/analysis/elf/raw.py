@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections, symbols and relocations of an ELF file that nobody vouches for.
+"""Bounded reader of ELF files of unknown origin: sections, symbols, relocations, segments.
 
 Every offset, size and count is checked before it is used, names have a bound, nothing is
 decompressed and nothing is read twice: the work is linear in the file's size.
@@ -39,7 +39,7 @@ _RELOCATION = {32: {SHT_REL: "II", SHT_RELA: "IIi"}, 64: {SHT_REL: "QQ", SHT_REL
 
 
 class ElfFormatError(ValueError):
-    """The bytes are no sound ELF file; the text says why."""
+    """Malformed ELF file; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class RawSymbol:
 
     @property
     def is_defined(self) -> bool:
-        """Whether this file gives the symbol a place."""
+        """True when this file defines the symbol."""
         return self.section != SHN_UNDEF and (self.section < SHN_LORESERVE or self.section >= SHN_ABS)
 
 

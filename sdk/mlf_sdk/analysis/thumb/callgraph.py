@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls whom in a linked image, calls through pointers included, and the deepest stack that follows.
+"""Call graph of a linked image, calls through pointers included, and the deepest stack that follows.
 
 A call through a pointer can reach, by where the function's address is found:
 
@@ -121,7 +121,7 @@ class CallGraph:
         return {a for a in found - self.tasks if self.code.functions[a].name not in _THREADS}
 
     def _is_numbers(self, symbol: Symbol) -> bool:
-        """Whether a constant object is no table of pointers, though some of its bytes may look like one.
+        """True when a constant object is no table of pointers, though some of its bytes may look like one.
 
         Objects of kernels that call through no pointer are none, nor large ones with few pointers.
         """
@@ -258,7 +258,7 @@ class _Search:
 
 
 def _gaps(start: int, end: int, skipped: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What is left of a range without those inside it."""
+    """Parts of a range that lie outside of others."""
     gaps = []
     for first, last in sorted((max(a, start), min(b, end)) for a, b in skipped if a < end and b > start):
         gaps.append((start, first))

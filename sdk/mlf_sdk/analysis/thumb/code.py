@@ -122,7 +122,7 @@ class ThumbCode:
         return int.from_bytes(data, "little") if len(data) == 4 else None
 
     def is_constant(self, address: int) -> bool:
-        """Whether nothing can change what lies at an address."""
+        """True when the contents at an address cannot change."""
         section = self.image.section_at(address)
         return section is not None and section.load_address == section.address
 

@@ -43,7 +43,7 @@ class Undecoded:
 
     @property
     def stores_with_writeback_to_sp(self) -> bool:
-        """Whether it stores, and moves the stack pointer by it."""
+        """True for a store that moves the stack pointer."""
         return self.first >> 9 in (0b1110110, 0b1111110) and self.first & 0x2F == 0x2D
 
 
@@ -85,12 +85,12 @@ def decode_block(code: bytes, address: int) -> list[Instruction]:
 
 
 def is_unconditional(instruction: Instruction) -> bool:
-    """Whether it is always executed."""
+    """True when an instruction is always executed."""
     return instruction.cc in (arm.ARM_CC_AL, arm.ARM_CC_INVALID)
 
 
 def is_return(instruction: Instruction) -> bool:
-    """Whether it returns to the address in lr, or to one that it takes from the stack."""
+    """True for a return: to the address in lr, or to one that is taken from the stack."""
     operands = instruction.operands
     if instruction.id in _RESTORES:
         return any(o.type == arm.ARM_OP_REG and o.reg == PC for o in operands)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flow of control through one Thumb function, and what each instruction finds in registers and stack.
+"""Control flow of one Thumb function, with the stack depth and the constants at each instruction.
 
 Every way through the function is followed, with constants in registers and with the distance of the stack
 pointer from where it stood on entry. Where ways meet, the larger distance counts, and what both know.
@@ -62,7 +62,7 @@ class Code(Protocol):
         """The word at an address; None where it is not known."""
 
     def is_relocated(self, address: int) -> bool:
-        """Whether the linker will still change the instruction at an address."""
+        """True when the linker will still change the instruction at an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Step:
+class TracedInstruction:
     """One instruction that can be reached.
 
     Attributes:
@@ -118,7 +118,7 @@ class Step:
 class Trace:
     """A function as its flow shows it: steps by address, and what could make its stack deeper."""
 
-    steps: dict[int, Step] = field(default_factory=dict)
+    steps: dict[int, TracedInstruction] = field(default_factory=dict)
     unknown: dict[str, None] = field(default_factory=dict)
 
 
@@ -166,14 +166,14 @@ class _Tracer:
                 self._resolve(step, step.instruction)
 
     def _reach(self, address: int, depth: int, registers: dict[int, Value]) -> None:
-        """Take in that an instruction can be reached like this."""
+        """Record that an instruction can be reached in this state."""
         if address not in self.instructions:
             if self.code.strict:
                 raise UntraceableError("the flow of control leaves the code")
             return  # behind a call that never returns, or a table
         step = self.trace.steps.get(address)
         if step is None:
-            self.trace.steps[address] = Step(self.instructions[address], depth, dict(registers))
+            self.trace.steps[address] = TracedInstruction(self.instructions[address], depth, dict(registers))
             self.pending.append(address)
             return
         step.joins += 1
@@ -188,14 +188,14 @@ class _Tracer:
         step.depth, step.registers = max(depth, step.depth), kept
         self.pending.append(address)
 
-    def _onward(self, step: Step, address: int, depth: int, registers: dict[int, Value]) -> None:
+    def _onward(self, step: TracedInstruction, address: int, depth: int, registers: dict[int, Value]) -> None:
         step.following = (*step.following, address)
         self._reach(address, depth, registers)
 
     def _not_known(self, why: str) -> None:
         self.trace.unknown[f"{self.function.name}: {why}"] = None
 
-    def _pass_undecoded(self, step: Step, instruction: Undecoded) -> None:
+    def _pass_undecoded(self, step: TracedInstruction, instruction: Undecoded) -> None:
         """Such an instruction counts as harmless unless it stores with a new stack pointer."""
         if self.code.strict:
             raise UntraceableError(f"there is no instruction at {self.code.name_at(instruction.address)}")
@@ -205,7 +205,7 @@ class _Tracer:
 
     # ---- where an instruction leads ----
 
-    def _resolve(self, step: Step, instruction: Instruction) -> None:
+    def _resolve(self, step: TracedInstruction, instruction: Instruction) -> None:
         after = instruction.address + instruction.size
         always = decode.is_unconditional(instruction)
         if instruction.id in decode.CALLS:
@@ -222,7 +222,7 @@ class _Tracer:
             depth, registers = self._effect(step, instruction)
             self._onward(step, after, depth if always else max(depth, step.depth), registers)
 
-    def _call(self, step: Step, instruction: Instruction, after: int) -> None:
+    def _call(self, step: TracedInstruction, instruction: Instruction, after: int) -> None:
         target = self._target(step, instruction)
         kept = {r: v for r, v in step.registers.items() if r not in decode.SCRATCH}
         is_direct = instruction.operands[0].type == arm.ARM_OP_IMM
@@ -234,8 +234,8 @@ class _Tracer:
             self._set_call(step, instruction, target, returns=True)
         self._onward(step, after, step.depth, kept)
 
-    def _jump(self, step: Step, instruction: Instruction) -> bool:
-        """Follow a branch, a jump or a return; whether it was one."""
+    def _jump(self, step: TracedInstruction, instruction: Instruction) -> bool:
+        """Follow a branch, a jump or a return; False for any other instruction."""
         if decode.is_return(instruction):
             step.leaves = True
         elif instruction.id == arm.ARM_INS_B:
@@ -257,13 +257,13 @@ class _Tracer:
             return False
         return True
 
-    def _go(self, step: Step, instruction: Instruction, target: int | None) -> None:
+    def _go(self, step: TracedInstruction, instruction: Instruction, target: int | None) -> None:
         if target is not None and (target == self.entry or self._is_inside(target)):
             self._onward(step, target, step.depth, step.registers)
         else:
             self._set_call(step, instruction, target, returns=False)
 
-    def _jump_by_table(self, step: Step, instruction: Instruction) -> None:
+    def _jump_by_table(self, step: TracedInstruction, instruction: Instruction) -> None:
         if self.code.strict:
             where = self.code.name_at(instruction.address)
             raise UntraceableError(f"there is a jump through a table or a register at {where}")
@@ -274,17 +274,19 @@ class _Tracer:
         return target in self.instructions and target not in self.code.functions
 
     def _is_far_jump(self, target: int) -> bool:
-        """Whether a ``bl`` is a jump inside the function, as compilers for Armv6-M make them."""
+        """True for a ``bl`` that jumps inside the function, as compilers for Armv6-M make them."""
         return self.function.address <= target < self.function.end and self._is_inside(target)
 
-    def _target(self, step: Step, instruction: Instruction) -> int | None:
+    def _target(self, step: TracedInstruction, instruction: Instruction) -> int | None:
         operand = instruction.operands[0]
         if operand.type == arm.ARM_OP_IMM:
             return self.code.branch_target(instruction)
         value = step.registers.get(operand.reg)
         return value & ~1 if isinstance(value, int) else None
 
-    def _set_call(self, step: Step, instruction: Instruction, target: int | None, *, returns: bool) -> None:
+    def _set_call(
+        self, step: TracedInstruction, instruction: Instruction, target: int | None, *, returns: bool
+    ) -> None:
         argument = step.registers.get(arm.ARM_REG_R0)
         step.call = Call(
             address=instruction.address,
@@ -299,7 +301,7 @@ class _Tracer:
 
     # ---- what an instruction does to the stack pointer and to constants ----
 
-    def _effect(self, step: Step, instruction: Instruction) -> tuple[int, dict[int, Value]]:
+    def _effect(self, step: TracedInstruction, instruction: Instruction) -> tuple[int, dict[int, Value]]:
         changed = decode.written(instruction)
         registers = {r: v for r, v in step.registers.items() if r not in changed}
         depth = step.depth
@@ -314,7 +316,7 @@ class _Tracer:
                 registers[instruction.operands[0].reg] = step.value
         return depth, registers
 
-    def _moved(self, step: Step, instruction: Instruction) -> int:
+    def _moved(self, step: TracedInstruction, instruction: Instruction) -> int:
         """The depth after an instruction that writes the stack pointer."""
         operands = instruction.operands
         if instruction.id in decode.PUSHES or instruction.id in decode.POPS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from capstone import arm
 
 from mlf_sdk.analysis.thumb.decode import PC, Undecoded
-from mlf_sdk.analysis.thumb.flow import Call, Step, trace_function
+from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, trace_function
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Function
@@ -62,7 +62,7 @@ def read_frame(code: ThumbCode, function: Function, entry: int) -> Frame:
     )
 
 
-def _takes_address(step: Step) -> bool:
+def _takes_address(step: TracedInstruction) -> bool:
     instruction = step.instruction
     if step.value is None or isinstance(instruction, Undecoded):
         return False

@@ -110,7 +110,7 @@ class ObjectCode:
         return None if address is None else address + target - instruction.address
 
     def is_relocated(self, address: int) -> bool:
-        """Whether the linker will still change the instruction at an address."""
+        """True when the linker will still change the instruction at an address."""
         return address in self._relocations
 
     def word(self, address: int) -> int | None:

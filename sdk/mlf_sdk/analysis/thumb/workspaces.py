@@ -13,14 +13,14 @@ from capstone import arm
 from mlf_sdk.analysis.elf import raw
 from mlf_sdk.analysis.elf.objects import ObjectWorkspace
 from mlf_sdk.analysis.elf.raw import RawElf
-from mlf_sdk.analysis.thumb.flow import Call, Step, UntraceableError, trace_function
+from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, UntraceableError, trace_function
 from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
 from mlf_sdk.tools.cwords import ALLOCATE, FREE
 
 MAX_CALL_DEPTH = 64
 MAX_OPEN_REQUESTS = 16
 MAX_WAYS = 16
-"""Different sets of open requests with which one instruction is reached."""
+"""Limit of the different sets of open requests at one instruction."""
 
 _LAUNCH = "TVMBackendParallelLaunch"
 _ERROR = "TVMAPISetLastError"
@@ -52,7 +52,7 @@ def kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
 
 
 def _may_allocate(elf: RawElf) -> bool:
-    """Whether any code of the object refers to the allocator or to functions that may use it."""
+    """True when code of the object refers to the allocator or to functions that may use it."""
     for relocation in elf.relocations:
         symbol = elf.symbols[relocation.symbol]
         in_code = elf.sections[relocation.section].flags & raw.SHF_EXECINSTR
@@ -64,7 +64,7 @@ def _may_allocate(elf: RawElf) -> bool:
 
 
 def _is_foreign(name: str) -> bool:
-    """Whether an undefined function may ask for workspace: another kernel, or the runtime calling one."""
+    """True when an undefined function may ask for workspace: another kernel, or the runtime calling one."""
     if name.startswith("tvmgen_"):
         return True
     return name.startswith("TVM") and name not in (ALLOCATE, FREE, _ERROR, _LAUNCH)
@@ -118,7 +118,7 @@ class _Requests:
             raise UntraceableError("it never frees what it asks for")
         return tuple(slots)
 
-    def _call(self, step: Step, call: Call, stack: Stack, slots: list[int]) -> Stack:
+    def _call(self, step: TracedInstruction, call: Call, stack: Stack, slots: list[int]) -> Stack:
         """Open requests after a call; ``slots`` takes in what it asks for."""
         name = self.code.undefined.get(call.target) if call.target is not None else None
         if name in (ALLOCATE, FREE):
@@ -143,7 +143,7 @@ class _Requests:
             raise UntraceableError(f"it calls {name}, which may ask for workspace")
         return stack
 
-    def _size(self, step: Step, call: Call) -> int:
+    def _size(self, step: TracedInstruction, call: Call) -> int:
         """Bytes of a request: the 64-bit argument in r2 (low word) and r3."""
         low, high = (step.registers.get(register) for register in (arm.ARM_REG_R2, arm.ARM_REG_R3))
         if not isinstance(low, int) or low >= FIRST_ADDRESS or high != 0:
