@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from archives import Spec, build, merge, write
 from elfobjects import M4, Elf
 from mlf_sdk.errors import ArchiveError, FaultCollector
-from mlf_sdk.frontends.code import CodeIndex, index_code
-from mlf_sdk.frontends.mlf.archive import CodeFile, load_mlf
+from mlf_sdk.frontends.code import CodeFile, CodeIndex, index_code
+from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.model import UnitKind
 
@@ -24,21 +23,19 @@ def kernel_object(*symbols: tuple[str, int, int, int]) -> bytes:
     return Elf(tags=dict(M4), symbols=list(symbols)).build()
 
 
-def index(tmp_path: Path, **files: bytes) -> tuple[CodeIndex, list[str]]:
+def index(**files: bytes) -> tuple[CodeIndex, list[str]]:
     """The index of these files, by name with the last ``_`` as a dot, and the faults."""
-    (module,) = load_mlf(write(build(), tmp_path / "any.tar")).modules
     sources = []
     for name, data in files.items():
         stem, _, kind = name.rpartition("_")
         sources.append(CodeFile(member=f"{stem}.{kind}", kind=kind, data=data))
     faults = FaultCollector("any.tar")
-    found = index_code(replace(module, sources=tuple(sources)), faults)
+    found = index_code(sources, faults)
     return found, [f"{fault.member}: {fault.what}" for fault in faults.faults]
 
 
-def test_an_object_and_the_sources_it_needs(tmp_path: Path) -> None:
+def test_an_object_and_the_sources_it_needs() -> None:
     code, faults = index(
-        tmp_path,
         kernel_o=kernel_object(("helper", 1, LOCAL, 1), ("k", 1, GLOBAL, 1), ("table", 0, UNDEFINED, 0)),
         table_c=b"const int table[2] = {1, 2};\nint lookup(int i) { return table[i]; }\n",
         other_c=b"int other(void) { return 0; }\n",
@@ -57,20 +54,19 @@ def test_an_object_and_the_sources_it_needs(tmp_path: Path) -> None:
     assert (units["kernel.o"].kind, units["kernel.o"].symbols) == (UnitKind.OBJECT, ("k",))
 
 
-def test_an_object_that_asks_for_a_function(tmp_path: Path) -> None:
+def test_an_object_that_asks_for_a_function() -> None:
     code, _ = index(
-        tmp_path,
         kernel_o=kernel_object(("k", 1, GLOBAL, 1), ("lookup", 0, UNDEFINED, 0)),
         table_c=b"int lookup(int i) { return i; }\n",
     )
     assert code.reachable(["k"]) == ("kernel.o", "table.c")
 
 
-def test_one_symbol_of_an_object_and_a_source(tmp_path: Path) -> None:
+def test_one_symbol_of_an_object_and_a_source() -> None:
     source = b"int k(void) { return 0; }\n"
-    _, faults = index(tmp_path, kernel_o=kernel_object(("k", 1, GLOBAL, 1)), more_c=source)
+    _, faults = index(kernel_o=kernel_object(("k", 1, GLOBAL, 1)), more_c=source)
     assert faults == ["more.c: 'k' is defined in kernel.o as well"]
-    _, faults = index(tmp_path, kernel_o=kernel_object(("k", 1, WEAK, 1)), more_c=source)
+    _, faults = index(kernel_o=kernel_object(("k", 1, WEAK, 1)), more_c=source)
     assert faults == []
 
 
@@ -83,9 +79,8 @@ def test_what_is_broken_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     assert code.defines("g") and not code.objects
 
 
-def test_headers(tmp_path: Path) -> None:
+def test_headers() -> None:
     code, _ = index(
-        tmp_path,
         own_h=b"#define LIMIT 9\n",
         k_c=b'#include <math.h>\n#include "own.h"\n#include <arm_nnfunctions.h>\nint k(void) { return 0; }\n',
     )
@@ -101,7 +96,7 @@ def test_two_modules_with_one_function(tmp_path: Path) -> None:
     codes = []
     for module in load_mlf(path).modules:
         faults = FaultCollector("two.tar")
-        codes.append(index_code(module, faults))
+        codes.append(index_code(module.sources, faults))
         assert not faults.faults
     assert not set(codes[0].files) & set(codes[1].files)
 

@@ -19,6 +19,7 @@ from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.samples import sample_values
 from mlf_sdk.codegen.writer import LOCK_NAME
+from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
@@ -259,7 +260,7 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
         "renames": bool(linkage.renames),
         "flags": _needed_flags(layout),
         "include_dirs": sorted(headers),
-        "needs_cmsis_nn": any("arm_nn" in h for h in model.external_headers),
+        "needs_cmsis_nn": needs_cmsis_nn(model),
     }
 
 

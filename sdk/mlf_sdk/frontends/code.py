@@ -10,7 +10,6 @@ from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
 from mlf_sdk.analysis.elf.objects import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.archive import CodeFile, RawModule
 from mlf_sdk.ir.model import CodeUnit, UnitKind
 
 # Headers that the runtime, the C library or the compiler provide.
@@ -62,6 +61,21 @@ _PROVIDED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFile:
+    """One file of code.
+
+    Attributes:
+        member: its name in the archive.
+        kind: ``c``, ``cc`` (C++), ``o`` (ELF object) or ``h``.
+        data: its content.
+    """
+
+    member: str
+    kind: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CodeIndex:
     """Code of a module by member and by symbol."""
 
@@ -75,7 +89,7 @@ class CodeIndex:
     header_macros: frozenset[str] = frozenset()
 
     def defines(self, symbol: str) -> bool:
-        """Whether any file of the module defines ``symbol``."""
+        """Tell whether any file of the module defines ``symbol``."""
         return symbol in self.defined_in
 
     def reachable(self, entries: Iterable[str]) -> tuple[str, ...]:
@@ -128,15 +142,15 @@ class CodeIndex:
         )
 
 
-def index_code(module: RawModule, faults: FaultCollector) -> CodeIndex:
-    """Scan every source and object of ``module``; two definitions of one symbol are a fault."""
+def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex:
+    """Scan every source and object of a module; two definitions of one symbol are a fault."""
     scans: dict[str, SourceScan] = {}
     objects: dict[str, ObjectInfo] = {}
     functions: dict[str, FunctionDefinition] = {}
     kernels: dict[str, ObjectWorkspace] = {}
     defined_in: dict[str, str] = {}
     macros: set[str] = set()
-    files = {code.member: code for code in module.sources}
+    files = {code.member: code for code in sources}
     for member, code in files.items():
         if code.kind == "o":
             info = read_object(code.data, member, faults)

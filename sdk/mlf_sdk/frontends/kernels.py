@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel does with its arguments and its workspace, as far as its code tells."""
+"""Facts about kernels that memory planning needs: when arguments and workspaces are in use."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class DType:
     lanes: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what no compiler of ours can mean."""
+        """Validate code, bits and lanes."""
         if self.bits not in _BITS.get(self.code, ()) or not 1 <= self.lanes <= MAX_LANES:
             raise InputError(
                 f"no such element type: code {self.code}, {self.bits} bits, {self.lanes} lanes",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One finding: what is odd and what the SDK does about it.
+    """Something unusual in an archive, and what the SDK does about it.
 
     Attributes:
         blocks: nothing can be done about it on the board in question.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply-accumulates of a fused operator, where its name and the shapes of its arguments tell them.
+"""Multiply-accumulates of a fused operator, derived from its name and the shapes of its arguments.
 
 A convolution needs, for each pixel of its result, one for every element of its weights, whatever its groups:
 pixels are the elements of the result over its channels. Which extent counts channels depends on the layout;
@@ -79,12 +79,12 @@ def _channels(data: Shape, weights: Shape, result: Shape) -> Iterator[int]:
 
 
 def _kernel_fits(kernel: Shape, data: Shape) -> bool:
-    """Whether a kernel is no larger than its padded data may be; what is larger is no extent of a kernel."""
+    """Tell whether extents can be those of a kernel: it is no larger than padded data may be."""
     return all(k <= 2 * d + 1 for k, d in zip(kernel, data, strict=True))
 
 
 def _fits(channels: int, group: int, filters: int, result: int) -> bool:
-    """Whether ``filters`` filters over groups of ``group`` channels give ``result`` channels."""
+    """Tell whether ``filters`` filters over groups of ``group`` channels give ``result`` channels."""
     if channels % group:
         return False
     return filters == result or (group != channels and filters == channels and filters * group == result)

@@ -86,12 +86,12 @@ class Step:
 
     @property
     def is_packed(self) -> bool:
-        """Whether it is called by TVM's packed convention."""
+        """True when it is called by TVM's packed convention."""
         return self.abi.convention is Convention.PACKED
 
     @property
     def is_direct(self) -> bool:
-        """Whether the runtime can call it without an adapter: a packed kernel that takes slots at most."""
+        """True when the runtime can call it without an adapter: a packed kernel that takes slots at most."""
         return self.is_packed and not self.workspace_stack_bytes
 
     @property

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
-from mlf_sdk.frontends.mlf.codefindings import lacks_scratch
+from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options

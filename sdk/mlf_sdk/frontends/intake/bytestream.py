@@ -149,7 +149,7 @@ class ArchiveStream:
                     raise StopReadingError("the compressed data is cut short")
 
     def _behind(self, data: bytes, enough: int) -> bytes:
-        """What follows a compressed stream, without the zeros that may pad a file."""
+        """Bytes behind a compressed stream, without the zeros that may pad a file."""
         data = data.lstrip(b"\x00")
         while len(data) < enough and (more := self._take()):
             data = (data + more).lstrip(b"\x00")

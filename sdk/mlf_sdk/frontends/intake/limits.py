@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of an archive is read before it is refused."""
+"""Bounds on archives, beyond which they are refused."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class _AotBuilder:
         return _Call(symbol=self.prefix + "_run")
 
     def _lacks_main(self) -> bool:
-        """Whether the archive declares a main function and defines none."""
+        """Tell whether the archive declares a main function and defines none."""
         main = f"{self.prefix}_run_model"
         return self._declared(main) and not self.source.code.defines(main)
 
@@ -132,12 +132,12 @@ class _AotBuilder:
         )
 
     def _objects_allocate(self, symbol: str) -> bool:
-        """Whether machine code below the entry asks for workspace, which no replay of sources sees."""
+        """Tell whether machine code below the entry asks for workspace, which no replay of sources sees."""
         objects = self.source.code.objects
         return any(objects[m].allocator_sites for m in self.source.code.reachable([symbol]) if m in objects)
 
     def _complete(self, symbol: str) -> bool:
-        """Whether everything the entry calls is there; what is missing is one fault each."""
+        """Check that everything the entry calls is there; what is missing is one fault each."""
         code = self.source.code
         if not code.defines(symbol):
             self._undefined(symbol, "the entry")

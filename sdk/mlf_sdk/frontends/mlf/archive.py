@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import ArchiveError, FaultCollector
+from mlf_sdk.frontends.code import CodeFile
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
 from mlf_sdk.frontends.intake.members import ArchiveFiles, collect_files
 from mlf_sdk.frontends.mlf.graph import parse_graph
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader, parse_interface
-from mlf_sdk.frontends.mlf.members import CodeFile, ModuleMembers, assign_members
+from mlf_sdk.frontends.mlf.members import ModuleMembers, assign_members
 from mlf_sdk.frontends.mlf.metadata import FULL_MODEL, parse_metadata
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER as METADATA
 from mlf_sdk.frontends.mlf.params import NamedTensor, parse_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
 from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
 from mlf_sdk.tools.checks import BoundedFaults, shown
-
-__all__ = ["CodeFile", "RawArchive", "RawModule", "load_mlf"]
 
 _SCAN_BYTES = 1 << 30
 """Bytes of code looked through for function names; what is left is the linker's to find."""

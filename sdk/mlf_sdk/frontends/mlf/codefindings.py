@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is odd in the code of an archive: prototypes, constants, precision."""
+"""Findings about the code of an archive: prototypes, constants, precision."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterator
 
 from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.frontends.codechecks import linked_sources
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+from mlf_sdk.ir.model import Model, UnitKind
 
-_CODE = frozenset({UnitKind.C, UnitKind.CXX})
 # Seven digits, the last of them not 0: float needs nine to be told from its neighbours.
 _ROUNDED = re.compile(rb"\b\d\.\d{5}[1-9]e[+-]\d\df\b")
 _LARGEST = b"3.402823e+38f"  # the first value of a maximum: any that is low enough serves
 _INFINITE = re.compile(rb"\binff\b")
-_DOUBLE = re.compile(rb"\bdouble\b")
-_NO_SCRATCH = re.compile(rb"cmsis_nn_context\s+\w+\s*=\s*\{\s*NULL\s*,\s*0\s*\}")
 
 
 def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
@@ -56,7 +54,7 @@ def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str
 
 def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
     """Constants as text: digits that are lost, infinities that are no C."""
-    for unit in _sources(model):
+    for unit in linked_sources(model):
         rounded = [text.decode() for text in _ROUNDED.findall(unit.data) if text != _LARGEST]
         if rounded:
             yield Finding(
@@ -72,20 +70,6 @@ def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterato
                 what=f"{_count(infinite, 'infinity')} printed as `inff`, which is no C",
                 handled="the runtime's headers define it",
             )
-
-
-def computes_in_double(model: Model) -> tuple[str, ...]:
-    """Members of linked code that computes in double."""
-    return tuple(unit.member for unit in _sources(model) if _DOUBLE.search(unit.data))
-
-
-def lacks_scratch(model: Model) -> bool:
-    """Whether the code hands empty scratch buffers to CMSIS-NN: it was compiled for no CPU in particular."""
-    return any(_NO_SCRATCH.search(unit.data) for unit in _sources(model))
-
-
-def _sources(model: Model) -> Iterator[CodeUnit]:
-    return (unit for unit in model.units if unit.linked and unit.kind in _CODE)
 
 
 def _count(count: int, noun: str) -> str:

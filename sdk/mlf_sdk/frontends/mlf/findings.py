@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is odd in an archive, and what the SDK does about it."""
+"""Findings about an archive: contradictions and traps, and what the SDK does about each."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
+from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.ir.names import legal_identifier
-
-__all__ = ["Finding", "module_findings", "needs_cmsis_nn"]
 
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1
 
@@ -140,11 +139,6 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Fi
             what="ready-made objects: no source to analyse, and none to run on the host",
             handled="checked against the board's CPU and float ABI; workspaces are read from the code",
         )
-
-
-def needs_cmsis_nn(model: Model) -> bool:
-    """Whether linked code includes a header of CMSIS-NN."""
-    return any("arm_nn" in header for header in model.external_headers)
 
 
 def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:

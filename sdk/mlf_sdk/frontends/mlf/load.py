@@ -33,7 +33,7 @@ def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
     """The model of one module of ``archive``; arguments and errors as in `load_model`."""
     raw = choose_module(archive, module)
     faults = FaultCollector(archive.source)
-    code = index_code(raw, faults)
+    code = index_code(raw.sources, faults)
     source = BuildInput(archive=archive, module=raw, code=code, faults=faults)
     if raw.metadata.style == "operator":
         schedule = schedule_operator(source, module if module != raw.metadata.name else None)

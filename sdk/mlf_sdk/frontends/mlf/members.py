@@ -10,27 +10,13 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.code import CodeFile
 
 _CODE: Final = "codegen/host/"
 _INCLUDE: Final = "codegen/host/include/"
 _GRAPHS: Final = ("executor-config/graph/", "runtime-config/graph/")
 _KINDS: Final = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h"}
 _DIGITS: Final = re.compile(r"([0-9]{1,18})", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFile:
-    """One file under ``codegen/host``.
-
-    Attributes:
-        member: its name in the archive.
-        kind: ``c``, ``cc`` (C++), ``o`` (ELF object) or ``h``.
-        data: its content.
-    """
-
-    member: str
-    kind: str
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

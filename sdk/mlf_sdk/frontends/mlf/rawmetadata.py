@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``metadata.json`` says, in one shape for all versions, as ``formats.mlf.metadata`` reads it."""
+"""Content of ``metadata.json``, in one shape for all versions of the format."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OperatorArg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleMetadata:
-    """What the metadata says of one module.
+    """Metadata of one module.
 
     Attributes:
         name: ``model_name``, or the key under ``modules``.

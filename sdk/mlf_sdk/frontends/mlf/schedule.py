@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the builders of every style of model have in common."""
+"""Schedules: what the builder of each style of archive makes, and the model that it becomes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TensorTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What a builder found: tensors, steps, and which tensors the caller sees."""
+    """Tensors and steps of a module, and the tensors that the caller sees."""
 
     tensors: tuple[Tensor, ...]
     inputs: tuple[int, ...]

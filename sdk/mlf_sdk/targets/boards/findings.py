@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.codefindings import computes_in_double, lacks_scratch
+from mlf_sdk.frontends.codechecks import computes_in_double, lacks_scratch
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.targets.boards.load import Board
