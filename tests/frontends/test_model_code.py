@@ -70,9 +70,9 @@ def test_one_symbol_of_an_object_and_a_source() -> None:
     assert faults == []
 
 
-def test_what_is_broken_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_what_is_broken_is_told_and_the_rest_is_read() -> None:
     code, faults = index(
-        tmp_path, kernel_o=kernel_object(("k", 1, GLOBAL, 1))[:60], bad_c=b"int f(void) {", good_c=b"int g(void) { }"
+        kernel_o=kernel_object(("k", 1, GLOBAL, 1))[:60], bad_c=b"int f(void) {", good_c=b"int g(void) { }"
     )  # fmt: skip
     assert [fault.partition(":")[0] for fault in faults] == ["kernel.o", "bad.c"]
     assert "a brace does not close" in faults[1]

@@ -30,7 +30,7 @@ _INTEGER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceHeader:
-    """What a C interface header declares.
+    """Declarations of a C interface header.
 
     Attributes:
         run_function: name of the entry, ``tvmgen_<module>_run``.
