@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GNU build id of an image whose linker script marks its note: bare metal (linker.ld) and Zephyr (notes.ld). */
+/* The GNU build id of an image whose linker script marks its note: linker.ld on bare metal, notes.ld on
+ * Zephyr. */
 #include "mlf/mlf_platform.h"
 
 /* The section .note.gnu.build-id, which holds one note; both NULL where the linker script does not mark it. */

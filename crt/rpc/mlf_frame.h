@@ -54,7 +54,8 @@ typedef struct {
 /* Start to receive into `data`, which must outlive `rx`. */
 void mlf_frame_rx_init(mlf_frame_rx_t *rx, uint8_t *data, size_t capacity);
 
-/* Take one received byte. After MLF_FRAME_READY the payload is rx->data[0..rx->size - 1] until the next call. */
+/* Take one received byte. After MLF_FRAME_READY the payload is the first rx->size bytes of rx->data, until the
+ * next call. */
 mlf_frame_event_t mlf_frame_rx_push(mlf_frame_rx_t *rx, uint8_t byte);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #include <mlf/mlf.h>
 
 typedef struct {
-  const mlf_step_t *step;   /* the running step; NULL: no model runs. First: exclusive accesses take no offset */
+  const mlf_step_t *step;   /* the running step; NULL: no model runs. First: ldrex has no offset */
   const mlf_slot_t *slot;   /* next workspace slot of the running step; NULL: stack mode */
   const mlf_step_t *failed; /* the step at which the last run failed; NULL: it did not */
   uint32_t refused_bytes;   /* size of the last refused request of this run; 0: none */

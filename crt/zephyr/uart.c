@@ -137,7 +137,8 @@ size_t mlf_uart_read(uint8_t *out_data, size_t capacity) {
 
 #define LOWEST_BAUD 1200u /* to send out what is written takes long at lower ones */
 
-/* Wait until everything that was written has left, if the driver reports that; else for the time of a long FIFO. */
+/* Wait until everything that was written has left, if the driver reports that; else for the time of a long
+ * FIFO. */
 static void drain(uint32_t baud) {
   int32_t left_ms = 100;
 
