@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from zephyr_flash_helpers import make_workspace
 from zephyr_trees import MakeTree, zephyr_options
@@ -69,7 +70,7 @@ def test_words(extension: types.ModuleType, tmp_path: Path, words: str, board: s
 def test_every_command_that_it_names_is_one(extension: types.ModuleType):
     from mlf_sdk.cli.main import app
 
-    known = {(c.name or c.callback.__name__) for c in app.registered_commands if c.callback}
+    known = set(app.list_commands(click.Context(app)))
     assert set(extension._TO_DO) <= known
     assert {"generate", "build", "run", "check", "flash"} <= set(extension._TO_DO)
 

@@ -78,12 +78,15 @@ def make_app(tiny: Path, folder: Path, base: Path, board: str = "mps2_an385", ap
     return folder.resolve()
 
 
-def test_plain_cmake(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+def test_plain_cmake(
+    bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     base = make_tree("4.1.0")
     app = make_app(tiny, tmp_path / "app", base)
     module = tmp_path / "cmsis"
     module.mkdir()
-    setup = setup_of(base, modules=(module,), environ={"ZEPHYR_MODULES": "/m/one;/m/two"})
+    setup = setup_of(base, modules=(module,))
+    monkeypatch.setenv("ZEPHYR_MODULES", "/m/one;/m/two")
     built = mlf_sdk.build(app, **zephyr_options(setup))
     assert built.elf == app / "build/zephyr/zephyr.elf"
     configure, make = bench.calls

@@ -14,6 +14,7 @@ import pytest
 from zephyr_trees import MakeTree, zephyr_options
 
 import mlf_sdk
+from mlf_sdk.codegen.writer import ChangedFilesError
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
@@ -32,7 +33,7 @@ def generate(
         board=board,
         platform="zephyr",
         **options,  # type: ignore[arg-type]
-        zephyr=ZephyrSetup(base=base, environ={}, home=base),
+        zephyr_base=str(base),
     )
 
 
@@ -101,13 +102,15 @@ def test_what_the_user_edited_is_kept(make_tree: MakeTree, tiny: Path, tmp_path:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("mine\n")
     (folder / "zephyr/stale.txt").write_text("x")
-    (folder / "Kconfig").write_text("x")
     again = generate(tiny, folder, base)
     assert again.kept == ("prj.conf", "src/main.c")
     for name in ("src/main.c", "prj.conf", "boards/mine.overlay"):
         assert (folder / name).read_text() == "mine\n"
     assert not (folder / "zephyr/stale.txt").exists()
-    assert "mainmenu" in (folder / "Kconfig").read_text()
+    (folder / "Kconfig").write_text("mine\n")
+    with pytest.raises(ChangedFilesError, match="Kconfig"):
+        generate(tiny, folder, base)
+    assert (folder / "Kconfig").read_text() == "mine\n"
 
 
 def test_the_lock_names_version_and_board(make_tree: MakeTree, tiny: Path, tmp_path: Path):
@@ -149,7 +152,7 @@ def test_too_little_memory_is_refused_before_anything_is_written(
             board="small",
             board_file=tmp_path / "small.toml",
             platform="zephyr",
-            zephyr=ZephyrSetup(base=base, environ={}, home=base),
+            zephyr_base=str(base),
         )
     assert not (tmp_path / "app").exists()
 
