@@ -103,7 +103,8 @@ def test_boards(call: Caller, tmp_path: Path) -> None:
     assert re.search(r"^microbit +256 KiB +16 KiB +QEMU +BBC micro:bit", text, re.MULTILINE)
     assert all(re.search(rf"^{name} ", text, re.MULTILINE) for name in rows)
     assert re.search(
-        r"^zephyr +also every board .*--board mps2/an385", " ".join(text[text.index("\nzephyr") + 1 :].split())
+        r"^zephyr +also every board .*--board mps2/an385",
+        " ".join(text[text.index("\nzephyr") + 1 :].split()),
     )
     own = tmp_path / "own.toml"
     source = Path(__file__).parents[2] / "board_templates/boards/mps2-an386.toml"
@@ -151,7 +152,9 @@ def test_generate_keeps_what_was_edited_and_says_so(call: Caller, tiny: Path, tm
     (app / "src/main.c").write_text("/* mine */\n")
     value = call("generate", tiny, "-o", app, "--board", "host", "--json").value
     assert value["kept"] == ["src/main.c"]
-    assert "kept       src/main.c: edited by you" in shown(call("generate", tiny, "-o", app, "--board", "host"))
+    assert "kept       src/main.c: edited by you" in shown(
+        call("generate", tiny, "-o", app, "--board", "host")
+    )
     assert (app / "src/main.c").read_text() == "/* mine */\n"
 
 
