@@ -17,8 +17,6 @@ from mlf_sdk.analysis.c.source import (
     Include,
     Pool,
     Struct,
-    call_graph,
-    known_functions,
     scan_source,
 )
 from mlf_sdk.analysis.c.text import read_text, type_text, words_and_calls
@@ -103,8 +101,6 @@ class TestGenerated:
     def test_calls(self):
         assert self.scan.functions[0].called == {"helper", "expf"}
         assert self.scan.called == {"helper", "expf"}
-        assert call_graph([self.scan]) == {"net_k": {"helper"}, "helper": set()}
-        assert known_functions([self.scan]) == {"net_k", "helper", "net_run"}
 
     def test_declarations(self):
         (declaration,) = self.scan.declarations

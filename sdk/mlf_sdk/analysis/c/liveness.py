@@ -14,7 +14,7 @@ compiled with ``-fno-strict-aliasing``, and ``TVMBackendAllocWorkspace`` is not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.c.allocations import Allocations, find_allocations
@@ -22,7 +22,7 @@ from mlf_sdk.analysis.c.calls import foreign_runtime_call
 from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes, written_arguments
 from mlf_sdk.analysis.c.stackpeak import StackPeak, allocating_functions, stack_peak
 from mlf_sdk.analysis.c.syntax import UNKNOWN, Unknown
-from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 
 __all__ = [
     "ArgumentLiveness",
@@ -31,7 +31,6 @@ __all__ = [
     "StackPeak",
     "allocating_functions",
     "analyse_kernel",
-    "kernel_liveness",
     "stack_peak",
     "written_arguments",
 ]
@@ -102,19 +101,6 @@ class KernelLiveness:
         if self.exact:
             return ArgumentLiveness(index=index, name="", first=None, last=None, is_exact=True)
         return ArgumentLiveness(index=index, name="", first=0, last=self.phases - 1, is_exact=False)
-
-
-def kernel_liveness(scans: Iterable[SourceScan], name: str) -> KernelLiveness:
-    """Analyse the kernel ``name`` of an archive, all of whose sources and headers are in ``scans``."""
-    scans = list(scans)
-    found = [function for scan in scans for function in scan.functions if function.name == name]
-    if len(found) != 1:
-        reason = "the function has no source" if not found else "the function is defined more than once"
-        return KernelLiveness(
-            name=name, phases=1, arguments=(), slots=(), exact=False, workspace_known=False, reason=reason
-        )
-    macros = {macro for scan in scans if scan.member.endswith(".h") for macro in scan.macros}
-    return analyse_kernel(found[0], allocating=allocating_functions(scans), macros=macros)
 
 
 def analyse_kernel(

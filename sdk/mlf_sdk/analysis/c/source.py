@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.declaration import (
@@ -54,8 +53,6 @@ __all__ = [
     "Pool",
     "SourceScan",
     "Struct",
-    "call_graph",
-    "known_functions",
     "scan_source",
 ]
 
@@ -81,25 +78,6 @@ def scan_source(text: str, member: str) -> SourceScan:
         member: its name in the archive.
     """
     return _Scanner(text, member).scan()
-
-
-def known_functions(scans: Iterable[SourceScan]) -> frozenset[str]:
-    """Names of all functions that the sources define or declare."""
-    scans = list(scans)
-    defined = {function.name for scan in scans for function in scan.functions}
-    declared = {declaration.name for scan in scans for declaration in scan.declarations}
-    return frozenset(defined | declared)
-
-
-def call_graph(scans: Iterable[SourceScan]) -> dict[str, frozenset[str]]:
-    """For each defined function the functions of the archive that it calls (by name)."""
-    scans = list(scans)
-    known = known_functions(scans)
-    graph: dict[str, frozenset[str]] = {}
-    for scan in scans:
-        for function in scan.functions:
-            graph[function.name] = graph.get(function.name, frozenset()) | (function.called & known)
-    return graph
 
 
 class _Scanner:
