@@ -98,15 +98,14 @@ def test_the_same_for_the_same(make_tree: MakeTree, tiny: Path, tmp_path: Path):
 def test_what_the_user_edited_is_kept(make_tree: MakeTree, tiny: Path, tmp_path: Path):
     folder, base = tmp_path / "app", make_tree("4.1.0")
     generate(tiny, folder, base)
-    for name in ("src/main.c", "prj.conf", "boards/mine.overlay"):
+    mine = ("src/main.c", "prj.conf", "boards/mine.overlay", "zephyr/mine.txt")
+    for name in mine:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("mine\n")
-    (folder / "zephyr/stale.txt").write_text("x")
     again = generate(tiny, folder, base)
     assert again.kept == ("prj.conf", "src/main.c")
-    for name in ("src/main.c", "prj.conf", "boards/mine.overlay"):
+    for name in mine:
         assert (folder / name).read_text() == "mine\n"
-    assert not (folder / "zephyr/stale.txt").exists()
     (folder / "Kconfig").write_text("mine\n")
     with pytest.raises(ChangedFilesError, match="Kconfig"):
         generate(tiny, folder, base)
