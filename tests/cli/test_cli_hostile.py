@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
 from cli_helpers import Caller
+from effort import Effort
 
 from archives import tar_bytes
 from hostile import GOOD, HOSTILE, SAYS
@@ -21,7 +21,7 @@ OF_NO_FORMAT = {
     "header: too many members",
     *(f"container: {what}" for what in ("empty file", "only zeros", "text", "zip", "bzip2", "zstd")),
 }
-MAX_SECONDS = 20.0  # of computing; what is quadratic takes minutes
+MAX_CALLS = 5_000_000  # 0.8 million for the largest archive; what is quadratic takes billions
 MAX_BYTES = 128 << 20
 MAX_RESIDENT_KIB = 320 << 10  # of a whole process, the interpreter and numpy included
 SAMPLE = [
@@ -49,13 +49,12 @@ def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, 
     archive = tmp_path / "in" / "evil.tar"
     archive.write_bytes(HOSTILE[name])
     tracemalloc.start()
-    started = time.process_time()
     try:
-        called = call("generate", archive, "-o", tmp_path / "out/app", "--board", "mps2-an386")
+        with Effort() as effort:
+            called = call("generate", archive, "-o", tmp_path / "out/app", "--board", "mps2-an386")
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    seconds = time.process_time() - started
     assert called.code == 2
     assert called.out == ""
     block = called.block()
@@ -65,7 +64,7 @@ def test_is_refused_and_leaves_nothing(name: str, call: Caller, tmp_path: Path, 
     assert says in called.err.replace("\n  ", "\n")
     assert len(called.err) < 8000
     assert "".join(called.err.split("\n")).isprintable()
-    assert seconds < MAX_SECONDS
+    assert 0 < effort.calls < MAX_CALLS
     assert peak_bytes < MAX_BYTES
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
         "cwd",
@@ -82,13 +81,12 @@ def test_memory_of_the_whole_process(name: str, tmp_path: Path) -> None:
     program = (
         "import json, resource, sys\n"
         "from mlf_sdk.cli.main import main\n"
-        "resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n"
         "code = main(sys.argv[1:])\n"
         "used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "print(json.dumps({'code': code, 'kib': used}))\n"
     )
     argv = [sys.executable, "-c", program, "generate", str(archive), "-o", "app", "--board", "host"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["code"] == 2

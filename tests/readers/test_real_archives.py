@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -23,9 +22,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("path", ARCHIVES or [FOLDER], ids=lambda path: path.stem)
 def test_is_read(path: Path) -> None:
-    started = time.process_time()
     archive = load_mlf(path)
-    assert time.process_time() - started < 20
     assert archive.version == (5 if "0.8.0" in path.name else 7)
     assert len(archive.modules) == (2 if path.name.startswith("multi") else 1)
     kind = path.name.split("-")[1]

@@ -4,14 +4,22 @@
 from __future__ import annotations
 
 import cProfile
-from collections.abc import Callable
-from typing import TypeVar
-
-Result = TypeVar("Result")
 
 
-def effort(action: Callable[[], Result]) -> tuple[Result, int]:
-    """Run ``action``; its result, and how many functions were called, of Python and of C."""
-    profile = cProfile.Profile()
-    result = profile.runcall(action)
-    return result, sum(entry.callcount for entry in profile.getstats())
+class Effort:
+    """Count of the function calls, Python's and C's, that are made in a ``with`` block."""
+
+    def __init__(self) -> None:
+        self._profile = cProfile.Profile()
+
+    def __enter__(self) -> Effort:
+        self._profile.enable()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._profile.disable()
+
+    @property
+    def calls(self) -> int:
+        """Calls that were counted."""
+        return sum(entry.callcount for entry in self._profile.getstats())
