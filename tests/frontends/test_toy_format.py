@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 from toy_format import SCALE, scale, toy_frontend, write_toy
 
 import mlf_sdk
@@ -18,6 +20,7 @@ from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import TensorKind
 from mlf_sdk.planner.layout import lay_out
+from mlf_sdk.reporting.terminal import model_parts
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +104,13 @@ def test_inputs_that_the_model_writes_can_not_be_kept(tmp_path: Path) -> None:
     assert lay_out(writes).plan.arena_bytes == 64
     with pytest.raises(InputError, match="writes to its input 'x'"):
         lay_out(writes, keep_inputs=True)
+
+
+def test_format_and_state_are_shown(tmp_path: Path) -> None:
+    model = frontends.load(write_toy(tmp_path / "scale.toy"))
+    console = Console(file=io.StringIO(), width=200)
+    for part in model_parts(model, lay_out(model)):
+        console.print(part)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Toy 3, hand, sha256" in shown
+    assert "4 B kept from one run to the next" in shown

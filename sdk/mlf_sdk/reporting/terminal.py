@@ -65,6 +65,8 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         line("arena", _arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
         line("summary", _summary_text(model)),
     ]
+    if layout.state_bytes:
+        parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
     if model.external_headers:
         parts.append(line("needs", ", ".join(model.external_headers)))
     return [*parts, "", _steps(layout), "", _code(model)]
