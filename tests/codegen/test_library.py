@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mlf_sdk.analysis.elf.firmware import read_firmware
 
 import mlf_sdk
 from archives import Spec, write
 from archives import build as tiny_archive
 from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import InputError
 from mlf_sdk.version import __version__
 
@@ -210,7 +210,7 @@ def test_two_libraries_on_bare_metal(tmp_path: Path, needs_arm: None) -> None:
     names = [symbol.name for symbol in image.symbols]
     assert {"digits_arena", "tiny_arena", "mlf_run", "TVMBackendAllocWorkspace"} <= set(names)
     assert names.count("mlf_run") == 1
-    notes = read_firmware((tmp_path / "build" / "firmware").read_bytes(), "firmware").provenances
+    notes = read_firmware_info((tmp_path / "build" / "firmware").read_bytes(), "firmware").provenances
     assert [model.name for note in notes for model in note.models] == ["digits", "tiny"]
 
 
