@@ -98,18 +98,22 @@ def test_the_same_for_the_same(make_tree: MakeTree, tiny: Path, tmp_path: Path):
 def test_what_the_user_edited_is_kept(make_tree: MakeTree, tiny: Path, tmp_path: Path):
     folder, base = tmp_path / "app", make_tree("4.1.0")
     generate(tiny, folder, base)
-    mine = ("src/main.c", "prj.conf", "boards/mine.overlay", "zephyr/mine.txt")
-    for name in mine:
+    own = ("src/main.c", "prj.conf", "app.cmake", "app.Kconfig", "boards/mine.overlay", "zephyr/mine.txt")
+    for name in own:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("mine\n")
     again = generate(tiny, folder, base)
-    assert again.kept == ("prj.conf", "src/main.c")
-    for name in mine:
-        assert (folder / name).read_text() == "mine\n"
-    (folder / "Kconfig").write_text("mine\n")
-    with pytest.raises(ChangedFilesError, match="Kconfig"):
+    assert again.kept == ("app.cmake", "prj.conf", "src/main.c")
+    (folder / "Kconfig").write_text("x")
+    with pytest.raises(
+        ChangedFilesError, match="1 file was changed since the project was generated: Kconfig"
+    ):
         generate(tiny, folder, base)
-    assert (folder / "Kconfig").read_text() == "mine\n"
+    assert (folder / "Kconfig").read_text() == "x"
+    again = generate(tiny, folder, base, force=True)
+    assert again.backups == ("Kconfig.orig",)
+    assert "mainmenu" in (folder / "Kconfig").read_text()
+    assert all((folder / name).read_text() == "mine\n" for name in own)
 
 
 def test_the_lock_names_version_and_board(make_tree: MakeTree, tiny: Path, tmp_path: Path):
