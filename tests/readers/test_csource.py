@@ -503,6 +503,11 @@ def test_structs_and_what_macros_stand_for():
     assert scan.macros == {"N_SIZE": "4 /* bytes */"}
 
 
+def test_a_function_that_returns_a_pointer():
+    (found,) = functions("const float *f(void) { return 0; }").values()
+    assert (found.name, found.return_type) == ("f", "const float*")
+
+
 def test_macros_before_a_function():
     found = functions("__STATIC_FORCEINLINE int f(void) { return 0; }\nint MY_TVM_DLL(void) { return 0; }")
     assert (found["f"].is_static, found["f"].return_type, found["f"].doubts) == (True, "int", ())

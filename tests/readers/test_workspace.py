@@ -13,6 +13,7 @@ from mlf_sdk.analysis.c.liveness import (
     allocating_functions,
     analyse_kernel,
     stack_peak,
+    written_arguments,
 )
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.errors import InputError
@@ -253,6 +254,11 @@ ESCAPES = [
     "helper(arg_p0);",
     "arg_p0 = arg_p1;",
     "return (int32_t)p0;",
+    "x = ((int (*)(int))p0)(1);",
+    "void* q = (((DLTensor*)arg_p0)[1].data);",
+    "float t[2] = {[0] = ((float*)p0)[0]};",
+    "int32_t* q = (x_t) & ((int32_t*)p0)[0];",
+    "int32_t* q = __extension__ & ((int32_t*)p0)[0];",
 ]
 
 
@@ -786,6 +792,16 @@ def pointer_kernel(body: str) -> KernelLiveness:
 
 
 COPIES = "void* a = arg0;\nvoid* b = arg1;\nfloat t[4];\n"
+
+
+def test_arguments_that_are_written() -> None:
+    text = kernel("((float*)p2)[0] = ((float*)p0)[1];\nif (1) { ((float*)p1)[0] += 1; }\nint x = 3; x = 4;")
+    assert written_arguments(scan_source(text, "lib.c").functions[0]) == {1, 2}
+
+
+def test_an_argument_of_something_else_is_none() -> None:
+    found = analyse(kernel(COPY.format("p1", "p0") + "void* z = (((TVMValue*)other)[7].v_handle);"))
+    assert (found.exact, span(found.argument(7))) == (True, (None, None))
 
 
 def test_a_copy_of_an_untyped_parameter_is_one_more_name_for_its_data():

@@ -21,7 +21,6 @@ from mlf_sdk.analysis.c.syntax import (
     NAME,
     OTHER,
     UNARY,
-    UNKNOWN,
     Block,
     Declaration,
     Evaluate,
@@ -181,8 +180,6 @@ class _Walk:
         for part in value.walk():
             if part.text in _ALLOCATORS and part.kind in (NAME, CALL):
                 raise _UncertainError("a workspace request or free is not a plain statement")
-            if part.kind == UNKNOWN and part.text in ("call", "braces"):
-                raise _UncertainError("a call is in code that is not understood")
         for name, may_be_skipped in calls(value, is_conditional):
             self.events.append(Event(kind=Kind.CALL, name=name, conditional=may_be_skipped))
 

@@ -66,8 +66,6 @@ def argument_names(function: FunctionDefinition) -> ArgumentNames:
         names.packed = function.parameters[0].name
         for statement in function.body.parts:
             _unpack(names, statement)
-        if names.packed in names.handles or names.packed in names.data:
-            names.problem = "one name stands for two things"
     else:
         for index, parameter in enumerate(function.parameters):
             _take_parameter(names, index, parameter)

@@ -18,7 +18,6 @@ from mlf_sdk.analysis.c.syntax import (
     INDEX,
     LIST,
     MAX_DEPTH,
-    MAX_SIZE,
     NAME,
     OTHER,
     UNARY,
@@ -96,8 +95,6 @@ def _operator(syntax: Node) -> str:
 
 
 def _parenthesised(syntax: Node, depth: int) -> Expr:
-    if syntax.named_child_count != 1:
-        return unknown(syntax)
     return _build(syntax.named_children[0], depth)
 
 
@@ -127,8 +124,6 @@ def _comma(syntax: Node, depth: int) -> Expr:
 
 
 def _choice(syntax: Node, depth: int) -> Expr:
-    if syntax.child_by_field_name("consequence") is None:  # GNU: x ?: y
-        return unknown(syntax)
     names = ("condition", "consequence", "alternative")
     return node(CHOICE, "?", *(_build(_field(syntax, name), depth) for name in names))
 
@@ -172,8 +167,6 @@ def _sizeof(syntax: Node, depth: int) -> Expr:
 
 
 def _list(syntax: Node, depth: int) -> Expr:
-    if syntax.named_child_count > MAX_SIZE:
-        raise UnreadableError("an initialiser is too long")
     return node(LIST, "", *(_build(part, depth) for part in syntax.named_children))
 
 
