@@ -503,6 +503,11 @@ def test_structs_and_what_macros_stand_for():
     assert scan.macros == {"N_SIZE": "4 /* bytes */"}
 
 
+def test_an_expression_that_is_too_long_is_unknown():
+    (statement,) = functions("void f(void) { g(" + "a, " * 20_001 + "b); }")["f"].body.parts
+    assert [(value.kind, value.text) for value in statement.values] == [("unknown", "call")]
+
+
 def test_a_function_that_returns_a_pointer():
     (found,) = functions("const float *f(void) { return 0; }").values()
     assert (found.name, found.return_type) == ("f", "const float*")

@@ -312,6 +312,7 @@ def test_what_is_only_read_in_place_is_exact(use):
         "typedef float* int8_t;",
         "__attribute__((cleanup(f))) int x;",
         "float* restrict q;",
+        "int* const q = 0;",
         "TVMFuncCall(f);",
         "TVMBackendParallelLaunch(f, 0, 0);",
         "helper(args);",

@@ -21,7 +21,7 @@ from mlf_sdk.analysis.c.allocations import Allocations, find_allocations
 from mlf_sdk.analysis.c.calls import foreign_runtime_call
 from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes, written_arguments
 from mlf_sdk.analysis.c.stackpeak import StackPeak, allocating_functions, stack_peak
-from mlf_sdk.analysis.c.syntax import UNKNOWN, Unknown
+from mlf_sdk.analysis.c.syntax import Unknown
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 
 __all__ = [
@@ -208,11 +208,6 @@ def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
 
 
 def _unknown_code(function: FunctionDefinition) -> str:
-    """Why the statements of a kernel are not those that are seen: nested functions, statement expressions."""
-    for statement in function.body.walk():
-        if isinstance(statement, Unknown):
-            return "a statement is not understood"
-        for value in statement.values:
-            if any(part.kind == UNKNOWN and part.text == "braces" for part in value.walk()):
-                return "braces that are neither a statement's nor an initialiser's"
-    return ""
+    """Why the statements of a kernel are not those that are seen; empty when they are."""
+    is_known = not any(isinstance(statement, Unknown) for statement in function.body.walk())
+    return "" if is_known else "a statement is not understood"
