@@ -403,7 +403,7 @@ def test_arguments_that_are_refused(tmp_path: Path) -> None:
     assert "mps2-an386" in caught.value.hint
     with pytest.raises(InputError, match="only the rpc application"):
         mlf_sdk.run(path, board="host", app="standalone")
-    with pytest.raises(InputError, match="no model was given"):
+    with pytest.raises(InputError, match="no archive or project was given"):
         mlf_sdk.generate([], tmp_path / "out", board="host")
     with pytest.raises(InputError):
         mlf_sdk.run(tmp_path / "missing.tar")
