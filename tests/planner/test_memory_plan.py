@@ -63,7 +63,7 @@ def test_arena_ends_without_the_padding_of_its_top() -> None:
 def test_the_buffer_with_most_padding_goes_on_top() -> None:
     plan = plan_memory(intervals([(30, 0, 0), (17, 0, 0), (31, 0, 0)], 16))
     assert plan.arena_bytes == 32 + 32 + 17
-    assert plan.workspace_offsets[(0, 1)] == 64
+    assert plan.workspace_offsets[0][1] == 64
 
 
 def test_padding_on_top_of_two_peaks_cannot_always_be_saved() -> None:
@@ -150,7 +150,7 @@ def test_empty_tensors_and_untouched_ones_need_no_room() -> None:
     plan = plan_memory(PlanProblem(tensors=tensors(0, 8, 999), inputs=(0,), outputs=(1,), steps=(step,)))
     assert plan.arena_bytes == 8
     assert plan.tensor_offsets == {0: 0, 1: 0, 2: 0}
-    assert plan.workspace_offsets == {(0, 0): 0}
+    assert plan.workspace_offsets == {0: {0: 0}}
 
 
 def test_reordering_lowers_the_bound_and_only_on_request() -> None:

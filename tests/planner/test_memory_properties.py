@@ -55,10 +55,13 @@ def test_live_buffers_never_overlap(problem: PlanProblem) -> None:
 def test_offsets_are_aligned_and_complete(problem: PlanProblem) -> None:
     plan = plan_memory(problem)
     assert set(plan.tensor_offsets) == {tensor.id for tensor in problem.tensors}
-    assert set(plan.workspace_offsets) == {
+    assert {(step, slot) for step, slots in plan.workspace_offsets.items() for slot in slots} == {
         (number, work.slot) for number, step in enumerate(problem.steps) for work in step.workspaces
     }
-    for offset in (*plan.tensor_offsets.values(), *plan.workspace_offsets.values()):
+    for offset in (
+        *plan.tensor_offsets.values(),
+        *(o for slots in plan.workspace_offsets.values() for o in slots.values()),
+    ):
         assert offset >= 0
         assert offset % problem.alignment == 0
 

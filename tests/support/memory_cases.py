@@ -166,7 +166,7 @@ def is_legal(problem: PlanProblem, order: tuple[int, ...]) -> bool:
 
 
 def offset_of(plan: MemoryPlan, key: Key) -> int:
-    return plan.workspace_offsets[key] if isinstance(key, tuple) else plan.tensor_offsets[key]
+    return plan.workspace_offsets[key[0]][key[1]] if isinstance(key, tuple) else plan.tensor_offsets[key]
 
 
 def least_arena(problem: PlanProblem, order: tuple[int, ...]) -> int:

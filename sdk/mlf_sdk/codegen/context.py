@@ -147,7 +147,7 @@ class _ModelView:
 
     def workspace(self, step: Step, slot: int) -> str:
         """C expression of the address of one of a step's workspaces."""
-        return self.arena_at(self.layout.plan.workspace_offsets[step.index, slot])
+        return self.arena_at(self.layout.plan.workspace_offsets[step.index][slot])
 
     def pointer(self, step: Step, value: Value) -> str:
         """C expression of a pointer that is passed to a step's function."""

@@ -168,6 +168,6 @@ def _kernel(model: Model, step: Step) -> Kernel:
 
 
 def _slots(layout: ModelLayout, step: Step) -> tuple[tuple[int, int], ...]:
-    offsets = layout.plan.workspace_offsets
+    offsets = layout.plan.workspace_offsets.get(step.index, {})
     spaces: Sequence[Any] = sorted(step.workspaces, key=lambda w: w.slot)
-    return tuple((offsets[step.index, w.slot], w.size_bytes) for w in spaces)
+    return tuple((offsets[w.slot], w.size_bytes) for w in spaces)

@@ -93,6 +93,11 @@ def unregister_frontend(name: str) -> None:
     _registered.pop(name, None)
 
 
+def registered_frontends() -> tuple[Frontend, ...]:
+    """Formats that `register_frontend` added, for processes that are started from this one."""
+    return tuple(_registered.values())
+
+
 def frontends() -> Iterator[Frontend]:
     """All known formats, registered ones first; a built-in one is imported when its turn comes.
 

@@ -23,7 +23,6 @@ class ProjectPlan:
 
     Attributes:
         choice: the target that it is for.
-        board: the target's board.
         layouts: memory of each model.
         linkages: symbols of each model in the image.
         lock: promises of the project.
@@ -31,11 +30,15 @@ class ProjectPlan:
     """
 
     choice: TargetChoice
-    board: Board
     layouts: tuple[ModelLayout, ...]
     linkages: tuple[Linkage, ...]
     lock: Lock
     options: ProjectOptions
+
+    @property
+    def board(self) -> Board:
+        """The target's board."""
+        return resolve_target(self.choice).board
 
     def files(self) -> dict[str, bytes]:
         """Render all files of the project, by relative path."""

@@ -32,7 +32,14 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.target import TargetChoice, resolve_target
+from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
+from mlf_sdk.targets.target import (
+    Target,
+    TargetChoice,
+    register_target,
+    registered_targets,
+    resolve_target,
+)
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
@@ -159,11 +166,24 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
         resolve_target(TargetChoice(board=name, board_file=request.board_file))
     models = [request.replace(source=(path,), module=m) for path in request.source for m in modules_of(path)]
     told = _Progress(len(models) * len(boards), progress)
-    with ProcessPoolExecutor(own.jobs, mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(
+        own.jobs,
+        mp_context=get_context("spawn"),
+        initializer=_adopt,
+        initargs=(registered_frontends(), registered_targets()),
+    ) as processes:
         rows = [_Row(model, boards, own, told, processes) for model in models]
         with ThreadPoolExecutor(own.jobs) as threads:
             found = list(threads.map(_Row.cells, rows))
     return Proof(boards=tuple(boards), cells=tuple(cell for row in found for cell in row))
+
+
+def _adopt(formats: tuple[Frontend, ...], targets: tuple[type[Target], ...]) -> None:
+    """Register in a worker process what was registered in the one that started it."""
+    for frontend in formats:
+        register_frontend(frontend)
+    for target in targets:
+        register_target(target)
 
 
 def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:

@@ -113,9 +113,7 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         board_file=Path(choice.board_file).name if choice.board_file else None,
         zephyr=target.lock_zephyr(),
     )
-    return ProjectPlan(
-        choice=choice, board=board, layouts=layouts, linkages=linkages, lock=lock, options=options
-    )
+    return ProjectPlan(choice=choice, layouts=layouts, linkages=linkages, lock=lock, options=options)
 
 
 def _unique_names(models: Sequence[Model]) -> tuple[Model, ...]:

@@ -58,7 +58,7 @@ class MemoryPlan:
         order: step indices as they are to be executed.
         tensor_offsets: bytes, for every tensor id; aliases have the offset of their root. A tensor that is
             empty or never used has offset 0 and no buffer.
-        workspace_offsets: bytes, by (step index, slot).
+        workspace_offsets: bytes, by step index, then by slot.
         arena_bytes: exact end of the highest buffer, not rounded up.
         lower_bound_bytes: most bytes that are live at one time in this order: no plan can be smaller.
         peak: (step index, phase) at which the bound is reached first; (-1, 0) when only the inputs reach
@@ -68,7 +68,7 @@ class MemoryPlan:
 
     order: tuple[int, ...]
     tensor_offsets: Mapping[int, int]
-    workspace_offsets: Mapping[tuple[int, int], int]
+    workspace_offsets: Mapping[int, Mapping[int, int]]
     arena_bytes: int
     lower_bound_bytes: int
     peak: tuple[int, int]
@@ -134,7 +134,7 @@ def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
     return MemoryPlan(
         order=order,
         tensor_offsets={tensor.id: by_key.get(graph.roots[tensor.id], 0) for tensor in problem.tensors},
-        workspace_offsets={key: offset for key, offset in by_key.items() if isinstance(key, tuple)},
+        workspace_offsets=_by_step(by_key),
         arena_bytes=arena,
         lower_bound_bytes=bound,
         peak=_peak(graph, order, peak_time),
@@ -165,9 +165,18 @@ def _by_time(buffer: PlacedBuffer) -> tuple[int, int, int, str, str]:
     return buffer.first, buffer.last, buffer.offset, buffer.kind, str(buffer.key)
 
 
+def _by_step(offsets: Mapping[int | tuple[int, int], int]) -> dict[int, dict[int, int]]:
+    """Offsets of workspaces by step and slot, out of those of all buffers."""
+    found: dict[int, dict[int, int]] = {}
+    for key, offset in offsets.items():
+        if isinstance(key, tuple):
+            found.setdefault(key[0], {})[key[1]] = offset
+    return found
+
+
 def _offset_of(plan: MemoryPlan, buffer: Buffer) -> int:
     offset = (
-        plan.workspace_offsets.get(buffer.key)
+        plan.workspace_offsets.get(buffer.key[0], {}).get(buffer.key[1])
         if isinstance(buffer.key, tuple)
         else plan.tensor_offsets.get(buffer.key)
     )
@@ -179,7 +188,10 @@ def _offset_of(plan: MemoryPlan, buffer: Buffer) -> int:
 def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
     """Check that all tensors have an offset, offsets are aligned, and aliases have that of their root."""
     alignment = graph.problem.alignment
-    for key, offset in (*plan.tensor_offsets.items(), *plan.workspace_offsets.items()):
+    workspaces = (
+        (f"workspace {s}", o) for slots in plan.workspace_offsets.values() for s, o in slots.items()
+    )
+    for key, offset in (*plan.tensor_offsets.items(), *workspaces):
         if offset < 0 or offset % alignment:
             raise _broken(f"the offset of {key} ({offset}) is not a multiple of {alignment}")
     for tensor, root in graph.roots.items():

@@ -230,6 +230,11 @@ def register_target(cls: TargetClass) -> TargetClass:
     return cls
 
 
+def registered_targets() -> tuple[type[Target], ...]:
+    """Classes that are registered in this process, for processes that are started from it."""
+    return tuple(found for found in _SCHEMES.values() if not isinstance(found, str))
+
+
 def target_schemes() -> tuple[str, ...]:
     """Return the schemes of all registered targets."""
     return tuple(sorted({*_SCHEMES, *(point.name for point in _entry_points())}))

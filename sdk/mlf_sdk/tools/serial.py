@@ -30,7 +30,7 @@ def encode(value: object) -> bytes:
     Raises:
         TypeError: a value has no JSON form, e.g. a function or an array of objects.
     """
-    plain = msgspec.to_builtins(value, enc_hook=to_plain)
+    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=to_plain)
     return msgspec.json.encode(_without_nonfinite(plain), order="deterministic")
 
 
