@@ -77,6 +77,7 @@ def test_every_command(toy: Path, tmp_path: Path, call: Caller) -> None:
     assert call("run", app, "--json").value["ok"]
     assert call("test", toy, *board, "--cases", cases, "--json").value["counts"]["passed"] == 2
     proven = call("proof", toy, *board, "--json", "--jobs", "1").value
+    assert "cells" in proven, proven
     assert [(cell["board"], cell["outcome"]) for cell in proven["cells"]] == [("toy:one", "proven")]
     assert call("report", toy, *board, "-o", tmp_path / "page.html").code == 0
     assert "scaler" in (tmp_path / "page.html").read_text()

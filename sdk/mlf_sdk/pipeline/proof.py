@@ -21,6 +21,7 @@ import numpy as np
 
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
 from mlf_sdk.frontends.codechecks import lacks_scratch
+from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
@@ -32,7 +33,6 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.targets.target import (
     Target,
     TargetChoice,
@@ -287,6 +287,7 @@ def run_cell(job: CellJob) -> CellResult:
         return _outcome(cell, NOT_HERE if isinstance(error, DoesNotFitError) else FAILED, why)
     cell = _filled(cell, report, job.against)
     if request.expect is not None and cell.outcome == PROVEN:
+        kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, msgspec.json.encode(cell))
     return CellResult(cell=cell, outputs=dict(report.outputs))
 
