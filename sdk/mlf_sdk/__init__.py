@@ -28,6 +28,7 @@ from mlf_sdk.errors import (
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
+    from mlf_sdk.frontends.registry import register_frontend
     from mlf_sdk.pipeline.api import build, check, generate, load, open_session
     from mlf_sdk.pipeline.cases import test
     from mlf_sdk.pipeline.compare import compare
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.sbom import make_sbom
     from mlf_sdk.pipeline.verification import verify
     from mlf_sdk.reporting.api import report
-    from mlf_sdk.targets.target import register_target
+    from mlf_sdk.targets.registry import register_target
 
 _HOMES = {
     "CompareOptions": "pipeline.options",
@@ -61,7 +62,8 @@ _HOMES = {
     "open_session": "pipeline.api",
     "profile": "pipeline.profile",
     "proof": "pipeline.proof",
-    "register_target": "targets.target",
+    "register_frontend": "frontends.registry",
+    "register_target": "targets.registry",
     "report": "reporting.api",
     "run": "pipeline.run",
     "test": "pipeline.cases",
@@ -94,6 +96,7 @@ __all__ = [
     "open_session",
     "profile",
     "proof",
+    "register_frontend",
     "register_target",
     "report",
     "run",

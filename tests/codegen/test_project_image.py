@@ -20,7 +20,8 @@ from archives import Spec, build, reference, sample, write
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, ToolError
-from mlf_sdk.targets.target import TargetChoice, project_target
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import project_target
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
 

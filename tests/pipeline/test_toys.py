@@ -27,7 +27,7 @@ from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
-from mlf_sdk.targets.target import register_target
+from mlf_sdk.targets.registry import register_target
 from mlf_sdk.tools.serial import decode, encode
 
 pytestmark = pytest.mark.toolchain

@@ -23,8 +23,10 @@ import mlf_sdk
 from archives import Spec, build, reference, write
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgrid import open_place
-from mlf_sdk.targets.target import Ability, TargetChoice, resolve_target
+from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import Ability
 
 WAIT_S = 20.0
 SCRIPTS = Path(sys.executable).parent

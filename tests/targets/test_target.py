@@ -27,19 +27,12 @@ from mlf_sdk.judge.execute import find_model
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets import target as targets
 from mlf_sdk.targets.baremetal import BaremetalTarget
+from mlf_sdk.targets.boards import DEFAULT_BOARD
+from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 from mlf_sdk.targets.host import HostTarget
+from mlf_sdk.targets.registry import project_target, register_target, resolve_target, target_schemes
 from mlf_sdk.targets.serial.target import SerialTarget
-from mlf_sdk.targets.target import (
-    DEFAULT_BOARD,
-    Ability,
-    FlashOptions,
-    Target,
-    TargetChoice,
-    project_target,
-    register_target,
-    resolve_target,
-    target_schemes,
-)
+from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.targets.zephyr.target import ZephyrTarget
 
 BOARD = """

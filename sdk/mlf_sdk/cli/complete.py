@@ -37,7 +37,7 @@ def _ports() -> list[tuple[str, str]]:
 
 
 def _targets() -> list[tuple[str, str]]:
-    from mlf_sdk.targets.target import target_schemes
+    from mlf_sdk.targets.registry import target_schemes
 
     schemes = [(f"{name}:", "a registered kind of target") for name in target_schemes()]
     return [*_boards(), ("dir:", "a project as it is"), ("port:", "a board on a port"), *schemes]

@@ -34,7 +34,7 @@ from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.target import DEFAULT_BOARD
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.wire.deadline import Deadline
 
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -14,7 +14,8 @@ from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.findings import board_findings
-from mlf_sdk.targets.target import ZEPHYR, resolve_target
+from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
 from mlf_sdk.tools.discovery import ToolStatus, find_tools

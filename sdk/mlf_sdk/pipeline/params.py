@@ -19,7 +19,7 @@ from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.target import resolve_target
+from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo
 from mlf_sdk.wire.session import Session

@@ -14,7 +14,9 @@ from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.store import store_bytes_of
-from mlf_sdk.targets.target import Target, TargetChoice, project_target, resolve_target
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import project_target, resolve_target
+from mlf_sdk.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

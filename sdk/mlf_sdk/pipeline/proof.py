@@ -33,13 +33,9 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.target import (
-    Target,
-    TargetChoice,
-    register_target,
-    registered_targets,
-    resolve_target,
-)
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import register_target, registered_targets, resolve_target
+from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 

@@ -14,9 +14,10 @@ from mlf_sdk.pipeline.options import MonitorOptions
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.load import find_board, load_boards
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.ports import Port, list_serial_ports
 from mlf_sdk.targets.serial.session import open_chosen_port
-from mlf_sdk.targets.target import TargetChoice, resolve_target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.frames import Deframer
 

@@ -34,7 +34,8 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store
-from mlf_sdk.targets.target import TargetChoice, resolve_target
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.deadline import Deadline
 

@@ -11,7 +11,8 @@ from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.arguments import Source
-from mlf_sdk.targets.target import TargetChoice, project_target
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import project_target
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
 from mlf_sdk.triage.fault_report import FaultReport, parse_faults
 

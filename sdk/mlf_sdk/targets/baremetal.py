@@ -15,6 +15,7 @@ from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
+from mlf_sdk.targets.choice import FlashOptions
 from mlf_sdk.targets.cmake import cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
@@ -22,7 +23,7 @@ from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.launch import open_emulated
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
-from mlf_sdk.targets.target import Ability, FlashOptions, Log, Target
+from mlf_sdk.targets.target import Ability, Log, Target
 from mlf_sdk.wire.session import Session
 
 

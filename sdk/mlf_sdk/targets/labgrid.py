@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
-from mlf_sdk.targets.target import Ability, Log, Target, TargetChoice, resolve_target
+from mlf_sdk.targets.target import Ability, Log, Target
 from mlf_sdk.wire.session import Session
 
 PREFIX = "labgrid:"

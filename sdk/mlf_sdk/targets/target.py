@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets: one protocol for everything that runs an image, and the registry that finds one by name.
+"""Targets: one protocol for everything that runs an image.
 
 A target is a board on a platform (host, bare metal, Zephyr), or a connection around one: a serial port, a
-labgrid place. A new kind of connection is one class with a ``scheme``: :func:`register_target`, or an entry
-point of the group ``mlf_sdk.targets``.
+labgrid place.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board, own_sources
+from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from mlf_sdk.codegen.lock import Lock, LockZephyr
     from mlf_sdk.codegen.options import ProjectOptions
     from mlf_sdk.codegen.render import PlatformFiles
@@ -34,34 +28,9 @@ if TYPE_CHECKING:
     from mlf_sdk.targets.flashers.row import RunnerRow
     from mlf_sdk.wire.session import Session
 
-__all__ = [
-    "DEFAULT_BOARD",
-    "ZEPHYR",
-    "Ability",
-    "BoardTarget",
-    "FlashOptions",
-    "Log",
-    "Regions",
-    "Target",
-    "TargetChoice",
-    "project_target",
-    "register_target",
-    "resolve_target",
-    "target_schemes",
-]
-
-ENTRY_POINTS = "mlf_sdk.targets"
 ZEPHYR = "zephyr"
 Log = Callable[[str], None]
 Regions = tuple[tuple[str, int, int], ...]
-
-_PLATFORMS = {
-    "baremetal": "mlf_sdk.targets.baremetal:BaremetalTarget",
-    "host": "mlf_sdk.targets.host:HostTarget",
-    ZEPHYR: "mlf_sdk.targets.zephyr.target:ZephyrTarget",
-}
-_SCHEMES: dict[str, type[Target] | str] = {"labgrid": "mlf_sdk.targets.labgrid:LabgridTarget"}
-_SERIAL = "mlf_sdk.targets.serial.target:SerialTarget"
 
 
 class Ability(enum.Flag):
@@ -219,83 +188,6 @@ class Target(ABC):
         raise ToolError("only an emulated board counts instructions", where=f"board {self.name}")
 
 
-TargetClass = TypeVar("TargetClass", bound=type[Target])
-
-
-def register_target(cls: TargetClass) -> TargetClass:
-    """Register a class of targets under its ``scheme``; usable as a decorator."""
-    if not cls.scheme:
-        raise InputError("the class states no scheme", where=cls.__name__)
-    _SCHEMES[cls.scheme] = cls
-    return cls
-
-
-def registered_targets() -> tuple[type[Target], ...]:
-    """Classes that are registered in this process, for processes that are started from it."""
-    return tuple(found for found in _SCHEMES.values() if not isinstance(found, str))
-
-
-def target_schemes() -> tuple[str, ...]:
-    """Return the schemes of all registered targets."""
-    return tuple(sorted({*_SCHEMES, *(point.name for point in _entry_points())}))
-
-
-def resolve_target(choice: TargetChoice) -> Target:
-    """Return the target that a person chose.
-
-    Raises:
-        InputError: unknown board, scheme, or platform, or a damaged board row.
-    """
-    file = Path(choice.board_file) if choice.board_file else None
-    name = choice.board or (load_board(file).name if file else DEFAULT_BOARD)
-    scheme, colon, rest = name.partition(":")
-    if colon:
-        return _registered(scheme).resolve(rest, choice)
-    if choice.platform == ZEPHYR:
-        target = _platform(ZEPHYR).of_board(name, file, choice)
-    else:
-        row = find_board(name, file)
-        if choice.platform not in (None, row.platform):
-            raise InputError(
-                f"the board {name} is for the platform {row.platform}",
-                where="--platform",
-                hint=f"Leave it out, or choose {row.platform} or {ZEPHYR}.",
-            )
-        target = _platform(row.platform).of_board(name, file, choice)
-    if choice.port is None:
-        return target
-    return cast("Target", _class(_SERIAL)(target, choice))
-
-
-def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
-    """Return the target of an existing project: its own board, on the port or place that was chosen.
-
-    Args:
-        folder: of the project; its own copy of a user's board row is used.
-        lock: the project's.
-        choice: the person's; its board file and platform do not count.
-
-    Raises:
-        InputError: the project is for another board.
-    """
-    own = folder / OWN_BOARD
-    choice = dataclasses.replace(
-        choice, board_file=str(own) if own.is_file() else None, platform=lock.platform
-    )
-    named = choice.board
-    if named is None or ":" not in named:
-        choice = dataclasses.replace(choice, board=lock.board)
-    target = resolve_target(choice)
-    wanted = named if named is not None and ":" not in named else target.board.name
-    if wanted != lock.board:
-        raise InputError(
-            f"the project is for the board {lock.board}",
-            where=str(folder),
-            hint=f"Generate it for {wanted} in another folder, or give the archive itself.",
-        )
-    return target
-
-
 class BoardTarget(Target):
     """A board on a platform: the image is built and, where possible, started here."""
 
@@ -319,35 +211,3 @@ class BoardTarget(Target):
         if self.board_file is None:
             return {}
         return {OWN_BOARD: self.board_file.read_bytes(), **own_sources(self.board, self.board_file)}
-
-
-def _registered(scheme: str) -> type[Target]:
-    found = _SCHEMES.get(scheme)
-    if found is None:
-        point = next((p for p in _entry_points() if p.name == scheme), None)
-        if point is None:
-            raise InputError(
-                f"no kind of target is named '{scheme}'",
-                where="--board",
-                hint=f"Known: {', '.join(target_schemes())}; for boards see: mlf-sdk boards.",
-            )
-        found = _SCHEMES[scheme] = cast("type[Target]", point.load())
-    if isinstance(found, str):
-        found = _SCHEMES[scheme] = cast("type[Target]", _class(found))
-    return found
-
-
-def _entry_points() -> Iterable[EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return entry_points(group=ENTRY_POINTS)
-
-
-def _platform(name: str) -> type[BoardTarget]:
-    return cast("type[BoardTarget]", _class(_PLATFORMS[name]))
-
-
-def _class(reference: str) -> Callable[..., object]:
-    """Import ``module:Class``."""
-    module, _, name = reference.partition(":")
-    return cast("Callable[..., object]", getattr(import_module(module), name))

@@ -14,11 +14,12 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board, with_arguments
+from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult, cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.launch import open_emulated, open_program
-from mlf_sdk.targets.target import Ability, BoardTarget, FlashOptions, Log, Regions, Target, TargetChoice
+from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, built_image
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner

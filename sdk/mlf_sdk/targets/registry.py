@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registry of targets: classes by scheme and platform, found by what a person names.
+
+A new kind of connection is one class with a ``scheme``: :func:`register_target`, or an entry point of the
+group ``mlf_sdk.targets``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards import DEFAULT_BOARD
+from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.target import ZEPHYR, BoardTarget, Target
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from mlf_sdk.codegen.lock import Lock
+
+ENTRY_POINTS = "mlf_sdk.targets"
+
+_PLATFORMS = {
+    "baremetal": "mlf_sdk.targets.baremetal:BaremetalTarget",
+    "host": "mlf_sdk.targets.host:HostTarget",
+    ZEPHYR: "mlf_sdk.targets.zephyr.target:ZephyrTarget",
+}
+_SCHEMES: dict[str, type[Target] | str] = {"labgrid": "mlf_sdk.targets.labgrid:LabgridTarget"}
+_SERIAL = "mlf_sdk.targets.serial.target:SerialTarget"
+
+TargetClass = TypeVar("TargetClass", bound=type[Target])
+
+
+def register_target(cls: TargetClass) -> TargetClass:
+    """Register a class of targets under its ``scheme``; usable as a decorator."""
+    if not cls.scheme:
+        raise InputError("the class states no scheme", where=cls.__name__)
+    _SCHEMES[cls.scheme] = cls
+    return cls
+
+
+def registered_targets() -> tuple[type[Target], ...]:
+    """Classes that are registered in this process, for processes that are started from it."""
+    return tuple(found for found in _SCHEMES.values() if not isinstance(found, str))
+
+
+def target_schemes() -> tuple[str, ...]:
+    """Return the schemes of all registered targets."""
+    return tuple(sorted({*_SCHEMES, *(point.name for point in _entry_points())}))
+
+
+def resolve_target(choice: TargetChoice) -> Target:
+    """Return the target that a person chose.
+
+    Raises:
+        InputError: unknown board, scheme, or platform, or a damaged board row.
+    """
+    file = Path(choice.board_file) if choice.board_file else None
+    name = choice.board or (load_board(file).name if file else DEFAULT_BOARD)
+    scheme, colon, rest = name.partition(":")
+    if colon:
+        return _registered(scheme).resolve(rest, choice)
+    if choice.platform == ZEPHYR:
+        target = _platform(ZEPHYR).of_board(name, file, choice)
+    else:
+        row = find_board(name, file)
+        if choice.platform not in (None, row.platform):
+            raise InputError(
+                f"the board {name} is for the platform {row.platform}",
+                where="--platform",
+                hint=f"Leave it out, or choose {row.platform} or {ZEPHYR}.",
+            )
+        target = _platform(row.platform).of_board(name, file, choice)
+    if choice.port is None:
+        return target
+    return cast("Target", _class(_SERIAL)(target, choice))
+
+
+def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
+    """Return the target of an existing project: its own board, on the port or place that was chosen.
+
+    Args:
+        folder: of the project; its own copy of a user's board row is used.
+        lock: the project's.
+        choice: the person's; its board file and platform do not count.
+
+    Raises:
+        InputError: the project is for another board.
+    """
+    own = folder / OWN_BOARD
+    choice = dataclasses.replace(
+        choice, board_file=str(own) if own.is_file() else None, platform=lock.platform
+    )
+    named = choice.board
+    if named is None or ":" not in named:
+        choice = dataclasses.replace(choice, board=lock.board)
+    target = resolve_target(choice)
+    wanted = named if named is not None and ":" not in named else target.board.name
+    if wanted != lock.board:
+        raise InputError(
+            f"the project is for the board {lock.board}",
+            where=str(folder),
+            hint=f"Generate it for {wanted} in another folder, or give the archive itself.",
+        )
+    return target
+
+
+def _registered(scheme: str) -> type[Target]:
+    found = _SCHEMES.get(scheme)
+    if found is None:
+        point = next((p for p in _entry_points() if p.name == scheme), None)
+        if point is None:
+            raise InputError(
+                f"no kind of target is named '{scheme}'",
+                where="--board",
+                hint=f"Known: {', '.join(target_schemes())}; for boards see: mlf-sdk boards.",
+            )
+        found = _SCHEMES[scheme] = cast("type[Target]", point.load())
+    if isinstance(found, str):
+        found = _SCHEMES[scheme] = cast("type[Target]", _class(found))
+    return found
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINTS)
+
+
+def _platform(name: str) -> type[BoardTarget]:
+    return cast("type[BoardTarget]", _class(_PLATFORMS[name]))
+
+
+def _class(reference: str) -> Callable[..., object]:
+    """Import ``module:Class``."""
+    module, _, name = reference.partition(":")
+    return cast("Callable[..., object]", getattr(import_module(module), name))
