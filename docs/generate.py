@@ -7,6 +7,7 @@ the file. With --check, nothing is written and the exit code tells whether a pag
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import sys
@@ -20,8 +21,10 @@ from pathlib import Path
 import click
 import msgspec
 
+import mlf_sdk
 from mlf_sdk.cli.main import app
 from mlf_sdk.codegen import lock
+from mlf_sdk.pipeline.declare import option_of
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -224,6 +227,50 @@ def _type_text(hint: object) -> str:
     return {str: "string", int: "integer", bool: "boolean"}.get(typing.cast("type", hint), str(hint))
 
 
+# ---- the Python API ----
+
+
+def python_page() -> str:
+    """Public names of the package, with their signatures and docstrings, and the options of a request."""
+    out = [
+        MADE + "# Python API\n",
+        "```python\nimport mlf_sdk\n\n"
+        'report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")\n'
+        "```\n",
+        "Functions take the options below as keyword arguments, or prepared in a `Request`. Paths may be\n"
+        "`str` or `pathlib.Path`; `inputs` and `expect` may be mappings of arrays.\n",
+        "## Options of a `Request`\n",
+        "| name | default | stage | |",
+        "| --- | --- | --- | --- |",
+    ]
+    for field in dataclasses.fields(mlf_sdk.Request):
+        declared = option_of(field)
+        if declared.stage is not None:
+            values = f" One of {', '.join(declared.choices)}." if declared.choices else ""
+            stage = declared.stage.name.lower()
+            text = f"{declared.help}{values}".replace("|", "\\|")
+            out.append(f"| `{field.name}` | `{field.default!r}` | {stage} | {text} |")
+    functions = [name for name in mlf_sdk.__all__ if inspect.isfunction(getattr(mlf_sdk, name))]
+    out.append("\n## Functions\n")
+    for name in functions:
+        function = getattr(mlf_sdk, name)
+        signature = re.sub(r"<[^>]*>", "...", str(inspect.signature(function)))
+        out.append(f"### `{name}`\n\n```python\n{name}{signature}\n```\n\n{_docstring(function)}\n")
+    out.append("## Errors and other types\n")
+    for name in mlf_sdk.__all__:
+        found = getattr(mlf_sdk, name)
+        if inspect.isclass(found):
+            bases = f"({found.__bases__[0].__name__})" if issubclass(found, Exception) else ""
+            out.append(f"### `{name}{bases}`\n\n{_docstring(found)}\n")
+    return "\n".join(out).rstrip() + "\n"
+
+
+def _docstring(of: object) -> str:
+    """Docstring with its sections (Args, Raises, Attributes) as code."""
+    head, *sections = re.split(r"\n\n(?=(?:Args|Returns|Raises|Attributes):\n)", inspect.getdoc(of) or "")
+    return "\n\n".join([head, *(f"```text\n{section}\n```" for section in sections)])
+
+
 # ---- all of them ----
 
 
@@ -231,6 +278,7 @@ def pages() -> dict[Path, str]:
     """The text of each page that is made."""
     return {
         REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "python.md": python_page(),
         REFERENCE / "c-api.md": c_page(),
         REFERENCE / "project-file.md": project_page(),
     }

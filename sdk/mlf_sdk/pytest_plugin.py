@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.opentarget import OpenTarget
     from mlf_sdk.wire.session import Session
 
+_PACKAGE = Path(__file__).parent
 _POOL: pytest.StashKey[_Pool] = pytest.StashKey()
 
 
@@ -129,9 +130,14 @@ def _names(argnames: str | list[str] | tuple[str, ...]) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what the board printed into the report, and remember a board that died."""
-    report = yield
+    """Put what the board printed into the report, and remember a board that died.
+
+    A failure is shown at the line of the test: frames of the SDK are left out.
+    """
     pool = item.stash.get(_POOL, None)
+    if pool is not None and call.excinfo is not None:
+        _hide_own_frames(call.excinfo.value)
+    report = yield
     if pool is None:
         return report
     if call.excinfo is not None:
@@ -140,6 +146,15 @@ def pytest_runtest_makereport(
     if text:
         report.sections.append((f"Captured console {call.when} ({pool.board})", text))
     return report
+
+
+def _hide_own_frames(error: BaseException) -> None:
+    """Mark the modules of the SDK that an error passed through: pytest looks at a frame's globals."""
+    trace = error.__traceback__
+    while trace is not None:
+        if _PACKAGE in Path(trace.tb_frame.f_code.co_filename).parents:
+            trace.tb_frame.f_globals["__tracebackhide__"] = True
+        trace = trace.tb_next
 
 
 @pytest.fixture(scope="session")

@@ -176,9 +176,9 @@ def test_the_command_when_the_target_dies(faulty: Path, tmp_path: Path, capsys) 
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["--min-accuracy", "1.1"], "no accuracy"),
-        (["--min-accuracy", "nan"], "no accuracy"),
-        (["--junit", "no/such/r.xml"], "folder of the report"),
+        (["--min-accuracy", "1.1"], "must be from 0 to 1"),
+        (["--min-accuracy", "nan"], "must be from 0 to 1"),
+        (["--junit", "no/such/r.xml"], "folder of the output"),
         (["--baud", "9600"], "--baud is for a port"),
         (["--port", "/dev/none"], "no such port"),
     ],

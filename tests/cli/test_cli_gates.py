@@ -76,7 +76,9 @@ def test_grown_symbol_is_found(call: Caller, project: Path, tmp_path: Path) -> N
         assert called.code == 1
         grown = {(c["kind"], c["name"]): c for c in called.value["changes"] if not c["ok"]}
         change = grown["symbol", kernel]
-        assert change["what"] == "grown" and change["growth"] == change["after"] - kept["symbols"][kernel] > 0
+        assert (
+            change["status"] == "grown" and change["growth"] == change["after"] - kept["symbols"][kernel] > 0
+        )
         assert ("section", ".text") in grown and ("total", "flash") in grown
         assert any(c["status"] == "new" and "extra" in c["name"] and c["after"] == 32 for c in grown.values())
         shown = call("check", project, "--baseline", baseline).out

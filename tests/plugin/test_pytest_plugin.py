@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,42 @@ def test_without_an_archive(pytester: pytest.Pytester, tiny: Path) -> None:
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*no archive: mlf_model(FILE)*"])
     run(pytester, source, "--mlf-board", "host", "--mlf-archive", "tiny.tar").assert_outcomes(passed=1)
+
+
+def test_a_failure_is_shown_at_the_line_of_the_test(pytester: pytest.Pytester, tiny: Path) -> None:
+    source = """
+    def test_it(mlf_model):
+        mlf_model("tiny.tar").infer([])
+    """
+    result = run(pytester, source, "--mlf-board", "host")
+    result.assert_outcomes(failed=1)
+    shown = result.stdout.str()
+    assert 'mlf_model("tiny.tar").infer([])' in shown
+    assert "0 inputs were given for 1" in shown
+    assert "opentarget.py" not in shown and "pytest_plugin.py" not in shown
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"),
+    [
+        (["--mlf-cflags=-Os"], "cflags", "-Os"),
+        (["--mlf-timeout", "7"], "timeout_s", 7.0),
+        (["--mlf-baud", "300"], "baud", 300),
+        (["--mlf-keep-inputs"], "keep_inputs", True),
+        (["--mlf-zephyr-module", "a", "--mlf-zephyr-module", "b"], "zephyr_modules", ("a", "b")),
+    ],
+)
+def test_options_are_those_of_a_request(pytester: pytest.Pytester, option, field: str, value: object) -> None:
+    """Also with a default of mlf.toml, which the option overrides."""
+    (pytester.path / "mlf.toml").write_text('cflags = "-O1"\ntimeout = 3\n')
+    source = f"""
+    from mlf_sdk.pytest_plugin import _request
+
+    def test_it(pytestconfig):
+        assert _request(pytestconfig).{field} == {value!r}
+        assert _request(pytestconfig).params == "flash"
+    """
+    run(pytester, source, *option).assert_outcomes(passed=1)
 
 
 def test_several_boards(pytester: pytest.Pytester, tiny: Path) -> None:
@@ -223,14 +260,24 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     """A run without boards pays nothing for the plugin."""
     program = (
         "import sys, mlf_sdk.pytest_plugin\n"
-        "heavy = {'numpy', 'msgspec', 'jinja2', 'elftools', 'capstone', 'serial', 'rich', 'typer'}\n"
+        "heavy = {'numpy', 'msgspec', 'jinja2', 'elftools', 'capstone', 'serial', 'rich', 'click'}\n"
         "print(sorted(heavy & set(sys.modules)), sorted(m for m in sys.modules if m.startswith('mlf_sdk')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout.startswith("[] ")
-    assert "mlf_sdk.pipeline" not in done.stdout
+    loaded = set(re.findall(r"'mlf_sdk\.([\w.]+)'", done.stdout))
+    assert loaded == {
+        "errors",
+        "pipeline",
+        "pipeline.declare",
+        "pipeline.request",
+        "pytest_plugin",
+        "targets",
+        "targets.boards",
+        "version",
+    }
 
 
 def test_the_package_still_gives_what_it_promises() -> None:

@@ -37,6 +37,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.wire.deadline import Deadline
 
+_NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None}
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -105,12 +106,12 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
     if name.startswith("dir:"):
         _check_same_archive(name[4:], read_lock(Path(name[4:])), model)
         plain = {f.name: f.default for f in dataclasses.fields(Request) if option_of(f).fixed}
-        return archive.replace(**plain, source=(name[4:],), board=None, module=model.name)
+        return archive.replace(**plain, **_NO_PORT, source=(name[4:],), board=None, module=model.name)
     if name.startswith("port:"):
         return archive.replace(port=name[5:])
     if name == HOST:
-        return archive.replace(board=HOST, board_file=None, platform=None, port=None)
-    return archive.replace(board=name, port=None)
+        return archive.replace(**_NO_PORT, board=HOST, board_file=None, platform=None)
+    return archive.replace(**_NO_PORT, board=name)
 
 
 def _check_same_archive(folder: str, lock: Lock, model: Model) -> None:

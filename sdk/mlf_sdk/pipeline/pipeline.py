@@ -66,6 +66,8 @@ class Pipeline:
     def project(self, request: Request) -> TargetProject:
         """The project that the request names, or one made from its archive in the cache (stage render)."""
 
+        stages.check_port_options(request)
+
         def make() -> TargetProject:
             if stages.is_project(request):
                 return stages.read_project(request)

@@ -163,6 +163,18 @@ def _check_undecided(request: Request, folder: Path, board: str) -> None:
         )
 
 
+def check_port_options(request: Request) -> None:
+    """Refuse rates without a port to use them on.
+
+    Raises:
+        InputError: ``baud`` or ``max_baud`` is given without a port or a place.
+    """
+    named = request.port is not None or (request.board is not None and ":" in request.board)
+    for name, value in (("--baud", request.baud), ("--max-baud", request.max_baud)):
+        if value is not None and not named:
+            raise InputError(f"{name} is for a port", where=name, hint="Add --port PORT.")
+
+
 def check_app(project: TargetProject, app: str = "rpc") -> None:
     """Refuse a project whose application can't do what a command needs.
 
