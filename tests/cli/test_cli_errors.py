@@ -14,8 +14,8 @@ from cli_helpers import Called, Caller, named_archive
 
 import mlf_sdk
 from archives import Spec, build, edit_json, merge, sample, write
+from mlf_sdk import frontends
 from mlf_sdk.errors import TargetError
-from mlf_sdk.pipeline import stages
 
 
 def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
@@ -275,7 +275,7 @@ def test_a_defect_shows_no_traceback(call: Caller, tiny: Path, monkeypatch) -> N
     def broken(*_: object, **__: object) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr(stages, "load", broken)
+    monkeypatch.setattr(frontends, "load", broken)
     check_block(call("inspect", tiny), 3, "mlf-sdk itself failed: KeyError: 'x'", "--debug")
     assert call("inspect", tiny, "--json").value["error"]["exit_code"] == 3
     for argv in (["--debug", "inspect", tiny], ["inspect", tiny, "--debug"]):
@@ -289,7 +289,7 @@ def test_an_unforeseen_file_error(call: Caller, tiny: Path, monkeypatch) -> None
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/some/file")
 
-    monkeypatch.setattr(stages, "load", full)
+    monkeypatch.setattr(frontends, "load", full)
     block = call("inspect", tiny).block()
     assert block == {"what": "a file can't be used: No space left on device", "where": "/some/file"}
 
@@ -298,7 +298,7 @@ def test_ctrl_c(call: Caller, tiny: Path, monkeypatch) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stages, "load", stop)
+    monkeypatch.setattr(frontends, "load", stop)
     called = call("inspect", tiny)
     assert (called.code, called.out, called.err) == (130, "", "stopped\n")
 
@@ -307,7 +307,7 @@ def test_every_layer_of_an_error_is_escaped(call: Caller, tiny: Path, monkeypatc
     def evil(*_: object, **__: object) -> None:
         raise TargetError("a\x1b[2Jb\rc", where="d\u202ee [red]f[/red]", hint="g\x00h\r\ni :smile:")
 
-    monkeypatch.setattr(stages, "load", evil)
+    monkeypatch.setattr(frontends, "load", evil)
     called = call("inspect", tiny)
     assert called.code == 4
     assert called.err.splitlines() == [

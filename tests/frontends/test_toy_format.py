@@ -20,7 +20,7 @@ from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import TensorKind
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.reporting.terminal import model_parts
+from mlf_sdk.reporting.model import model_parts
 
 
 @pytest.fixture(autouse=True)

@@ -20,21 +20,22 @@ def inspect(request: Request, own: NoOptions, progress: Progress) -> Outcome:
 
     Example: mlf-sdk inspect app/build/app.elf
     """
-    from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware
-    from mlf_sdk.pipeline.pipeline import Pipeline
+    from mlf_sdk.frontends.filetype import is_elf
 
-    if is_firmware(request.source[0]):
+    if is_elf(Path(request.source[0])):
+        from mlf_sdk.pipeline.firmware import inspect_firmware
         from mlf_sdk.reporting.firmware import firmware_parts, firmware_values
 
         if request.module is not None:
             raise InputError("a firmware shows all of its models", where="--module")
         found = inspect_firmware(request.source[0])
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
+    from mlf_sdk.pipeline.loading import load
     from mlf_sdk.planner.layout import lay_out
-    from mlf_sdk.reporting.terminal import model_parts
-    from mlf_sdk.reporting.values import model_values
+    from mlf_sdk.reporting.model import model_parts, model_values
 
-    model = Pipeline(progress).models(request)[0]
+    progress.say(f"reading {request.source[0]}")
+    (model,) = load(request)
     layout = lay_out(model)
     return Outcome(parts=model_parts(model, layout), values=model_values(model, layout))
 

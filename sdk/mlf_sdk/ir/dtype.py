@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Final
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.checks import shown
+
+if TYPE_CHECKING:
+    import numpy as np
 
 INT: Final = 0
 UINT: Final = 1
@@ -90,6 +91,8 @@ class DType:
         Raises:
             InputError: numpy has none (bfloat16, sub-byte integers, handles, vectors).
         """
+        import numpy as np  # slow to import, and not needed to inspect a model
+
         if self.name == "bool":
             return np.dtype(np.bool_)
         if self.code not in _NUMPY_KIND or self.bits < 8 or self.lanes != 1:

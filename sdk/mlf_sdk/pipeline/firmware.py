@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.analysis.elf.provenance import SECTION, Provenance
-from mlf_sdk.analysis.elf.raw import ELF_MAGIC
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.pipeline.arguments import Source
@@ -43,18 +43,6 @@ class InspectedFirmware:
         return self.firmware.provenances[0]
 
 
-def is_firmware(path: Source) -> bool:
-    """Whether the file is an ELF file, whatever its name."""
-    file = Path(path)
-    try:
-        if not file.is_file():
-            return False
-        with file.open("rb") as opened:
-            return opened.read(len(ELF_MAGIC)) == ELF_MAGIC
-    except OSError:
-        return False
-
-
 def load_firmware(path: Source) -> FirmwareInfo:
     """Read an ELF file, with or without a provenance note.
 
@@ -81,7 +69,7 @@ def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFi
     Raises:
         InputError: it can't be read, or is neither.
     """
-    if is_firmware(source):
+    if is_elf(Path(source)):
         return inspect_firmware(source)
     return Pipeline().models(Request(source=(str(source),), module=module))[0]
 

@@ -18,7 +18,7 @@ from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.execute import Execution
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
@@ -55,7 +55,7 @@ class Pipeline:
 
         def make() -> tuple[Model, ...]:
             self.progress.say(f"reading {', '.join(request.source)}")
-            return stages.load(request)
+            return loading.load(request)
 
         return self._once(Stage.LOAD, request, make)
 

@@ -19,7 +19,6 @@ from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends import load as load_model
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
@@ -46,19 +45,6 @@ Console = Callable[[str], None]
 def is_project(request: Request) -> bool:
     """Return whether the source is the folder of one generated project."""
     return len(request.source) == 1 and (Path(request.source[0]) / LOCK_NAME).is_file()
-
-
-# ---- load ----
-
-
-def load(request: Request) -> tuple[Model, ...]:
-    """Read each archive of the request.
-
-    Raises:
-        ArchiveError: an archive is broken or hostile: all of its faults at once.
-        InputError: no such file, an unknown format, or a module must be chosen.
-    """
-    return tuple(load_model(Path(source), request.module) for source in request.source)
 
 
 # ---- plan ----

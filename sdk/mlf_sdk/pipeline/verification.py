@@ -9,9 +9,10 @@ from typing import Any
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
-from mlf_sdk.pipeline.firmware import inspect_firmware, is_firmware, load_firmware
+from mlf_sdk.pipeline.firmware import inspect_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
@@ -119,7 +120,7 @@ def verify(
         raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
     pipeline, choice = Pipeline(progress), stages.target_choice(made)
     path = Path(made.source[0])
-    if is_firmware(path):
+    if is_elf(path):
         expected, target = expected_of_firmware(path), resolve_target(choice)
     elif stages.is_project(made):
         project = pipeline.project(made)

@@ -29,7 +29,8 @@ from mlf_sdk.reporting.layout import (
     table,
     verdict,
 )
-from mlf_sdk.reporting.terminal import board_text, comparison_text, executor_text, params_text
+from mlf_sdk.reporting.model import executor_text, params_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it

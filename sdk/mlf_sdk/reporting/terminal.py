@@ -6,29 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
-from mlf_sdk.codegen.context import type_text
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
-from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, number, size, table
+from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, table
+from mlf_sdk.reporting.model import arena_text, params_text
 from mlf_sdk.targets.boards.load import Board
-
-
-def executor_text(executor: str) -> str:
-    """Executor in words."""
-    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
-        executor, executor
-    )
-
-
-def params_text(params_bytes: int) -> str:
-    """Size of the parameters in words."""
-    return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
 
 
 def comparison_text(found: Comparison, reference: str, inferences: int | None = None) -> str:
@@ -46,63 +30,6 @@ def comparison_text(found: Comparison, reference: str, inferences: int | None = 
         return f"equal to {reference} (max difference {found.max_abs:.2g}{counts})"
     most = f"max difference {found.max_abs:.2g}, relative {found.max_rel:.2g}"
     return f"differ from {reference} in {found.mismatches:,} of {of} ({most})"
-
-
-def model_parts(model: Model, layout: ModelLayout) -> Parts:
-    """Lay out a model of an archive: facts, memory, steps and code."""
-    names = dict(zip(model.outputs, model.output_names, strict=True))
-    steps, params = counted(len(model.steps), "step"), params_text(layout.params_bytes)
-    origin = model.provenance
-    parts: Parts = [
-        line(
-            "model",
-            f"{model.name}: {executor_text(model.executor)}, {steps}, {params}",
-        ),
-        line("archive", f"{origin.format_text}, {origin.compiler_text}, sha256 {origin.sha256[:16]}..."),
-        line("target", "; ".join(t.strip() for t in model.targets) or "not stated in the archive"),
-        *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
-        *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
-        line("arena", _arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
-        line("summary", _summary_text(model)),
-    ]
-    if layout.state_bytes:
-        parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
-    if model.external_headers:
-        parts.append(line("needs", ", ".join(model.external_headers)))
-    return [*parts, "", _steps(layout), "", _code(model)]
-
-
-def _arena_text(arena_bytes: int, bound_bytes: int) -> str:
-    bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
-    return f"{size(arena_bytes)} ({bound}), inputs and outputs included"
-
-
-def _summary_text(model: Model) -> str:
-    said = model.summary
-    figures = {
-        "workspace": said.workspace_bytes,
-        "constants": said.constants_bytes,
-        "inputs and outputs": said.io_bytes,
-    }
-    known = [f"{name} {size(value)}" for name, value in figures.items() if value is not None]
-    return f"{', '.join(known)} (as stated in the archive)" if known else "not stated in the archive"
-
-
-def _steps(layout: ModelLayout) -> Table:
-    rows = []
-    for index, step in enumerate(layout.steps):
-        used = step.workspace_bytes
-        rows.append((str(index), ("" if step.exact else "<= ") + number(used), step.name))
-    return table((">step", ">workspace", "function"), rows)
-
-
-def _code(model: Model) -> Table:
-    rows = [
-        (number(len(unit.data)), unit.member + ("" if unit.linked else "  (not needed: left out)"))
-        for unit in model.units
-        if unit.kind is not UnitKind.HEADER
-    ]
-    return table((">bytes", "code"), rows)
 
 
 def board_text(board: Board) -> str:
@@ -155,7 +82,7 @@ def _next_text(project: GeneratedProject) -> str:
 
 def _promise_text(model: LockModel) -> str:
     steps = counted(len(model.steps), "step")
-    arena = _arena_text(model.arena_bytes, model.lower_bound_bytes)
+    arena = arena_text(model.arena_bytes, model.lower_bound_bytes)
     return f"{model.name}: {steps}, {params_text(model.params_bytes)}, arena {arena}"
 
 

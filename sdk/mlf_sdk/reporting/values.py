@@ -14,9 +14,8 @@ import numpy as np
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import MlfError
-from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.load import Board
 
 Values = dict[str, Any]
@@ -74,61 +73,4 @@ def run_values(report: RunReport) -> Values:
         "archive": report.model.archive,
         "archive_sha256": report.model.archive_sha256,
         "compare": compare and {"against": "reference" if report.compare else "host", **compare},
-    }
-
-
-def model_values(model: Model, layout: ModelLayout) -> Values:
-    """Model and memory plan of an archive."""
-    names = dict(zip(model.outputs, model.output_names, strict=True))
-
-    def tensor(index: int) -> Values:
-        found = model.tensors[index]
-        return {
-            "name": names.get(index, found.name),
-            "dtype": found.dtype.name,
-            "shape": list(found.shape),
-            "size_bytes": found.size_bytes,
-        }
-
-    return {
-        "name": model.name,
-        "c_name": model.c_name,
-        "archive": model.provenance.source,
-        "archive_sha256": model.provenance.sha256,
-        "format": model.provenance.format,
-        "format_version": model.provenance.format_version,
-        "compiler": model.provenance.compiler,
-        "compiler_version": model.provenance.compiler_version,
-        "executor": model.executor,
-        "targets": list(model.targets),
-        "inputs": [tensor(i) for i in model.inputs],
-        "outputs": [tensor(i) for i in model.outputs],
-        "steps": [
-            {
-                "name": step.name,
-                "symbol": step.symbol,
-                "abi": step.abi.convention.value,
-                "workspace_bytes": step.workspace_bytes,
-                "exact": step.exact,
-            }
-            for step in layout.steps
-        ],
-        "memory": {
-            "arena_bytes": layout.arena_bytes,
-            "lower_bound_bytes": layout.plan.lower_bound_bytes,
-            "io_bytes": layout.io_bytes,
-            "params_bytes": layout.params_bytes,
-            "state_bytes": layout.state_bytes,
-            "summary": {
-                "workspace_bytes": model.summary.workspace_bytes,
-                "constants_bytes": model.summary.constants_bytes,
-                "io_bytes": model.summary.io_bytes,
-            },
-        },
-        "code": [
-            {"member": u.member, "kind": u.kind.value, "size_bytes": len(u.data), "linked": u.linked}
-            for u in model.units
-            if u.kind is not UnitKind.HEADER
-        ],
-        "external_headers": list(model.external_headers),
     }

@@ -15,14 +15,14 @@ import struct
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.ir.dtype import HANDLE, DType
 from mlf_sdk.tools.checks import shown, tensor_name_problem
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 LIST_MAGIC: Final = 0xF7E58D4F05049CB7
 TENSOR_MAGIC: Final = 0xDD5E40F096B4A13F
@@ -63,6 +63,8 @@ class NamedTensor:
         Raises:
             InputError: numpy has no such element type.
         """
+        import numpy as np  # slow to import, and not needed to inspect a model
+
         return np.frombuffer(self.data, dtype=self.dtype.numpy).reshape(self.shape)
 
 

@@ -11,8 +11,9 @@ from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdic
 from mlf_sdk.reporting.html.flowdata import flow_of
 from mlf_sdk.reporting.html.names import short_names
 from mlf_sdk.reporting.layout import counted, number, size
+from mlf_sdk.reporting.model import executor_text, params_text
 from mlf_sdk.reporting.proof import run_rows
-from mlf_sdk.reporting.terminal import board_text, comparison_text, executor_text, params_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text
 
 
 def collect(found: Findings) -> Report:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models and their memory plans, for people and as plain values; light to import, for ``inspect``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from mlf_sdk.codegen.context import type_text
+from mlf_sdk.ir.model import Model, UnitKind
+from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table
+
+Values = dict[str, Any]
+
+
+def executor_text(executor: str) -> str:
+    """Executor in words."""
+    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
+        executor, executor
+    )
+
+
+def params_text(params_bytes: int) -> str:
+    """Size of the parameters in words."""
+    return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
+
+
+def model_parts(model: Model, layout: ModelLayout) -> Parts:
+    """Lay out a model of an archive: facts, memory, steps and code."""
+    names = dict(zip(model.outputs, model.output_names, strict=True))
+    steps, params = counted(len(model.steps), "step"), params_text(layout.params_bytes)
+    origin = model.provenance
+    parts: Parts = [
+        line(
+            "model",
+            f"{model.name}: {executor_text(model.executor)}, {steps}, {params}",
+        ),
+        line("archive", f"{origin.format_text}, {origin.compiler_text}, sha256 {origin.sha256[:16]}..."),
+        line("target", "; ".join(t.strip() for t in model.targets) or "not stated in the archive"),
+        *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
+        *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
+        line("arena", arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
+        line("summary", _summary_text(model)),
+    ]
+    if layout.state_bytes:
+        parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
+    if model.external_headers:
+        parts.append(line("needs", ", ".join(model.external_headers)))
+    return [*parts, "", _steps(layout), "", _code(model)]
+
+
+def arena_text(arena_bytes: int, bound_bytes: int) -> str:
+    """Size of an arena and its lower bound in words."""
+    bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
+    return f"{size(arena_bytes)} ({bound}), inputs and outputs included"
+
+
+def _summary_text(model: Model) -> str:
+    said = model.summary
+    figures = {
+        "workspace": said.workspace_bytes,
+        "constants": said.constants_bytes,
+        "inputs and outputs": said.io_bytes,
+    }
+    known = [f"{name} {size(value)}" for name, value in figures.items() if value is not None]
+    return f"{', '.join(known)} (as stated in the archive)" if known else "not stated in the archive"
+
+
+def _steps(layout: ModelLayout) -> Table:
+    rows = []
+    for index, step in enumerate(layout.steps):
+        used = step.workspace_bytes
+        rows.append((str(index), ("" if step.exact else "<= ") + number(used), step.name))
+    return table((">step", ">workspace", "function"), rows)
+
+
+def _code(model: Model) -> Table:
+    rows = [
+        (number(len(unit.data)), unit.member + ("" if unit.linked else "  (not needed: left out)"))
+        for unit in model.units
+        if unit.kind is not UnitKind.HEADER
+    ]
+    return table((">bytes", "code"), rows)
+
+
+def model_values(model: Model, layout: ModelLayout) -> Values:
+    """Model and memory plan of an archive."""
+    names = dict(zip(model.outputs, model.output_names, strict=True))
+
+    def tensor(index: int) -> Values:
+        found = model.tensors[index]
+        return {
+            "name": names.get(index, found.name),
+            "dtype": found.dtype.name,
+            "shape": list(found.shape),
+            "size_bytes": found.size_bytes,
+        }
+
+    return {
+        "name": model.name,
+        "c_name": model.c_name,
+        "archive": model.provenance.source,
+        "archive_sha256": model.provenance.sha256,
+        "format": model.provenance.format,
+        "format_version": model.provenance.format_version,
+        "compiler": model.provenance.compiler,
+        "compiler_version": model.provenance.compiler_version,
+        "executor": model.executor,
+        "targets": list(model.targets),
+        "inputs": [tensor(i) for i in model.inputs],
+        "outputs": [tensor(i) for i in model.outputs],
+        "steps": [
+            {
+                "name": step.name,
+                "symbol": step.symbol,
+                "abi": step.abi.convention.value,
+                "workspace_bytes": step.workspace_bytes,
+                "exact": step.exact,
+            }
+            for step in layout.steps
+        ],
+        "memory": {
+            "arena_bytes": layout.arena_bytes,
+            "lower_bound_bytes": layout.plan.lower_bound_bytes,
+            "io_bytes": layout.io_bytes,
+            "params_bytes": layout.params_bytes,
+            "state_bytes": layout.state_bytes,
+            "summary": {
+                "workspace_bytes": model.summary.workspace_bytes,
+                "constants_bytes": model.summary.constants_bytes,
+                "io_bytes": model.summary.io_bytes,
+            },
+        },
+        "code": [
+            {"member": u.member, "kind": u.kind.value, "size_bytes": len(u.data), "linked": u.linked}
+            for u in model.units
+            if u.kind is not UnitKind.HEADER
+        ],
+        "external_headers": list(model.external_headers),
+    }
