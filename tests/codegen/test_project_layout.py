@@ -135,7 +135,13 @@ def test_model_without_steps(tmp_path: Path) -> None:
 
 
 def unit(*symbols: str, linked: bool = True) -> CodeUnit:
-    return CodeUnit(member="a.c", kind=UnitKind.C, data=b"", linked=linked, symbols=symbols)
+    return CodeUnit(
+        member=f"code/{'-'.join(symbols)}-{linked}.c",
+        kind=UnitKind.C,
+        data=b"",
+        linked=linked,
+        symbols=symbols,
+    )
 
 
 def layouts(tmp_path: Path, *units: tuple[CodeUnit, ...]) -> list[ModelLayout]:

@@ -31,7 +31,7 @@ from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
 from mlf_sdk.targets.serial import ports as ports_module
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port
-from mlf_sdk.targets.serial.session import port_session
+from mlf_sdk.targets.serial.session import open_chosen_port, port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.wire.deadline import Deadline
@@ -98,12 +98,12 @@ def test_monitor_shows_text_and_no_messages(
     pty_device: PtyDevice, call: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def open_and_say(*args: Any, **options: Any) -> UntilSilent:
-        port = open_port(*args, **options)
+        port = open_chosen_port(*args, **options)
         pty_device.say(b"booting\n\x00\x05\x01\x81\x02\x02\x00\x1b[2Jready")
         return UntilSilent(port)
 
     with monkeypatch.context() as patch:
-        patch.setattr(serial_api, "open_port", open_and_say)
+        patch.setattr(serial_api, "open_chosen_port", open_and_say)
         done = call("monitor", "--port", pty_device.path)
     assert (done.code, done.out) == (0, "booting\n\\x1b[2Jready")
     assert call("monitor", "--port", pty_device.path, "--timeout", "0.1", "--json").value["text"] == ""

@@ -25,7 +25,7 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.targets import target as targets
+from mlf_sdk.targets import registry as targets
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
