@@ -24,11 +24,10 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 import seconds as times
 from bench_line import line_figures
 from measure import BenchError, measure_archive
-from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
-
 from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
+from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "digits"

@@ -11,7 +11,6 @@ from typing import Any
 
 from counted import count
 from linkmap import Piece, read_map
-
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.ir.model import Model

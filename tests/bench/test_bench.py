@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from counted import Counted, count
 from linkmap import read_map
 from measure import BOARD, build_bench
-
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import (

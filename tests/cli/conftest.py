@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from cli_helpers import Caller, misbehaving
 
 from archives import build, write
+from cli_helpers import Caller, misbehaving
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import Called, Caller, named_archive
 
 import mlf_sdk
 from archives import Spec, build, edit_json, merge, sample, write
+from cli_helpers import Called, Caller, named_archive
 from mlf_sdk import frontends
 from mlf_sdk.errors import TargetError
 

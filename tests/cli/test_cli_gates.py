@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from cli_helpers import Caller
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"

@@ -10,8 +10,8 @@ import sys
 
 import click
 import pytest
-from cli_helpers import COMMANDS, Caller
 
+from cli_helpers import COMMANDS, Caller
 from mlf_sdk.cli.main import app
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.version import __version__

@@ -10,10 +10,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from cli_helpers import Caller
-from effort import Effort
 
 from archives import tar_bytes
+from cli_helpers import Caller
+from effort import Effort
 from hostile import GOOD, HOSTILE, SAYS
 
 # Files that do not even look like an archive of any format.

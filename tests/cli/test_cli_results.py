@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from cli_helpers import Called, Caller, named_archive
 from rich.console import Console
 
 import mlf_sdk
 from archives import KINDS, Spec, build, reference, sample, write
+from cli_helpers import Called, Caller, named_archive
 from mlf_sdk.cli.output import show
 from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
 from mlf_sdk.judge.compare import Comparison, OutputDifference

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import Caller, misbehaving
 
 from archives import Spec, build, edit_json, reference, sample, write
+from cli_helpers import Caller, misbehaving
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain, pytest.mark.usefixtures("needs_qemu", "needs_host")]
 SCRIPT = Path(sys.executable).with_name("mlf-sdk")

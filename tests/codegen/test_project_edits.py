@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_trees import put, version_text
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES
@@ -17,6 +16,7 @@ from mlf_sdk.codegen.writer import LOCK_NAME, ChangedFilesError, write_project
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from zephyr_trees import put, version_text
 
 KINDS: dict[str, dict[str, Any]] = {
     "host": {"board": "host"},

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from image_runs import assert_promises, run_all
-from model_cases import Net, Ref
 
 import mlf_sdk
 from archives import Spec, build, reference, sample, write
+from image_runs import assert_promises, run_all
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, ToolError
@@ -24,6 +23,7 @@ from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
+from model_cases import Net, Ref
 
 pytestmark = pytest.mark.toolchain
 X = np.linspace(-4, 4, 8, dtype=np.float32).reshape(1, 8)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_cases import Net, by_name
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.link import link_models
@@ -19,6 +18,7 @@ from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.planner.layout import ALIGNMENT, ModelLayout, align_up, lay_out, plan_problem
 from mlf_sdk.planner.plan import check_plan
+from model_cases import Net, by_name
 
 
 def tiny(tmp_path: Path, spec: Spec | None = None) -> Model:

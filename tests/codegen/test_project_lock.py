@@ -13,8 +13,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_cases import Net
-from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import SCHEMA, Lock, choose_model, encode_lock, read_lock
@@ -23,6 +21,8 @@ from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.project import ProjectPlan
+from model_cases import Net
+from planning import plan_project
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from doc_blocks import Command, blocks, commands, missing_line
 
 PAGE = """\

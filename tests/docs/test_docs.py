@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from doc_blocks import Block, Command, blocks, commands, missing_line
 
 ROOT = Path(__file__).resolve().parents[2]

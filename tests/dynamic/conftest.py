@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dynamic_helpers import DIGITS
 
 import mlf_sdk
+from dynamic_helpers import DIGITS
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 
 

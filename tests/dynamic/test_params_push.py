@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dynamic_helpers import DIGITS, build_project
-from planning import plan_project
-from serial_helpers import SocketBridge
 
 import mlf_sdk
+from dynamic_helpers import DIGITS, build_project
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.dynamic import dynamic_model
 from mlf_sdk.codegen.lock import read_lock
@@ -44,6 +42,8 @@ from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.params import DeviceParams, ParamsError, ParamsOpcode
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import PipeTransport
+from planning import plan_project
+from serial_helpers import SocketBridge
 
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
 

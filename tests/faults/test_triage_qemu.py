@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 
 import mlf_sdk
 from archives import write
+from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
 from mlf_sdk.targets.boards.load import find_board

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flash_helpers import halted_machine, stub
 
 import mlf_sdk
 from archives import Spec, build, write
+from flash_helpers import halted_machine, stub
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.pipeline.firmware import inspect_firmware

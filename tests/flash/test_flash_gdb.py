@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from flash_helpers import halted_machine, tcp_server
 
+from flash_helpers import halted_machine, tcp_server
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.pipeline.flash import flash

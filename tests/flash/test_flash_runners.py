@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from flash_helpers import stub
 
+from flash_helpers import stub
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.flashers.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError

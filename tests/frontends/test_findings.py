@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_cases import Net
 
 import mlf_sdk
 from archives import Spec, build, edit_json, without, write
@@ -15,6 +14,7 @@ from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
 from mlf_sdk.frontends.mlf.load import build_model, choose_module
 from mlf_sdk.ir.finding import Finding
+from model_cases import Net
 
 SOURCE = "codegen/host/src/tiny_lib1.c"
 REGISTRY = "codegen/host/src/tiny_lib0.c"

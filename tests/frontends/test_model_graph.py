@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from model_cases import Net, by_name
 
 from archives import Spec, build, edit_json, graph_member, write
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.abi import PACKED
 from mlf_sdk.ir.model import Model, TensorKind, UnitKind
+from model_cases import Net, by_name
 
 ONES = np.ones((1, 8), np.float32)
 

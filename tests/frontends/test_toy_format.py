@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
-from toy_format import SCALE, scale, toy_frontend, write_toy
 
 import mlf_sdk
 from mlf_sdk import frontends
@@ -21,6 +20,7 @@ from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import TensorKind
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.reporting.model import model_parts
+from toy_format import SCALE, scale, toy_frontend, write_toy
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import dataclasses
 from typing import Any
 
 import pytest
-from toy_format import ToyFrontend, write_toy
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Model, Overlap, Quantisation, Span, Tensor, TensorKind, Workspace
+from toy_format import ToyFrontend, write_toy
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import pickle
 from pathlib import Path
 
 import pytest
-from toy_format import ToyFrontend, write_toy
 
 from archives import build, write
 from mlf_sdk import frontends
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, Overlap, Quantisation
 from mlf_sdk.tools import serial
+from toy_format import ToyFrontend, write_toy
 
 REAL = sorted((Path(__file__).resolve().parents[2] / "examples").rglob("*.tar"))
 

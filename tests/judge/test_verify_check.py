@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
@@ -18,6 +17,7 @@ from mlf_sdk.judge.check import CheckReport, ProofRow, check_image
 from mlf_sdk.judge.memorymap import region_use
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
+from planning import plan_project
 
 KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "add_relu"))
 

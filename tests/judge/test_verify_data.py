@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from planning import plan_project
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import LockModel, LockTensor
@@ -24,6 +23,7 @@ from mlf_sdk.judge.data import (
     write_npz,
 )
 from mlf_sdk.pipeline.api import load
+from planning import plan_project
 
 F8 = np.arange(8, dtype=np.float32)
 

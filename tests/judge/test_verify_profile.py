@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from planning import plan_project
 from rich.console import Console
 
 from archives import Spec, build, write
@@ -15,6 +14,7 @@ from mlf_sdk.judge.stepcosts import scaled
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.reporting.profile import bar, profile_parts
 from mlf_sdk.reporting.values import result_values
+from planning import plan_project
 
 COSTS = Costs(totals=(110, 130, 120), names=("a", "b"), rows=((60, 40), (70, 45), (50, 60)))
 

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from model_cases import Net
-from planning import examine, plan_project
 
 import mlf_sdk
 from archives import Spec, build, merge, reference, sample, write
@@ -23,6 +21,8 @@ from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import OWN_BOARD
 from mlf_sdk.resources import data_dir
+from model_cases import Net
+from planning import examine, plan_project
 
 X = np.linspace(-4, 4, 8, dtype=np.float32).reshape(1, 8)
 BOARDS = [

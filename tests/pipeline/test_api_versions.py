@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from image_runs import assert_memory, run_all
 
 import mlf_sdk
 from archives import Spec, build, reference, sample, write
+from image_runs import assert_memory, run_all
 from mlf_sdk.codegen.lock import LockModel, read_lock
 from mlf_sdk.judge.execute import Execution
 

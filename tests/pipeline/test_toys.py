@@ -13,11 +13,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from cli_helpers import Caller
-from toy_format import toy_frontend, write_toy
-from toy_target import ToyTarget
 
 import mlf_sdk
+from cli_helpers import Caller
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.execute import Execution
@@ -29,6 +27,8 @@ from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.registry import register_target
 from mlf_sdk.tools.serial import decode, encode
+from toy_format import toy_frontend, write_toy
+from toy_target import ToyTarget
 
 pytestmark = pytest.mark.toolchain
 TRIPLE = """\

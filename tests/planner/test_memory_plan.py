@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from memory_cases import bound_of, intervals, scratch, tensors, touch
 
+from memory_cases import bound_of, intervals, scratch, tensors, touch
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.planner import PlanError, PlanProblem, PlanStep, PlanTensor, check_plan, plan_memory
 from mlf_sdk.planner.place import place

@@ -12,6 +12,7 @@ import sys
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from memory_cases import (
     bound_of,
     intervals,
@@ -25,7 +26,6 @@ from memory_cases import (
     root_of,
     timeline,
 )
-
 from mlf_sdk.planner import PlanProblem, check_plan, plan_memory
 from mlf_sdk.planner.order import find_order
 from mlf_sdk.planner.storage import build_graph

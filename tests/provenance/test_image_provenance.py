@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from model_cases import Net
 
 import mlf_sdk
 from archives import Spec, build, write
@@ -22,6 +21,7 @@ from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.tools.process import run_process
+from model_cases import Net
 
 pytestmark = pytest.mark.toolchain
 MOST_NOTE_BYTES = 400  # of both notes, for one model

@@ -5,10 +5,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from effort import Effort
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import Effort
 from mlf_sdk.analysis.c import source as csource
 from mlf_sdk.analysis.c.parser import parse
 from mlf_sdk.analysis.c.source import (

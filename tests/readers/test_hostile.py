@@ -7,9 +7,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from effort import Effort
 
 from archives import tar_bytes
+from effort import Effort
 from hostile import GOOD, HOSTILE, SAYS
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.archive import load_mlf

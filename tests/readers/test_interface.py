@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import pytest
-from effort import Effort
 
 from archives import Spec
 from archives_c import header
+from effort import Effort
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader, parse_interface
 

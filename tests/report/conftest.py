@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from chromium import PROGRAM, Chromium
-from report_cases import findings, long_net
 
 from archives import Spec, build, write
+from chromium import PROGRAM, Chromium
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import Report
+from report_cases import findings, long_net
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chromium import Chromium
 
+from chromium import Chromium
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.page import render_page
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_cases import Page
 
 import mlf_sdk
 from archives import Spec, build, write
 from mlf_sdk.cli.main import main
 from mlf_sdk.pipeline.options import GatherOptions
+from report_cases import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import findings, image_of
 
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.debuginfo import DebugInfo
@@ -22,6 +21,7 @@ from mlf_sdk.reporting.html.flow import layers_of
 from mlf_sdk.reporting.html.names import shared_prefix, short_names, shorten
 from mlf_sdk.reporting.html.svg import LabelRequest, spread, ticks
 from mlf_sdk.tools.checks import printable
+from report_cases import findings, image_of
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from model_cases import Net
-from report_cases import Page, findings
 from rich.console import Console
 
 from mlf_sdk.ir.finding import Finding
@@ -22,6 +20,8 @@ from mlf_sdk.reporting.html.memory import LABELS
 from mlf_sdk.reporting.html.page import render_page
 from mlf_sdk.reporting.overview import overview_parts
 from mlf_sdk.reporting.values import result_values
+from model_cases import Net
+from report_cases import Page, findings
 
 NAMES = ("graph", "aot", "long", "still")
 HOSTILE = (

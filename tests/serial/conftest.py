@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from bench_line import build_server
 from cli_helpers import Caller
 from serial_helpers import PtyDevice

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_line import bad_line, goodput, round_trip_bytes, server_size, throughput
-from rpc_models import SUM, X, Y, fake_device, numbers
 
+from bench_line import bad_line, goodput, round_trip_bytes, server_size, throughput
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.badline import Faults, FaultTransport, Reset
 from mlf_sdk.testing.fake import FakeClock, FakeDevice
@@ -17,6 +16,7 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import LoopbackTransport
+from rpc_models import SUM, X, Y, fake_device, numbers
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 

@@ -17,8 +17,6 @@ import numpy as np
 import pytest
 import serial
 import serial.rfc2217
-from rpc_models import SUM, X, Y, fake_device
-from serial_helpers import PtyDevice
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import find_board
@@ -32,6 +30,8 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import RatedTransport
+from rpc_models import SUM, X, Y, fake_device
+from serial_helpers import PtyDevice
 
 MICROBIT = find_board("microbit")
 QUICK = Timeouts(first_try_s=0.2, tries=2, hello_s=2)

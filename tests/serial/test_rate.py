@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rpc_models import SUM, X, Y, fake_device, numbers
-from serial_helpers import TwoRates, heard
 
 from mlf_sdk.testing.fake import FakeClock
 from mlf_sdk.wire.codes import Capability
 from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import LoopbackTransport
+from rpc_models import SUM, X, Y, fake_device, numbers
+from serial_helpers import TwoRates, heard
 
 FAST = 1_000_000
 

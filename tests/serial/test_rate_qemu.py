@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import Caller
-from qemu_pty import QemuPty, RateLine, qemu_pty
 
 import mlf_sdk
+from cli_helpers import Caller
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.choice import TargetChoice
@@ -24,6 +23,7 @@ from mlf_sdk.wire.errors import DeviceResetError
 from mlf_sdk.wire.protocol import REPLY, WriteRequest
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import RatedTransport
+from qemu_pty import QemuPty, RateLine, qemu_pty
 
 ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
 BOARD = find_board("mps2-an386")

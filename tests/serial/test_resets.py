@@ -14,8 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from qemu_pty import QemuPty, qemu_pty
-from rpc_models import X
 
 import mlf_sdk
 from mlf_sdk.targets.boards.load import find_board
@@ -25,6 +23,8 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import PipeTransport
+from qemu_pty import QemuPty, qemu_pty
+from rpc_models import X
 
 ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
 BOARD = find_board("mps2-an386")

@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import Caller
-from rpc_models import fake_models
-from serial_helpers import PtyDevice, SocketBridge
 
 import mlf_sdk
+from cli_helpers import Caller
 from mlf_sdk.pipeline import serial as serial_api
 from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.boards.load import find_board
@@ -37,6 +35,8 @@ from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import Transport
+from rpc_models import fake_models
+from serial_helpers import PtyDevice, SocketBridge
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "digits"
 ARCHIVE = EXAMPLES / "digits-graph-tvm0.11.1.tar"

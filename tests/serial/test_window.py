@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from rpc_models import fake_device, numbers
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.fake import FakeClock, FakeDevice
@@ -18,6 +17,7 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceResetError, NoAnswerError
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import LoopbackTransport
+from rpc_models import fake_device, numbers
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 Change = Callable[[int, bytes], bytes]

@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from serial_helpers import heard
-
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.transport import RatedTransport
+from serial_helpers import heard
 
 
 class QemuPty:

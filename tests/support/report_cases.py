@@ -8,8 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
-from model_cases import Net
-from planning import examine, plan_project
 
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol
 from mlf_sdk.analysis.elf.info import FirmwareInfo
@@ -21,6 +19,8 @@ from mlf_sdk.judge.profile import Costs, Profile, step_rows, works_of
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport
+from model_cases import Net
+from planning import examine, plan_project
 
 RAM = 0x20000000
 

@@ -10,11 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from rpc_models import X, Y, vector_device
-
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Direction, Opcode
 from mlf_sdk.wire.protocol import AdvanceRequest, Message, PeekRequest, StepRequest
+from rpc_models import X, Y, vector_device
 
 VECTORS = Path(__file__).parent / "vectors" / "rpc.json"
 IN, OUT = Direction.INPUT, Direction.OUTPUT

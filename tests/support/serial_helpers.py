@@ -11,11 +11,10 @@ import threading
 import tty
 from collections.abc import Callable
 
-from rpc_models import fake_device
-
 from mlf_sdk.testing.fake import FakeDevice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.transport import LoopbackTransport
+from rpc_models import fake_device
 
 
 class PtyDevice:

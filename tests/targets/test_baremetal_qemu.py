@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from probe_firmware import STRICT, build, compile_flags, platform_sources, render
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import Board, load_boards
 from mlf_sdk.targets.qemu import QemuMachine, QemuOptions, instructions, start_qemu
 from mlf_sdk.tools.process import ProcessError, run_process
 from mlf_sdk.triage.fault_report import parse_fault
+from probe_firmware import STRICT, build, compile_flags, platform_sources, render
 
 GCC = shutil.which("arm-none-eabi-gcc")
 QEMU = shutil.which("qemu-system-arm")

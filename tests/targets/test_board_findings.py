@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from planning import examine
 
 from archives import build, edit_json, write
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.process import run_process
+from planning import examine
 
 SOURCE = "codegen/host/src/tiny_lib1.c"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_target import ToyTarget
 
 import mlf_sdk
 from archives import Spec, build, reference, sample, write
@@ -34,6 +33,7 @@ from mlf_sdk.targets.registry import project_target, register_target, resolve_ta
 from mlf_sdk.targets.serial.target import SerialTarget
 from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.targets.zephyr.target import ZephyrTarget
+from toy_target import ToyTarget
 
 BOARD = """
 name = "my-board"

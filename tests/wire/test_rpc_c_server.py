@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rpc_models import SUM, X, Y
-from rpc_vectors import VECTORS, text_of
 
 from ccode import CRT, SANITIZE, WARNINGS, call, compiler
 from mlf_sdk.errors import TargetError
@@ -21,6 +19,8 @@ from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.measure import measure
 from mlf_sdk.wire.session import Session, Timeouts
 from mlf_sdk.wire.transport import PipeTransport
+from rpc_models import SUM, X, Y
+from rpc_vectors import VECTORS, text_of
 
 INCLUDES = [f"-I{CRT / 'include'}", f"-I{CRT / 'rpc'}"]
 SERVER = [CRT / "src/mlf_crc32.c", *sorted((CRT / "rpc").glob("*.c"))]

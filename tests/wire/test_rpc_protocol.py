@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from rpc_models import vector_device
-from rpc_vectors import VECTORS, build, conversation
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.testing.fake import FakeDevice
@@ -22,6 +20,8 @@ from mlf_sdk.wire.protocol import (
     StepReply,
     StepRequest,
 )
+from rpc_models import vector_device
+from rpc_vectors import VECTORS, build, conversation
 
 CRT = Path(__file__).parents[2] / "crt"
 STEPS = json.loads(VECTORS.read_text(encoding="utf-8"))["steps"]

@@ -8,7 +8,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from rpc_models import SUM, X, Y, fake_device, numbers, session_over
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.testing.fake import FakeClock, FakeDevice, FakeTensor
@@ -20,6 +19,7 @@ from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.measure import measure
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import LoopbackTransport
+from rpc_models import SUM, X, Y, fake_device, numbers, session_over
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rpc_models import SUM, X, Y, fake_device, session_over
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.dtype import DType
@@ -23,6 +22,7 @@ from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance, can_step, describe_steps, peek
+from rpc_models import SUM, X, Y, fake_device, session_over
 
 EXACT = Tolerance(rtol=0, atol=0)
 

@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree, put, version_text
 
 from archives import Spec, build, write
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, west_topdir
 from mlf_sdk.targets.zephyr.tree import ZephyrTree, find_tree
+from zephyr_trees import MakeTree, put, version_text
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree, put
 
 from mlf_sdk.cli.main import main
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr, module_name
+from zephyr_trees import MakeTree, put
 
 
 def which_of(*names: str):

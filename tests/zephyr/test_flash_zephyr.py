@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_flash_helpers import DATA, RUNNERS, FakeWest, fake_build, touch_later
-from zephyr_trees import MakeTree, put, zephyr_options
 
 import mlf_sdk
 from mlf_sdk.cli.main import main
@@ -24,6 +22,8 @@ from mlf_sdk.targets.flashers.errors import (
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.output import read_runners
 from mlf_sdk.targets.zephyr.sign import SigningError
+from zephyr_flash_helpers import DATA, RUNNERS, FakeWest, fake_build, touch_later
+from zephyr_trees import MakeTree, put, zephyr_options
 
 MCUBOOT = "CONFIG_BOOTLOADER_MCUBOOT=y\n"
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_flash_helpers import empty_machine, make_workspace
-from zephyr_trees import zephyr_options
 
 import mlf_sdk
 from archives import Spec, build, write
@@ -25,6 +23,8 @@ from mlf_sdk.pipeline.flash import flash
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, NoRunnerError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.sign import SigningError
+from zephyr_flash_helpers import empty_machine, make_workspace
+from zephyr_trees import zephyr_options
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = """/ { chosen { zephyr,code-partition = &slot0_partition; }; };

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+
 from zephyr_flash_helpers import make_workspace
 from zephyr_trees import MakeTree, zephyr_options
 

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
-from zephyr_trees import zephyr_options
 
 import mlf_sdk
 from archives import Spec, build, reference, write
+from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
@@ -24,6 +23,7 @@ from mlf_sdk.targets.zephyr.output import has_option
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
 from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire.link import DeviceFaultError
+from zephyr_trees import zephyr_options
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_trees import MakeTree, put, zephyr_options
 
 import mlf_sdk
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
+from zephyr_trees import MakeTree, put, zephyr_options
 
 STUB = """#!{python}
 import json, os, pathlib, sys

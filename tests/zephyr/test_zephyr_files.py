@@ -11,7 +11,6 @@ import re
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree, zephyr_options
 
 import mlf_sdk
 from mlf_sdk.codegen.writer import ChangedFilesError
@@ -19,6 +18,7 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.version import __version__
+from zephyr_trees import MakeTree, zephyr_options
 
 GOLDEN = Path(__file__).parent / "golden"
 SHOWN = ("CMakeLists.txt", "Kconfig", "README.md", "app.cmake", "prj.conf", "sample.yaml", "src/main.c")

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree
 
 from archives import Spec, build, write
 from mlf_sdk.pipeline import api
 from mlf_sdk.version import __version__
+from zephyr_trees import MakeTree
 
 ZEPHYR = """\
 cmake_minimum_required(VERSION 3.20)

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from zephyr_trees import zephyr_options
 
 import mlf_sdk
 from archives import Spec, build, write
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.output import has_option
+from zephyr_trees import zephyr_options
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from zephyr_trees import MakeTree, put, version_text
 
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.profile import profile_of
 from mlf_sdk.targets.zephyr.tree import ZephyrVersion, board_in, find_tree, parse_version
+from zephyr_trees import MakeTree, put, version_text
 
 
 def test_a_version_is_no_float():

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from zephyr_trees import zephyr_options
 
 import mlf_sdk
 from archives import Spec, build, write
@@ -19,6 +18,7 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment, west_topdir
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
+from zephyr_trees import zephyr_options
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 BOARD = "mps2_an385"
