@@ -73,7 +73,7 @@ def verify(spec: Spec, run: tuple[LockModel, Execution]) -> None:
     wanted = reference(spec, given(spec))
     np.testing.assert_array_equal(output.reshape(wanted.shape), wanted)
     assert wanted.any(), "the sample must give more than zeros"
-    assert (model.provenance.format_version, output.dtype) == (str(spec.version), wanted.dtype)
+    assert (model.format_version, output.dtype) == (str(spec.version), wanted.dtype)
     assert all(step.exact for step in model.steps)
     assert_memory(model, execution)
 
