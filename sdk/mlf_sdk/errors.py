@@ -35,7 +35,7 @@ class MlfError(Exception):
 
     @property
     def details(self) -> dict[str, object]:
-        """What more there is to it, for programs."""
+        """Further fields of the error, for machine-readable output."""
         return {}
 
 
@@ -78,7 +78,7 @@ class TargetError(MlfError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong in an archive.
+    """Defect in an archive.
 
     Attributes:
         member: archive member the fault is in, e.g. ``./metadata.json``.

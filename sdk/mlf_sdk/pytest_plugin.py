@@ -130,7 +130,7 @@ def _names(argnames: str | list[str] | tuple[str, ...]) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what the board printed into the report, and remember a board that died.
+    """Add the board's console output to the report, and record a board that died.
 
     A failure is shown at the line of the test: frames of the SDK are left out.
     """
@@ -231,7 +231,7 @@ _Key = tuple[Path | str, str | None]
 
 
 class _Pool:
-    """What runs on one board: started when first asked for, never again after it died."""
+    """Models that run on one board: each is started on first use, and never again after it died."""
 
     def __init__(self, request: Request, stack: ExitStack) -> None:
         self.request = request
@@ -262,13 +262,13 @@ class _Pool:
         return self._models[key]
 
     def check(self, key: _Key) -> None:
-        """Skip the test when what it needs has died."""
+        """Skip the test if its board has died."""
         reason = self._dead.get(self._domain(key))
         if reason is not None:
             pytest.skip(f"the board {self.board} died: {reason}")
 
     def note_death(self, key: _Key, error: BaseException) -> None:
-        """Remember why the board is not to be tried again; an answer that says no is no death."""
+        """Record the reason not to use the board again; a negative answer does not count as death."""
         from mlf_sdk.errors import TargetError, ToolError
         from mlf_sdk.wire.errors import DeviceError
 
@@ -282,7 +282,7 @@ class _Pool:
             self.note_death(self._last, error)
 
     def take_console(self) -> str:
-        """What the board printed since the last call."""
+        """Return and clear the board's console output since the last call."""
         text = "".join(self._console)
         self._console.clear()
         return text

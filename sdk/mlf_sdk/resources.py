@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that knows where the SDK's data folders lie."""
+"""Paths of the SDK's data folders."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
 
 
 def boards(request: Request, own: NoOptions, progress: Progress) -> Outcome:
-    """List the boards that are known.
+    """List the known boards.
 
     Example: mlf-sdk boards
     """

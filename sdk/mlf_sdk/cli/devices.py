@@ -138,7 +138,7 @@ class TriageOptions:
 
 
 def triage(request: Request, own: TriageOptions, progress: Progress) -> Outcome:
-    """Explain a fault line: where, how it got there, why.
+    """Explain a fault line: location, call path, and probable cause.
 
     Example: mlf-sdk triage console.log --elf app/build/app.elf
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the command line prints: results to standard output, everything else to standard error.
+"""Console output: results on standard output, everything else on standard error.
 
 Nothing that comes from an archive is ever interpreted: names are printed as they are, and characters
 that could drive a terminal are escaped.
@@ -90,7 +90,7 @@ def escaped(text: str) -> str:
 
 
 def show_error(error: MlfError, *, as_json: bool) -> None:
-    """One block: what, where, what to do."""
+    """Print an error as one block: message, location, hint."""
     if as_json:
         _write_json({"ok": False, "error": _error_values(error)})
     text = Text("error: ", style="bold red").append(escaped(error.what), style="default not bold")

@@ -89,7 +89,7 @@ class CodeIndex:
     header_macros: frozenset[str] = frozenset()
 
     def defines(self, symbol: str) -> bool:
-        """Tell whether any file of the module defines ``symbol``."""
+        """Return whether any file of the module defines ``symbol``."""
         return symbol in self.defined_in
 
     def reachable(self, entries: Iterable[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ _NO_SCRATCH = re.compile(rb"cmsis_nn_context\s+\w+\s*=\s*\{\s*NULL\s*,\s*0\s*\}"
 
 
 def needs_cmsis_nn(model: Model) -> bool:
-    """Tell whether linked code includes a header of CMSIS-NN."""
+    """Return whether linked code includes a header of CMSIS-NN."""
     return any("arm_nn" in header for header in model.external_headers)
 
 
@@ -24,7 +24,7 @@ def computes_in_double(model: Model) -> tuple[str, ...]:
 
 
 def lacks_scratch(model: Model) -> bool:
-    """Tell whether the code hands empty scratch buffers to CMSIS-NN, as that for a generic CPU does."""
+    """Return whether the code hands empty scratch buffers to CMSIS-NN, as that for a generic CPU does."""
     return any(_NO_SCRATCH.search(unit.data) for unit in linked_sources(model))
 
 

@@ -89,13 +89,13 @@ def _of_elf(head: bytes) -> Look:
 
 
 def is_container(path: Path) -> bool:
-    """Tell whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
+    """Return whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
     look = looks_like(path).title
     return look in ("a folder", "a gzip archive", "an xz archive", "a tar archive")
 
 
 def is_elf(path: Path) -> bool:
-    """Tell whether ``path`` is an ELF file, whatever its name."""
+    """Return whether ``path`` is an ELF file, whatever its name."""
     try:
         if not path.is_file():
             return False

@@ -43,7 +43,7 @@ class Frontend(ABC):
 
     @abstractmethod
     def recognise(self, path: Path) -> bool:
-        """Tell whether ``path`` is of this format, by its content: cheap, bounded, without errors.
+        """Return whether ``path`` is of this format, by its content: cheap, bounded, without errors.
 
         A damaged file of the format is recognised: `load` then says what is wrong with it.
         """

@@ -33,7 +33,7 @@ def check_model(model: Model) -> None:
 
 
 def _problems(model: Model) -> Iterator[_Problem]:
-    """Places and what is wrong there; the checks of a part rely on those before it."""
+    """Yield problems as pairs of location and message; later checks rely on earlier ones."""
     if model.alignment & (model.alignment - 1) or not 1 <= model.alignment <= MAX_ALIGNMENT:
         yield "alignment", f"{model.alignment} is not a power of two up to {MAX_ALIGNMENT}"
     for index, tensor in enumerate(model.tensors):

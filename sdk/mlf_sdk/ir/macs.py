@@ -24,7 +24,7 @@ _MATMUL = re.compile(r"matmul")
 def macs(
     name: str, inputs: Sequence[Shape], outputs: Sequence[Shape], constants: Collection[int] = ()
 ) -> int | None:
-    """Multiply-accumulates of one call; None: neither name nor shapes tell.
+    """Multiply-accumulates of one call; None if neither name nor shapes determine them.
 
     Args:
         name: of the operator function, e.g. ``tvmgen_default_fused_nn_conv2d_add``.
@@ -79,12 +79,12 @@ def _channels(data: Shape, weights: Shape, result: Shape) -> Iterator[int]:
 
 
 def _kernel_fits(kernel: Shape, data: Shape) -> bool:
-    """Tell whether extents can be those of a kernel: it is no larger than padded data may be."""
+    """Return whether extents can be those of a kernel: it is no larger than padded data may be."""
     return all(k <= 2 * d + 1 for k, d in zip(kernel, data, strict=True))
 
 
 def _fits(channels: int, group: int, filters: int, result: int) -> bool:
-    """Tell whether ``filters`` filters over groups of ``group`` channels give ``result`` channels."""
+    """Return whether ``filters`` filters over groups of ``group`` channels give ``result`` channels."""
     if channels % group:
         return False
     return filters == result or (group != channels and filters == channels and filters * group == result)

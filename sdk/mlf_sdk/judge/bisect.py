@@ -79,7 +79,7 @@ class PlaceResult:
 
     @property
     def ok(self) -> bool:
-        """Whether outputs and steps agree."""
+        """Return whether outputs and steps agree."""
         return (self.comparison is None or self.comparison.ok) and self.steps_equal is not False
 
 
@@ -95,7 +95,7 @@ class CompareReport:
 
     @property
     def ok(self) -> bool:
-        """Whether all targets agree."""
+        """Return whether all targets agree."""
         return all(place.ok for place in self.places)
 
 

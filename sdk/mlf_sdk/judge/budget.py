@@ -78,7 +78,7 @@ class BudgetLine:
 
     @property
     def ok(self) -> bool:
-        """Whether the actual size is known and within the limit."""
+        """Return whether the actual size is known and within the limit."""
         return self.actual_bytes is not None and self.actual_bytes <= self.limit.most_bytes
 
 

@@ -84,7 +84,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every prediction that can be checked holds."""
+        """Return whether every prediction that can be checked holds."""
         return all(row.ok for row in self.rows)
 
 

@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        """Whether every element lies inside the tolerance."""
+        """Return whether every element lies inside the tolerance."""
         return self.mismatches == 0
 
 

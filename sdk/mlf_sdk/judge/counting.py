@@ -94,7 +94,7 @@ def build_plugin(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """The plugin, told what to count in one run of an image.
+    """Plugin configured for counting in one run of an image.
 
     Attributes:
         arguments: what QEMU needs to load it.

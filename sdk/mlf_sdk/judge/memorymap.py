@@ -187,7 +187,7 @@ class Contents:
 
 
 def region_use(sections: Sequence[Section], regions: Sequence[tuple[str, int, int]]) -> tuple[Region, ...]:
-    """Compute how full each region (name, origin, size in bytes) is.
+    """Compute the use of each memory region (name, origin, size in bytes).
 
     A section counts where it runs, and once more where its bytes are loaded from.
     """

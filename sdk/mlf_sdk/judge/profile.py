@@ -63,7 +63,7 @@ class StepProfile:
 
     @property
     def per_mac(self) -> float | None:
-        """Cost of one multiply-accumulate; None when there are none or the number is not known."""
+        """Cost of one multiply-accumulate; None if there are none or their number is not known."""
         return self.cost / self.work.macs if self.work.macs else None
 
 

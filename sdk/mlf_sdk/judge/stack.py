@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static bound of the stack: what a linked image can use at most, and by which calls.
+"""Static bound of the stack: maximum use of a linked image, and the call path of it.
 
 Frames come from the instructions (`frames`), calls from the instructions and the tables (`callgraph`). On
 top of the deepest path comes what the CPU stacks on entry of an exception: 8 words, with floating-point

@@ -22,7 +22,7 @@ def make_request(
     options: Mapping[str, Any],
     **defaults: Any,  # noqa: ANN401
 ) -> Request:
-    """Combine what a function of the Python API was given.
+    """Make a request from the arguments of a Python API function.
 
     Args:
         source: path or paths; None: those of ``request``.

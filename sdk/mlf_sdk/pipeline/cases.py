@@ -56,7 +56,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CasesReport:
-    """What all cases showed.
+    """Results of all cases.
 
     Attributes:
         accuracy: share of right classes among the answers; None without labels or answers.
@@ -74,12 +74,12 @@ class CasesReport:
     error: TargetError | None
 
     def count(self, outcome: Outcome) -> int:
-        """How many cases ended like this."""
+        """Count the cases with an outcome."""
         return sum(case.outcome == outcome for case in self.cases)
 
     @property
     def ok(self) -> bool:
-        """Whether every case passed."""
+        """Return whether the target did not fail and every case passed."""
         return self.error is None and all(case.outcome == "passed" for case in self.cases)
 
 

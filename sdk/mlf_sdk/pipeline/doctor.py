@@ -23,20 +23,20 @@ from mlf_sdk.tools.discovery import ToolStatus, find_tools
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineExamination:
-    """The tools of this machine, and what of Zephyr is here (only its users need it)."""
+    """Tools of this machine, and its Zephyr installation (optional)."""
 
     tools: tuple[ToolStatus, ...]
     zephyr: ZephyrExamination
 
     @property
     def ok(self) -> bool:
-        """Whether all tools are here that emulated boards need."""
+        """Return whether all tools that emulated boards need are installed."""
         return all(status.ok for status in self.tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveExamination:
-    """What is odd in one module of an archive that can be deployed."""
+    """Findings about one module of an archive."""
 
     model: Model
     findings: tuple[Finding, ...]
@@ -44,7 +44,7 @@ class ArchiveExamination:
 
     @property
     def ok(self) -> bool:
-        """Whether it can be deployed (on the board, where one was named)."""
+        """Return whether the module can be deployed (on the board, if one was named)."""
         return not any(finding.blocks for finding in self.findings)
 
 
@@ -60,7 +60,7 @@ def examine_machine(request: Request | None = None) -> MachineExamination:
 
 
 def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
-    """Read an archive and find what is unusual in it, and on the request's board where it names one.
+    """Examine an archive for unusual properties, also for the request's board if it names one.
 
     Raises:
         ArchiveError: it is broken; all of its faults at once.

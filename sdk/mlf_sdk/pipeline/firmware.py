@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a linked firmware was made from, and how full it makes its board."""
+"""Inspection of archives and linked firmware: provenance, build id, and use of each memory region."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectedFirmware:
-    """A firmware, and how much of each memory of its board it takes.
+    """Linked firmware, and its use of each memory region of its board.
 
     Attributes:
         regions: empty where the SDK does not know the board's memories.
@@ -34,12 +34,12 @@ class InspectedFirmware:
 
     @property
     def build_id(self) -> str:
-        """What the linker computed from all that it linked, in hex; empty: it did not."""
+        """Build id that the linker computed, in hex; empty if there is none."""
         return self.firmware.build_id
 
     @property
     def provenance(self) -> Provenance:
-        """What the firmware was generated from; of several projects in it, the first."""
+        """Provenance of the firmware; if it contains several projects, that of the first."""
         return self.firmware.provenances[0]
 
 
@@ -60,7 +60,7 @@ def load_firmware(path: Source) -> FirmwareInfo:
 
 
 def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFirmware:
-    """Read an archive as a model, or a linked firmware as what it was made from.
+    """Read the model of an archive, or the provenance and memory use of a linked firmware.
 
     Args:
         source: an archive, or an ELF file.
@@ -75,7 +75,7 @@ def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFi
 
 
 def inspect_firmware(path: Source) -> InspectedFirmware:
-    """Show what a linked firmware was made from.
+    """Read the provenance and memory use of a linked firmware.
 
     Raises:
         InputError: it can't be read, is no linked ELF file, or holds no provenance note.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a built image onto a board, and have the board itself say that it runs it."""
+"""Flash a built image to a board, and verify by the board's answer that it runs it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def flash(
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> FlashReport:
-    """Flash the image of a built project, and ask the board for the build id of what it runs.
+    """Flash the image of a built project, and verify the build id that the board reports.
 
     Args:
         source: folder of the project.
@@ -132,7 +132,7 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
 
 
 def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked_at: str | None) -> str:
-    """Why the board will not be able to prove what it runs; empty: it may."""
+    """Return the reason why the board cannot prove which image it runs; empty if it may."""
     if lock.options.app != "rpc":
         return f"its application ({lock.options.app}) answers no requests"
     if expected.build_id is None:
@@ -177,7 +177,7 @@ def _hello(console: str | None, request: Request, board: Board, deadline: Deadli
 
 
 def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> str:
-    """Why the board's answer proves nothing; empty when it does.
+    """Return the reason why the board's answer does not prove that it runs the image; empty if it does.
 
     Raises:
         FlashNotProvenError: the board runs something else.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace the parameters of a model on a target without replacing its firmware, and show what it has."""
+"""Replace or show the parameters of a model on a target without replacing its firmware."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ParamsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamsReport:
-    """What is in force on a target.
+    """Parameters in force on a target.
 
     Attributes:
         archive_sha256: of the archive that the firmware was generated from.
@@ -107,7 +107,7 @@ def _source_of_archive(file: Path) -> ParamsSource:
 
 
 def lay_out_params(source: ParamsSource, graph: GraphBlob) -> ParamsBlob:
-    """The parameters where ``graph`` expects them.
+    """Lay out the parameters at the offsets that ``graph`` expects.
 
     Raises:
         InputError: the archive's kernels are others, or a parameter is missing, unknown, or of another
@@ -146,7 +146,7 @@ def _differences(given: dict[str, NamedTensor], wanted: dict[str, BlobTensor]) -
 
 
 def push_params(params: Source, request: Request, progress: Progress = SILENT) -> ParamsReport:
-    """Replace the parameters of a model, and return what is in force then.
+    """Replace the parameters of a model, and return those then in force.
 
     A transfer that is cut, at whatever byte, leaves the old parameters in force; do it again from the
     beginning. New ones are in force at once, and after every reset.
@@ -173,7 +173,7 @@ def push_params(params: Source, request: Request, progress: Progress = SILENT) -
 
 
 def show_params(request: Request, progress: Progress = SILENT) -> ParamsReport:
-    """Return what parameters are in force on a target.
+    """Return the parameters in force on a target.
 
     Raises:
         InputError: the firmware has no dynamic executor.

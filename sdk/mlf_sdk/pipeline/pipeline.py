@@ -147,7 +147,7 @@ class Pipeline:
         )
 
     def twin(self, request: Request) -> tuple[Execution | None, str]:
-        """Execution of the host twin; or None, and why there is none."""
+        """Run the host twin; returns its execution, or None and the reason why there is none."""
         try:
             twin = self.twin_request(request)
             self.plan(twin)

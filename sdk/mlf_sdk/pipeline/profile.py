@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of an inference goes, step by step."""
+"""Profile of an inference: instructions or time of each step."""
 
 from __future__ import annotations
 

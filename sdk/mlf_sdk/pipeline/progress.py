@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of a pipeline, told to whoever shows it."""
+"""Progress reports of a pipeline."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of many models on many boards: what was promised against what each target did.
+"""Proof of many models on many boards: planned against measured figures.
 
 Each model runs on the host first; its outputs are the reference for every board. Results are kept beside
 the builds under the hash of the generated project, so that a stopped proof goes on where it was.

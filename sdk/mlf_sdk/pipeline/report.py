@@ -26,7 +26,7 @@ from mlf_sdk.targets.boards.row import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """All that is known of one model on one board.
+    """Facts about one model on one board: plan, check, run and profile.
 
     Attributes:
         model: the model that it is about, one of the lock's.
@@ -54,7 +54,7 @@ class Findings:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that was checked is as promised."""
+        """Return whether the run succeeded, or the check of the image if nothing was run."""
         return self.check.ok if self.run is None else self.run.ok
 
 
@@ -99,7 +99,7 @@ def _why_not_run(project: TargetProject, own: GatherOptions) -> str:
 
 
 def _profiled(request: Request, own: GatherOptions, pipeline: Pipeline) -> tuple[Profile | None, str]:
-    """The profile, or why there is none."""
+    """Return the profile, or the reason why there is none."""
     if not own.with_profile:
         return None, "it was not asked for"
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests: everything that a person may choose, declared once.
+"""Requests: all options of the pipeline, declared once.
 
 Each field of `Request` carries its help text, its group and the stage that reads it. The command line, the
 keyword arguments of the Python functions, the options of the pytest plugin and ``mlf.toml`` all derive from
@@ -32,7 +32,7 @@ _PORT_HELP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One job for the pipeline: what to run, on what, and against what to judge it.
+    """One job for the pipeline: sources, target, and references to compare with.
 
     Frozen and serialisable (pickle; JSON through `mlf_sdk.tools.serial`). Paths are strings; arrays may be
     given in place of npz files.
@@ -273,7 +273,7 @@ class Request:
 
     @classmethod
     def from_json(cls, data: bytes) -> Request:
-        """Decode what `to_json` made.
+        """Decode a request encoded by `to_json`.
 
         Raises:
             msgspec.ValidationError: the data is not a request.

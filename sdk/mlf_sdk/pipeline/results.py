@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed, against what was promised."""
+"""Results of a run: memory figures, comparisons and checks against the plan."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Array = npt.NDArray[np.generic]
 
 
 def is_exact(model: LockModel) -> bool:
-    """Whether every workspace of the plan is a replay of what the code asks for."""
+    """Return whether every workspace of the plan is exact: a replay of the code's own requests."""
     return all(step.exact for step in model.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFigures:
-    """Promised and measured memory, in bytes; None where the target can't measure it.
+    """Planned and measured memory, in bytes; None if the target can't measure it.
 
     ``exact`` is false when the plan holds a bound: a workspace that the code does not tell.
     """
@@ -40,7 +40,7 @@ class MemoryFigures:
 
     @property
     def ok(self) -> bool:
-        """Whether what was measured is what was promised."""
+        """Return whether the measured memory agrees with the planned memory."""
         stack_fits = (
             self.stack_bytes is None
             or self.stack_high_water_bytes is None
@@ -50,7 +50,7 @@ class MemoryFigures:
 
 
 def as_promised(measured: int | None, planned: int, *, exact: bool) -> bool:
-    """Whether a measured mark is the planned one, or below it where the plan holds a bound."""
+    """Return whether a high-water mark equals the planned size, or is below it if the plan is a bound."""
     return measured is None or measured == planned or (not exact and measured < planned)
 
 
@@ -87,6 +87,6 @@ class RunReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every comparison and every promise holds."""
+        """Return whether every comparison, memory figure and check succeeded."""
         comparisons = all(c is None or c.ok for c in (self.compare, self.twin))
         return comparisons and self.memory.ok and self.check.ok

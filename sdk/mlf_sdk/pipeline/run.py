@@ -28,7 +28,7 @@ def run(
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> RunReport:
-    """Run an archive or a generated project, and compare what happens with what was promised.
+    """Run an archive or a generated project, and compare outputs and memory with the expected ones.
 
     Args:
         source: an archive, or the folder of a project.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software bill of materials of a project: what is in it, and what it was made from and with."""
+"""Software bill of materials (SPDX) of a project: contents, sources and tools."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Bill:
 
 
 def make_sbom(folder: Source, *, created: datetime | None = None) -> Sbom:
-    """List what is in a project, in its image when it is built, and what both were made from and with.
+    """Make the software bill of materials (SPDX) of a project, and of its image if it is built.
 
     Args:
         folder: of the project.
@@ -141,7 +141,7 @@ def _add_runtime(bill: _Bill, lock: Lock, project: Package, contents: dict[str, 
 
 
 def _add_model(bill: _Bill, model: LockModel, project: Package, contents: dict[str, File]) -> None:
-    """The archive, what came out of it, and the compiler that made it."""
+    """Add the archive, the files extracted from it, and the compiler that made it."""
     archive = bill.add(
         make_package(
             model.name,
@@ -185,7 +185,7 @@ def _first(paths: list[Path], pattern: re.Pattern[str]) -> str:
 
 
 def _add_image(bill: _Bill, folder: Path, lock: Lock, project: Package) -> None:
-    """What was built, as files, and the compilers that left their name in it."""
+    """Add the built image files, and the compilers named in them."""
     if lock.options.app == "library":
         return
     elf = project_target(folder, lock, TargetChoice()).image(folder)

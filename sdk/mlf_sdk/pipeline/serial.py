@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boards on ports: which there are, what they hold, what they say."""
+"""Boards on serial ports: list, query and monitor them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class BuiltFirmware:
         return steps[fault.step].name if 0 <= fault.step < len(steps) else ""
 
     def explain(self, fault: FaultReport) -> Triage:
-        """What is known of a fault of it."""
+        """Explain a fault of this firmware."""
         return triage(fault, self.elf, step_name=self.step_name(fault))
 
 
@@ -75,7 +75,7 @@ def find_firmware(path: Source) -> BuiltFirmware:
 
 
 def triage_log(log: bytes, firmware: BuiltFirmware | None) -> tuple[Triage, ...]:
-    """Explain every fault line in what a console showed.
+    """Explain every fault line in console output.
 
     Raises:
         InputError: there is no whole fault line in it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device runs, against what it should run: models by their archives, the image by its build id."""
+"""Verification of a device: models by the digests of their archives, the image by its build id."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ExpectedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a board should hold.
+    """Models, SDK version and build id that a board is expected to report.
 
     Attributes:
         whole: the models are all that the board should hold; else it may hold others as well.
@@ -50,7 +50,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a device holds, against what it should hold.
+    """Comparison of the models, SDK version and build id of a device with the expected ones.
 
     Attributes:
         found: for each expected model the device's, in the same order; None: it does not hold it.
@@ -63,29 +63,29 @@ class Verification:
 
     @property
     def models_ok(self) -> bool:
-        """Whether the device holds the models, and no others where there should be none."""
+        """Return whether the device holds the expected models, and no others if they are the whole set."""
         return all(self.found) and not (
             self.expected.whole and len(self.device.models) != len(self.expected.models)
         )
 
     @property
     def sdk_ok(self) -> bool:
-        """Whether the SDK that made the project is the expected one."""
+        """Return whether the project was made by the expected version of the SDK."""
         return self.expected.sdk_version in (None, self.device.sdk_version)
 
     @property
     def build_ok(self) -> bool:
-        """Whether the device runs the very image; so it is when any will do."""
+        """Return whether the device's build id is the expected one; true if any is accepted."""
         return self.expected.build_id in (None, self.device.build_id)
 
     @property
     def ok(self) -> bool:
-        """Whether the device runs what it should."""
+        """Return whether models, SDK version and build id are the expected ones."""
         return self.models_ok and self.sdk_ok and self.build_ok
 
 
 def compare_device(port: str, device: DeviceInfo, expected: Expected) -> Verification:
-    """Hold what a device says against what it should say."""
+    """Compare the models that a device reports with the expected ones."""
     left = list(device.models)
     found: list[ModelInfo | None] = []
     for wanted in expected.models:
@@ -140,7 +140,7 @@ def verify(
 
 
 def expected_of_firmware(elf: Path) -> Expected:
-    """What a board that runs an image must say.
+    """Return the models, SDK version and build id that a board with this image must report.
 
     Raises:
         InputError: it is no firmware of the SDK.
@@ -161,7 +161,7 @@ def expected_of_firmware(elf: Path) -> Expected:
 
 
 def expected_of_project(folder: Path, lock: Lock) -> Expected:
-    """What a board that runs a project's image must say; that of the last build, where there is one."""
+    """Return what a board with a project's last built image must report; not built: any build id."""
     elf = project_target(folder, lock, TargetChoice()).image(folder)
     build_id = load_firmware(elf).build_id if elf.is_file() else ""
     missing = "the image has no build id" if elf.is_file() else "the project is not built"

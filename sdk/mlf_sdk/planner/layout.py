@@ -18,7 +18,7 @@ def align_up(size_bytes: int, alignment: int = ALIGNMENT) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """Where everything of one model lies.
+    """Memory layout of one model: offsets in the arena, the parameters and the state.
 
     Attributes:
         plan: the memory plan; its order is the order in which steps run.
@@ -126,7 +126,7 @@ def _blob(tensors: Iterable[Tensor], offsets: Mapping[int, int], size_bytes: int
 
 
 def _check_inputs_kept(model: Model) -> None:
-    """Refuse to promise that inputs stay intact which the model's own code overwrites."""
+    """Reject intact inputs for a model whose own code overwrites them."""
 
     def bytes_of(tensor: int) -> tuple[int, int, int]:
         start = model.offset_in_root(tensor)

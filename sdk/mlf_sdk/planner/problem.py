@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the planner is asked: tensors, steps with phases, workspaces, and the rules they must keep."""
+"""Planning problem: tensors, steps with phases, workspaces, and the constraints on them."""
 
 from __future__ import annotations
 

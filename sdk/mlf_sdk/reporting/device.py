@@ -13,7 +13,7 @@ from mlf_sdk.reporting.layout import Parts, line, lines, size, table, verdict
 
 
 def flash_parts(report: FlashReport) -> Parts:
-    """Lay out what was flashed, and the proof by the board."""
+    """Lay out the flashed image, and the board's proof of it."""
     what = f"{size(report.run.image_bytes)} to {report.board.name} with {report.runner.name}"
     parts: Parts = [line("flashed", f"{what} in {report.run.seconds:.1f} s")]
     if report.device is not None:

@@ -108,7 +108,7 @@ def run_parts(report: RunReport) -> Parts:
 
 
 def _is_shown(row: ProofRow, model: str) -> bool:
-    """Whether a run shows a correct row: those of its model, and the stack."""
+    """Return whether the report of a run includes a correct row: those of its model, and the stack."""
     return row.item == "stack" if not row.model else row.model == model and row.item != "in + out"
 
 

@@ -32,7 +32,7 @@ def result_values(result: object) -> Values:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401, PLR0911 (one return for each kind)
-    """Convert any value of a result to what JSON has."""
+    """Convert any value of a result to JSON types."""
     if isinstance(value, LockModel | Model | Board):
         return value.name
     if isinstance(value, MlfError):

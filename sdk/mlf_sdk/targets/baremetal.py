@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bare metal: a board without an operating system, emulated by QEMU where its row says how."""
+"""Bare metal: a board without an operating system, emulated by QEMU if its row describes a machine."""
 
 from __future__ import annotations
 

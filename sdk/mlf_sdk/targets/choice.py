@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices about a target, as a person makes them: serialisable data, nothing is looked up."""
+"""Choice of a target as the user states it: serialisable data, nothing is looked up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChoice:
-    """A target as a person names it; survives pickle and JSON.
+    """Target as the user names it; can be pickled and encoded as JSON.
 
     Attributes:
         board: name of a board, or ``SCHEME:REST`` of a registered target such as ``labgrid:PLACE``.

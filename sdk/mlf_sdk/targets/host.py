@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host as a target, and what it shares with bare metal: projects that CMake builds."""
+"""The host as a target, and its common base with bare metal: projects that CMake builds."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Place:
 
 
 class LabgridTarget(AttachedTarget):
-    """A place of a labgrid coordinator: held, and power-cycled where possible, when it is opened."""
+    """Place of a labgrid coordinator: acquired, and power-cycled where possible, when it is opened."""
 
     scheme = "labgrid"
 

@@ -103,7 +103,7 @@ class QemuMachine:
         self.stop()
 
     def stderr_tail(self) -> str:
-        """The end of what QEMU wrote to its standard error."""
+        """End of QEMU's standard error."""
         return self.process.stderr_tail()
 
     def read_until(self, marker: bytes, *, timeout_s: float | None = None) -> bytes:

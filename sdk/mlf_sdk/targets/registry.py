@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of targets: classes by scheme and platform, found by what a person names.
+"""Registry of targets: classes by scheme and platform.
 
 A new kind of connection is one class with a ``scheme``: :func:`register_target`, or an entry point of the
 group ``mlf_sdk.targets``.
@@ -56,7 +56,7 @@ def target_schemes() -> tuple[str, ...]:
 
 
 def resolve_target(choice: TargetChoice) -> Target:
-    """Return the target that a person chose.
+    """Return the target for a user's choice.
 
     Raises:
         InputError: unknown board, scheme, or platform, or a damaged board row.

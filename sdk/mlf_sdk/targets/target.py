@@ -197,7 +197,7 @@ class BoardTarget(Target):
         """Return the target of the board ``name``, whose row may be in ``board_file``."""
 
     def image_to_start(self, image: Path | None) -> Path:
-        """Return the image, which is what is started here.
+        """Return the image to start on this machine.
 
         Raises:
             InputError: there is none.

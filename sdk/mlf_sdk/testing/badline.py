@@ -168,7 +168,7 @@ class FaultTransport:
         self.set_faults(faults or Faults())
 
     def set_faults(self, faults: Faults) -> None:
-        """Change what happens to bytes from now on; what is under way is lost."""
+        """Change the faults of the line from now on; bytes under way are lost."""
         self.to_device = Lane(faults, self._clock, faults.seed * 2)
         self.to_host = Lane(faults, self._clock, faults.seed * 2 + 1)
 

@@ -47,7 +47,7 @@ class FakeTensor:
 
 
 class FakeRefusal(Exception):
-    """A request ends with this status, and with what its reply says besides."""
+    """Refusal of a request: status, and further contents of the reply."""
 
     def __init__(self, status: int, body: bytes = b"") -> None:
         super().__init__(status)

@@ -21,7 +21,7 @@ def describe(model: FakeModel, body: bytes, room: int) -> bytes:
 def advance(
     model: FakeModel, body: bytes, room: int, ticks: int, begin: Callable[[FakeModel], None]
 ) -> bytes:
-    """Answer ADVANCE; ``begin`` invalidates what a run changes."""
+    """Answer ADVANCE; ``begin`` invalidates the results of earlier runs."""
     request = protocol.AdvanceRequest.unpack(body)
     first, count = request.first, request.count
     if not count or first + count > model.num_steps:

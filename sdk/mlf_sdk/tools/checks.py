@@ -38,7 +38,7 @@ def shown(text: str, limit: int = 80) -> str:
 
 
 def text_problem(text: str, limit_bytes: int) -> str | None:
-    """Say what keeps ``text`` from being a name that a person can read, or None.
+    """Return the reason why ``text`` is not a readable name, or None.
 
     A name is printable Unicode (no control, format or surrogate characters), not empty, and at
     most ``limit_bytes`` bytes of UTF-8.
@@ -55,7 +55,7 @@ def text_problem(text: str, limit_bytes: int) -> str | None:
 
 
 def module_name_problem(name: str) -> str | None:
-    """Say what is wrong with a module name, or None: printable, at most 128 characters, no slashes."""
+    """Return the problem of a module name, or None: printable, at most 128 characters, no slashes."""
     if len(name) > MAX_MODULE_NAME:
         return f"is longer than {MAX_MODULE_NAME} characters: {shown(name)}"
     if "/" in name or "\\" in name or name in (".", ".."):
@@ -64,12 +64,12 @@ def module_name_problem(name: str) -> str | None:
 
 
 def tensor_name_problem(name: str) -> str | None:
-    """Say what is wrong with a tensor name, or None: printable, at most 1024 bytes of UTF-8."""
+    """Return the problem of a tensor name, or None: printable, at most 1024 bytes of UTF-8."""
     return text_problem(name, MAX_TENSOR_NAME)
 
 
 def function_name_problem(name: str) -> str | None:
-    """Say what keeps ``name`` from being a C function of an archive, or None."""
+    """Return the reason why ``name`` cannot be a C function of an archive, or None."""
     if len(name) > MAX_FUNCTION_NAME:
         return f"is longer than {MAX_FUNCTION_NAME} characters: {shown(name)}"
     if not _C_IDENTIFIER.fullmatch(name):
@@ -80,5 +80,5 @@ def function_name_problem(name: str) -> str | None:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Escape what could drive a terminal: control characters and marks of text direction, except ``keep``."""
+    """Escape terminal control: control characters and marks of text direction, except ``keep``."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the system offers to watch a program that was started, and to end it with all that it started."""
+"""Supervision of child processes: CPU affinity, waiting for the exit, signals to a process group."""
 
 from __future__ import annotations
 

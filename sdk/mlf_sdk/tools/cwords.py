@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that mean something in C and C++."""
+"""Reserved words of C and C++."""
 
 _C99 = """
 auto break case char const continue default do double else enum extern float for goto if inline int long

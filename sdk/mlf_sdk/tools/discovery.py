@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the programs that the SDK runs are on this machine, and how to get the others."""
+"""Discovery of external tools: path, version, and installation hints for those that are missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStatus:
-    """What is known of a tool here.
+    """Path and version of a tool on this machine.
 
     Attributes:
         path: None when it is missing.
@@ -48,7 +48,7 @@ class ToolStatus:
 
     @property
     def ok(self) -> bool:
-        """It is here and runs, or is not needed."""
+        """Return whether the tool is installed and runs, or is not needed."""
         return not self.tool.required or (self.path is not None and not self.hint)
 
 

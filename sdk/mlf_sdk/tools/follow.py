@@ -14,7 +14,7 @@ TAIL_BYTES = 8_192  # what a message shows of an output
 
 
 class Follower:
-    """Reads what is new in some files when it is called, and tells each whole line.
+    """Follower of growing files: each call reads new data and reports each complete line.
 
     Args:
         streams: files that are written from their start on; their position is left alone.
@@ -28,7 +28,7 @@ class Follower:
         self._rests = [b""] * len(self._streams)
 
     def __call__(self) -> None:
-        """Tell every line that is whole by now."""
+        """Report every line that is complete by now."""
         for index, stream in enumerate(self._streams):
             while data := os.pread(stream.fileno(), _PIECE_BYTES, self._offsets[index]):
                 self._offsets[index] += len(data)
@@ -41,7 +41,7 @@ class Follower:
                     self._rests[index] = b""
 
     def finish(self) -> None:
-        """Tell all that is left; the program has ended."""
+        """Report all remaining text; the program has ended."""
         self()
         for index, rest in enumerate(self._rests):
             self._rests[index] = b""

@@ -68,7 +68,7 @@ class ProcessError(ToolError):
 
 
 class ProcessRunner(Protocol):
-    """What runs a program to its end: :func:`run_process`, or a test's stand-in."""
+    """Function that runs a program to its end: :func:`run_process`, or a test's stand-in."""
 
     def __call__(
         self,
@@ -191,13 +191,13 @@ class RunningProcess:
         return wait_exit(self.pid, time.monotonic() + timeout_s)
 
     def stderr_tail(self) -> str:
-        """The end of what it wrote to its standard error."""
+        """End of the program's standard error."""
         if not self._stderr.closed:
             self._last_words = last_lines(read_end(self._stderr, TAIL_BYTES))
         return self._last_words
 
     def stop(self, grace_s: float = GRACE_S) -> int:
-        """Ask it to end, kill its group after ``grace_s``, reap it; returns its exit code."""
+        """Terminate the program, kill its group after ``grace_s``, reap it; returns its exit code."""
         try:
             _end_group(self._process, grace_s)
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are started: whether one is there, and how to get it."""
+"""External programs: search on PATH, and installation hints."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def install_command(program: str) -> str:
 
 
 def install_hint(program: str) -> str:
-    """Sentence that says how to install ``program``."""
+    """Sentence with the command that installs ``program``."""
     command = install_command(program)
     return f"Install it: {command}" if command else "Install it, or put its folder on PATH."
 
 
 def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:
-    """Whether ``program`` can be started from ``cwd`` with the PATH of ``env`` (None: our own)."""
+    """Return whether ``program`` can be started from ``cwd`` with the PATH of ``env`` (None: our own)."""
     if os.sep in program:
         return os.access(Path(cwd or ".") / program, os.X_OK)
     path = None if env is None else env.get("PATH", os.defpath)

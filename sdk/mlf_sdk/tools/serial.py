@@ -35,7 +35,7 @@ def encode(value: object) -> bytes:
 
 
 def decode(data: bytes, type_: type[T]) -> T:
-    """Decode what `encode` made of a value of type ``type_``.
+    """Decode a value of type ``type_`` encoded by `encode`.
 
     Raises:
         msgspec.ValidationError: the data is not of that type; with the path of the field.

@@ -87,7 +87,7 @@ class Package(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class Relationship(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How two elements belong together."""
+    """Relationship between two elements."""
 
     element: str = msgspec.field(name="spdxElementId")
     relationship_type: str
@@ -95,7 +95,7 @@ class Relationship(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CreationInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Who made the document, and when."""
+    """Creators of the document and time of its creation."""
 
     created: str
     creators: tuple[str, ...]
@@ -181,7 +181,7 @@ def encode_document(
     files: Sequence[File],
     relationships: Sequence[Relationship],
 ) -> bytes:
-    """The document as JSON; its namespace is made from what it says, so that equal ones have the same."""
+    """Encode the document as JSON; its namespace is derived from its contents."""
     said = msgspec.json.encode((name, creator, packages, files, relationships))
     document = Document(
         spdx_version="SPDX-2.3",
@@ -212,6 +212,6 @@ def _verification_code(files: Sequence[File]) -> VerificationCode:
 
 
 def _identifier(kind: str, what: str) -> str:
-    """An identifier that people recognise and that no two things share."""
+    """Unique, readable identifier."""
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", what).strip("-")[:60].strip("-")
     return f"SPDXRef-{kind}-{plain}-{hashlib.sha256(what.encode()).hexdigest()[:8]}"

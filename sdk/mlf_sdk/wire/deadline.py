@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deadlines: one object that says until when, handed down through every wait."""
+"""Deadlines: one object with the end time, passed through every wait."""
 
 from __future__ import annotations
 

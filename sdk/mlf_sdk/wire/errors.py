@@ -12,7 +12,7 @@ class NoAnswerError(TargetError):
 
 
 class DeviceResetError(TargetError):
-    """The device was reset during the session: what was written to it is lost."""
+    """Device reset during the session: data written to it is lost."""
 
 
 class DeviceError(TargetError):

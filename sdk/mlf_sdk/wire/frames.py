@@ -27,7 +27,7 @@ def encode(payload: bytes) -> bytes:
 
 
 def decode(chunk: bytes) -> bytes:
-    """Return the payload of what was found between two delimiters.
+    """Return the payload of the bytes between two delimiters.
 
     Raises:
         FrameError: it is not COBS, too short, or its CRC-32 is wrong.
@@ -51,7 +51,7 @@ def longest_frame(max_payload: int) -> int:
 
 
 def console_text(data: bytes | bytearray) -> str | None:
-    """Return ``data`` as text if a person could have been meant to read all of it, else None."""
+    """Return ``data`` as text if all of it is printable, else None."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -118,7 +118,7 @@ class Deframer:
                 self._overflow()
 
     def _overflow(self) -> None:
-        """Too long for a frame: hand over what is text so far, skip anything else."""
+        """Handle data too long for a frame: pass on text so far, skip anything else."""
         cut = self._pending.rfind(b"\n") + 1 or _end_of_characters(self._pending)
         text = console_text(self._pending[:cut])
         if text is None:

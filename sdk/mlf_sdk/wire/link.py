@@ -210,7 +210,7 @@ class Link:
         return None
 
     def no_answer(self, opcode: Opcode, tries: int, started: float, where: str, *, late: bool) -> TargetError:
-        """Return what to raise for silence; raises DeviceFaultError instead if a fault was reported.
+        """Return the exception for a missing answer; raises DeviceFaultError if a fault was reported.
 
         ``late``: the deadline came, which may be that of more than this request.
         """
@@ -281,7 +281,7 @@ class Link:
             self._listener(text)
 
     def _raise_fault(self, where: str) -> None:
-        """Raise what the fault handler reported, once, if it did."""
+        """Raise the fault that the handler reported, once, if any."""
         if _FAULT_MARK not in self._recent:
             return
         fault = parse_fault(self._recent.encode())

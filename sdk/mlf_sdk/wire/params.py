@@ -128,7 +128,7 @@ class DeviceParams:
 
     @property
     def where(self) -> str:
-        """The model, for messages."""
+        """Name of the model in error messages."""
         return f"parameters of {self._model.label}"
 
     def info(self) -> ParamsInfo:

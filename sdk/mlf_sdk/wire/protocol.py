@@ -110,7 +110,7 @@ class WriteRequest(Body):
 
 @dataclass(frozen=True, slots=True)
 class RunRequest(Body):
-    """RUN: model, and how many times."""
+    """RUN: model, and number of runs."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BI")
     model: int
@@ -250,7 +250,7 @@ class RunReply(Body):
 
 @dataclass(frozen=True, slots=True)
 class StatsReply(Body):
-    """STATS: what was measured since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack."""
+    """STATS: measurements since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BIIIIIII")
     painted: int
@@ -287,7 +287,7 @@ class AdvanceReply(Body):
 
 
 def is_hello_of(reply: bytes, session: int) -> bool:
-    """Tell whether a reply to HELLO (status first) is of this session and not of an earlier one."""
+    """Return whether a reply to HELLO (status first) is of this session and not of an earlier one."""
     if reply[:1] != bytes([Status.OK]):
         return True
     return split(HelloReply, reply[STATUS_SIZE:])[0].session == session

@@ -30,7 +30,7 @@ class SessionMark:
 def change_baud(
     link: Link, transport: RatedTransport, mark: SessionMark, baud: int, first: int, deadline: Deadline
 ) -> bool:
-    """Ask the device to run the line at ``baud``, and prove that it does.
+    """Switch the line to ``baud``, and verify that the device answers at it.
 
     Args:
         link: after a hello, on ``transport``.

@@ -46,7 +46,7 @@ class RatedTransport(Protocol):
         """Bits a second; a byte takes ten."""
 
     def set_baud(self, baud: int) -> None:
-        """Send out what was written, then run at ``baud``.
+        """Send the buffered data, then run at ``baud``.
 
         Raises:
             TargetError: the port can't.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C sources of an archive: what they define, and what their kernels touch and allocate."""
+"""C sources of an archive: definitions, and memory accesses and allocations of kernels."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of a kernel's arguments the expressions of its code reach."""
+"""Elements of a kernel's arguments that the expressions of its code access."""
 
 from __future__ import annotations
 

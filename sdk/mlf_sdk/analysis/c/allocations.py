@@ -45,7 +45,7 @@ _SIZE_TYPES = frozenset({"uint64_t", "int64_t", "size_t", "uint32_t"})
 
 
 class Kind(Enum):
-    """What happens at an event."""
+    """Kind of an event: allocation, free, or call."""
 
     ALLOCATE = "allocate"
     FREE = "free"
@@ -54,7 +54,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that matters for workspaces, in the order of the source.
+    """Allocation, free, or call of a function; events are in the order of the source.
 
     Attributes:
         name: of the variable, or of the function called.
@@ -71,7 +71,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocations:
-    """Events of a function; ``reason`` says why they are not certain, and is empty when they are.
+    """Events of a function; ``reason``: the cause if they are not certain, else empty.
 
     ``consumed`` are the offsets of the statements that request, check and free.
     """
@@ -82,18 +82,18 @@ class Allocations:
 
 
 class _UncertainError(Exception):
-    """The body is not plain enough; the text says why."""
+    """Unsupported function body; the text gives the reason."""
 
 
 @dataclass(slots=True)
 class _Flow:
-    """Whether some statements allocate, and whether a break or continue may leave them."""
+    """Control flow of some statements: allocation, and break or continue statements that may leave them."""
 
     allocates: bool = False
     jumps: bool = False
 
     def add(self, other: _Flow) -> None:
-        """Take in what further statements do."""
+        """Add the control flow of further statements."""
         self.allocates = self.allocates or other.allocates
         self.jumps = self.jumps or other.jumps
         if self.allocates and self.jumps:
@@ -101,7 +101,7 @@ class _Flow:
 
 
 def find_allocations(function: FunctionDefinition) -> Allocations:
-    """Requests, frees and calls of a function, or why they cannot be told."""
+    """Find requests, frees and calls of a function, or the reason why they are not certain."""
     if function.doubts:
         return Allocations(reason=function.doubts[0])
     uses_macros = not function.identifiers.isdisjoint(function.macros)
@@ -243,7 +243,7 @@ def _is_zero(expression: Expr) -> bool:
 
 
 def _is_null_check(statement: Statement, name: str) -> bool:
-    """Tell whether a statement is ``if (name == NULL)``, ``if (name == 0)`` or ``if (!name)``."""
+    """Return whether a statement is ``if (name == NULL)``, ``if (name == 0)`` or ``if (!name)``."""
     condition = statement.values[0] if isinstance(statement, If) else None
     if condition is None or not condition.args or condition.args[0] != Expr(NAME, name):
         return False
@@ -264,7 +264,7 @@ def _free_call(statement: Statement) -> Expr | None:
 
 
 def _is_error_return(statement: Statement) -> bool:
-    """Tell whether a statement is ``return -1;``, with or without braces."""
+    """Return whether a statement is ``return -1;``, with or without braces."""
     if isinstance(statement, Block) and len(statement.parts) == 1:
         statement = statement.parts[0]
     values = statement.values if isinstance(statement, Return) else ()
@@ -274,7 +274,7 @@ def _is_error_return(statement: Statement) -> bool:
 
 
 def literal_size(size: Expr) -> int | None:
-    """Bytes that ``(uint64_t)36992`` and the like say, or None when it is no literal below 4 GiB."""
+    """Return the value of a literal such as ``(uint64_t)36992``, or None if it is none below 4 GiB."""
     if size.kind == CAST and size.text in _SIZE_TYPES:
         size = size.args[0]
     is_number = size.kind in (CONSTANT, OTHER) and 0 <= size.value <= MAX_REQUEST_BYTES

@@ -34,7 +34,7 @@ class ArgumentNames:
     problem: str = ""
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether ``name`` stands for an argument."""
+        """Return whether ``name`` stands for an argument."""
         return name in self.data or name in self.handles or (name == self.packed and name != "")
 
     @property
@@ -76,7 +76,7 @@ def argument_names(function: FunctionDefinition) -> ArgumentNames:
 
 
 def is_scalar_pointer(type_name: str) -> bool:
-    """Tell whether a type is a pointer to plain numbers."""
+    """Return whether a type is a pointer to plain numbers."""
     words = type_name.removesuffix("*").split()
     return type_name.endswith("*") and bool(words) and SCALAR_TYPES.issuperset(words)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls in a function, and whether one of them may go anywhere."""
+"""Calls in a function, and detection of those that may have any target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def foreign_runtime_call(called: frozenset[str]) -> str:
 
 
 def indirect_call(function: FunctionDefinition) -> str:
-    """Return why a call in the function may go anywhere; empty when none does."""
+    """Return the reason why a call in the function may have any target; empty if none may."""
     if foreign := foreign_runtime_call(function.called):
         return f"{foreign} may call any function"
     variables = {parameter.name for parameter in function.parameters}

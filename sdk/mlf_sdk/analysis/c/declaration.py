@@ -74,7 +74,7 @@ def read_signature(syntax: Node) -> Signature | None:
 
 
 def has_body(type_: Node) -> bool:
-    """Tell whether a type is a struct, union or enum with its members."""
+    """Return whether a type is a struct, union or enum with its members."""
     return type_.child_by_field_name("body") is not None
 
 

@@ -110,7 +110,7 @@ def _binary(syntax: Node, depth: int) -> Expr:
 
 
 def _ends_like_a_cast(syntax: Node) -> bool:
-    """Tell whether a node ends in ``(x)``: then ``(x) & y`` may be the address of y in another type."""
+    """Return whether a node ends in ``(x)``: then ``(x) & y`` may be the address of y in another type."""
     while syntax.type != "parenthesized_expression":
         if syntax.type == "call_expression" or not syntax.named_child_count:
             return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many elements of each argument a kernel touches, and which arguments it writes.
+"""Number of elements of each argument that a kernel accesses, and the arguments that it writes.
 
 The kernels that TVM prints are loops with constant bounds around accesses such as
 ``((float*)x)[(i * 4) + j]``. Two numbers are given for each argument: elements that it must have
@@ -44,7 +44,7 @@ _COUNTERS: Final = ("int", "int32_t", "int64_t")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentExtent:
-    """What a kernel does with one argument; counts are elements of ``element_type``.
+    """Accesses of a kernel to one argument; counts are elements of ``element_type``.
 
     Attributes:
         element_type: C type of the elements; empty when the argument is never accessed.
@@ -64,7 +64,7 @@ class ArgumentExtent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelExtents:
-    """All arguments of a kernel in order; ``reason`` says why there is no answer."""
+    """Extents of all arguments of a kernel in order; ``reason``: the cause if they are not known."""
 
     name: str
     arguments: tuple[ArgumentExtent, ...]
@@ -72,7 +72,7 @@ class KernelExtents:
 
     @property
     def outputs(self) -> int:
-        """How many arguments are written, when they are the last ones; else 0."""
+        """Number of written arguments if they are the last ones, else 0."""
         written = [argument.is_written for argument in self.arguments]
         count = sum(written)
         return count if all(written[len(written) - count :]) else 0

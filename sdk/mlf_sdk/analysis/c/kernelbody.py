@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which phase of a kernel's body accesses which argument and which workspace.
+"""Accesses to arguments and workspaces in each phase of a kernel's body.
 
 A name that stands for data counts as accessed where it is an element in place: ``((float*)x)[i]``,
 or ``x[i]`` when x is declared as a pointer to numbers. Anywhere else it escapes: it may be accessed
@@ -72,7 +72,7 @@ class Target:
 
 
 class KernelBody:
-    """Accesses in the body of a kernel; ``doubt`` says why they are not certain, or is empty."""
+    """Accesses in the body of a kernel; ``doubt``: the reason if they are not certain, else empty."""
 
     def __init__(self, function: FunctionDefinition, allocations: Allocations) -> None:
         """Walk the body once."""

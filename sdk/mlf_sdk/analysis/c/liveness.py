@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a kernel touches the data of each argument and of each workspace.
+"""Liveness analysis of a kernel: the phases in which it accesses each argument and each workspace.
 
 Time inside a kernel is counted in phases: one phase is one top-level statement of its body that
 touches any of them. What is dead outside its phases may share memory with something else, so a
@@ -75,7 +75,7 @@ class SlotLiveness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLiveness:
-    """What of a kernel's memory is alive in which of its ``phases`` (at least 1).
+    """Liveness of a kernel's arguments and workspaces in each of its ``phases`` (at least 1).
 
     Attributes:
         arguments: by index, those that the kernel has.
@@ -193,7 +193,7 @@ def _whole(function: FunctionDefinition, allocations: Allocations, reason: str) 
 
 
 def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
-    """Why a kernel must be taken as a whole, from a look at all of its words; empty when it need not."""
+    """Return the reason why a kernel must be taken as a whole, judged by all of its words; empty if none."""
     found = (_ORDER_BREAKERS | _OUT_OF_VIEW) & function.words
     foreign = foreign_runtime_call(function.called)
     restrict = any("restrict" in parameter.type for parameter in function.parameters)
@@ -208,6 +208,6 @@ def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
 
 
 def _unknown_code(function: FunctionDefinition) -> str:
-    """Why the statements of a kernel are not those that are seen; empty when they are."""
+    """Return the reason why the statements of a kernel are not certain; empty when they are."""
     is_known = not any(isinstance(statement, Unknown) for statement in function.body.walk())
     return "" if is_known else "a statement is not understood"

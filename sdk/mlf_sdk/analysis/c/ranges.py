@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What values an index expression can take: interval arithmetic, conditions, and single points.
+"""Ranges of index expressions: interval arithmetic, conditions, and single points.
 
 An interval always holds every value that is possible, so it may be too wide and never too narrow.
 A point gives the one value for given loop variables, or nothing when that is not certain.
@@ -32,7 +32,7 @@ _TESTS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"})
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What holds at one place of the code.
+    """Variables, ranges and conditions that are valid at one place of the code.
 
     Attributes:
         names: range of each loop variable.
@@ -49,7 +49,7 @@ class Scope:
     conditions: tuple[tuple[Expr, bool], ...] = ()
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``name`` is a loop variable or a local number here."""
+        """Return whether ``name`` is a loop variable or a local number in this scope."""
         return name in self.names or name in self.numbers
 
     def with_loop(self, name: str, values: Range, *, independent: bool) -> Scope:
@@ -80,7 +80,7 @@ class Scope:
 
 
 def _narrow(scope: Scope, known: dict[Expr, Range], condition: Expr, holds: bool) -> bool:
-    """Write into ``known`` what a condition tells; False when it contradicts what is known."""
+    """Narrow the ranges in ``known`` by a condition; False if it contradicts them."""
     if condition.kind == UNARY and condition.text == "!":
         return _narrow(scope, known, condition.args[0], not holds)
     if condition.kind != BINARY:

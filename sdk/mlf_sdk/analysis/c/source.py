@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a generated C source defines, declares, includes and calls.
+"""Scanner of generated C sources: definitions, declarations, includes and calls.
 
 The source is never compiled, expanded or trusted: a source that is not C gives faults and as much
 as could be read. Constant tables are skipped, so that megabytes of them cost milliseconds.
@@ -235,7 +235,7 @@ def _line(syntax: Node) -> int:
 
 
 def _is_unclear(syntax: Node) -> bool:
-    """Tell whether a declaration has errors outside of its attributes and its body."""
+    """Return whether a declaration has errors outside of its attributes and its body."""
     return syntax.has_error and any(
         child.is_error or child.is_missing or (child.has_error and child.type not in _MAY_HAVE_ERRORS)
         for child in syntax.children

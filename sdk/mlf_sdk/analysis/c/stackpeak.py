@@ -37,7 +37,7 @@ class StackPeak:
 
 @dataclass(slots=True)
 class _Use:
-    """What one function takes from the stack beyond what was there at its call."""
+    """Workspace that one function requests from the allocator beyond what was allocated at its call."""
 
     bytes: int = 0
     requests: int = 0
@@ -135,7 +135,7 @@ class _Replay:
         return self.known[candidates[0]]
 
     def _callees(self, caller: FunctionDefinition, name: str) -> list[FunctionDefinition]:
-        """What a call means: the function of the same source if there is one, else a global one."""
+        """Resolve a call: to the function of the same source if there is one, else to global ones."""
         key = (caller.member, name)
         if key not in self.resolved:
             candidates = self.functions.get(name, [])

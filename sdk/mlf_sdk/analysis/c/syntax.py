@@ -36,7 +36,7 @@ CONSTANT, NAME, UNARY, BINARY, CHOICE, INDEX, CAST, CALL, FIELD, ASSIGN, LIST, O
 
 
 class UnreadableError(Exception):
-    """The code is not of the shape that is understood: what it is."""
+    """Unsupported C construct; the text describes it."""
 
 
 @dataclass(frozen=True, slots=True)

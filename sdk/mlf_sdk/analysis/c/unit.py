@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of a scanned C source: what it includes, defines, declares and calls."""
+"""Data of a scanned C source: includes, definitions, declarations and calls."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class EntryWrapper:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceScan:
-    """All that is known of one source member.
+    """Scan result of one source member.
 
     Attributes:
         macros: text that each macro stands for.

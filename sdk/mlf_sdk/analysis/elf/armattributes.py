@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build attributes of ARM objects, and whether a board can run what they ask for.
+"""Build attributes of ARM objects, and their compatibility with a board.
 
 Source: Arm's "Addenda to, and errata in, the ABI for the Arm architecture" (section .ARM.attributes).
 """
@@ -73,7 +73,7 @@ class ArmAttributes:
 
 
 class AttributesError(ValueError):
-    """The attributes section is malformed; the text says how."""
+    """Malformed attributes section; the text gives the reason."""
 
 
 def read_attributes(data: memoryview, byte_order: str) -> ArmAttributes:

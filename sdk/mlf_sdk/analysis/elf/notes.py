@@ -15,7 +15,7 @@ _MAX_OWNER_BYTES = 256
 
 
 class NoteFormatError(ValueError):
-    """Malformed notes; the text says why."""
+    """Malformed notes; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

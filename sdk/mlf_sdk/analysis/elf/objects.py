@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ready-made object files of an archive: what they define and need, and what they were made for."""
+"""Object files of an archive: defined and undefined symbols, and the target they were compiled for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provenance note of a firmware: what it was generated from (``docs/provenance.md``).
+"""Provenance note of a firmware: the archives and options it was generated from (``docs/provenance.md``).
 
 An ELF note with the owner ``mlf-sdk`` and the type 1; its description is one JSON object.
 """
@@ -60,7 +60,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ProvenanceError(ValueError):
-    """A provenance note can't be read; the text says why."""
+    """Unreadable provenance note; the text gives the reason."""
 
 
 def encode_provenance(provenance: Provenance) -> bytes:

@@ -39,7 +39,7 @@ _RELOCATION = {32: {SHT_REL: "II", SHT_RELA: "IIi"}, 64: {SHT_REL: "QQ", SHT_REL
 
 
 class ElfFormatError(ValueError):
-    """Malformed ELF file; the text says why."""
+    """Malformed ELF file; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -204,7 +204,7 @@ class _Search:
         self.active: list[int] = []
 
     def depth(self, entry: int) -> _Found:
-        """Raises nothing: what is not known is said in the result."""
+        """Compute the deepest stack from ``entry``; never raises: unknown parts are listed in the result."""
         if entry in self.known:
             return self.known[entry]
         frame = self.graph.code.frame(entry)

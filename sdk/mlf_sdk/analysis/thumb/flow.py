@@ -31,7 +31,7 @@ _MAX_JOINS = 64  # so often stack addresses may move at one instruction before t
 
 
 class UntraceableError(Exception):
-    """The machine code cannot be followed; the text says why."""
+    """Machine code that cannot be followed; the text gives the reason."""
 
 
 class Code(Protocol):

@@ -94,7 +94,7 @@ class _Requests:
         return self.known[entry]
 
     def _walk(self, entry: int) -> tuple[int, ...]:
-        """Go every way through a function, with what is open on each."""
+        """Walk every path through a function, with the open requests on each."""
         steps = trace_function(self.code, self.code.function_at(entry), entry).steps
         slots: list[int] = []
         seen: dict[int, set[Stack]] = {}

@@ -36,7 +36,7 @@ class StopReadingError(Exception):
     """An archive cannot be read on safely: what is wrong, and in which member if one is known."""
 
     def __init__(self, what: str, *, member: str = "") -> None:
-        """Say what is wrong; ``member`` is empty when it is about the whole archive."""
+        """Set the message; ``member`` is empty if it concerns the whole archive."""
         super().__init__(what)
         self.what = what
         self.member = member

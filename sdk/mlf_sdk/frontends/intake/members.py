@@ -95,7 +95,7 @@ class _Intake:
             raise StopReadingError(f"the members have more than {self.limits.total_bytes} bytes", member=name)
 
     def _collision(self, name: str, *, folder: bool) -> str | None:
-        """Remember a name; say what is wrong when an earlier one is the same to some file system."""
+        """Record a name; return the problem if it collides with an earlier one on some file system."""
         parts = _folded(name).split("/")
         key = "/".join(parts)
         above = {"/".join(parts[:end]) for end in range(1, len(parts))}
@@ -113,7 +113,7 @@ class _Intake:
 
 
 def path_problem(name: str, limit: int) -> str | None:
-    """Say why ``name`` (without a leading ``./``) cannot be the path of a member, or None."""
+    """Return the reason why ``name`` (without a leading ``./``) cannot be a member's path, or None."""
     parts = name.split("/")
     checks = (
         (len(name) > limit, f"a path of more than {limit} characters"),
@@ -132,7 +132,7 @@ def path_problem(name: str, limit: int) -> str | None:
 
 
 def is_kept(name: str) -> bool:
-    """Tell whether the content of a member matters: on the allow-list and not hidden."""
+    """Return whether the content of a member matters: on the allow-list and not hidden."""
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
         return False

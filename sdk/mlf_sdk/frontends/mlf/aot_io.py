@@ -29,7 +29,7 @@ class AotIo:
 
 
 def read_io(source: BuildInput) -> AotIo:
-    """Inputs and outputs of an ahead-of-time module; what is not stated goes to the faults of ``source``."""
+    """Read inputs and outputs of an ahead-of-time module; missing facts become faults of ``source``."""
     return _IoReader(source).read()
 
 

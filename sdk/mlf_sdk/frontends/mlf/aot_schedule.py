@@ -81,7 +81,7 @@ class _AotBuilder:
         return _Call(symbol=self.prefix + "_run")
 
     def _lacks_main(self) -> bool:
-        """Tell whether the archive declares a main function and defines none."""
+        """Return whether the archive declares a main function and defines none."""
         main = f"{self.prefix}_run_model"
         return self._declared(main) and not self.source.code.defines(main)
 
@@ -132,7 +132,7 @@ class _AotBuilder:
         )
 
     def _objects_allocate(self, symbol: str) -> bool:
-        """Tell whether machine code below the entry asks for workspace, which no replay of sources sees."""
+        """Return whether machine code below the entry asks for workspace, which no replay of sources sees."""
         objects = self.source.code.objects
         return any(objects[m].allocator_sites for m in self.source.code.reachable([symbol]) if m in objects)
 

@@ -98,7 +98,7 @@ def _no_metadata(files: ArchiveFiles, faults: FaultCollector) -> ArchiveError:
 
 
 def _check_alone(files: ArchiveFiles, faults: FaultCollector) -> None:
-    """Report the faults of graphs and parameters though nobody can tell whose they are."""
+    """Report the faults of graphs and parameters whose module is not known."""
     for name, data in files.files.items():
         if name.endswith(".params"):
             parse_params(data, name, faults)
@@ -198,7 +198,7 @@ def _mentioned(name: str, sources: tuple[CodeFile, ...]) -> bool:
 
 
 def _mentions(file: CodeFile, name: bytes) -> bool:
-    """Tell whether a code file has ``name`` as a whole word; objects may share the ends of names."""
+    """Return whether a code file has ``name`` as a whole word; objects may share the ends of names."""
     position = -1
     for _ in range(_FALSE_HITS):
         position = file.data.find(name, position + 1)

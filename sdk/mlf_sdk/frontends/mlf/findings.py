@@ -63,7 +63,7 @@ def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[
 
 
 def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Finding]:
-    """TVM looks the sizes of storage ids up among the tensors, where the same numbers mean something else."""
+    """Find storage sizes that TVM took from tensors, whose ids are unrelated to storage ids."""
     if module.graph is None:
         return
     needed: dict[int, int] = {}

@@ -124,7 +124,7 @@ class _GraphBuilder:
 
 
 def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:
-    """Real names of the outputs where the metadata tells them, else ``output0``...
+    """Names of the outputs from the metadata where stated, else ``output0``...
 
     The metadata is a map without order: names count only when they fit the sizes in one way, or are
     numbered.

@@ -105,7 +105,7 @@ def _role(parameter: Parameter, prefix: str) -> str:
 def _problems(
     name: str, roles: tuple[str, ...], structs: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str]]:
-    """Places and what is wrong there."""
+    """Yield problems as pairs of location and message."""
     problem = function_name_problem(name)
     if problem is not None:
         yield name, problem

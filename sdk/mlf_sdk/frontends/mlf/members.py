@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which member of an archive belongs to which of its modules, by the rules of each format version."""
+"""Assignment of an archive's members to its modules, by the rules of each format version."""
 
 from __future__ import annotations
 

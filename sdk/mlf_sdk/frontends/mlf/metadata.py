@@ -112,7 +112,7 @@ class _Reader(MemoryReader):
         )
 
     def operator_style(self, table: dict[str, Any], field: str) -> bool:
-        """Tell whether the module is in operator style, which archives before version 4 do not state."""
+        """Return whether the module is in operator style, which archives before version 4 do not state."""
         style = convert(table.get("style", FULL_MODEL), str, MEMBER, f"{field}.style", self.faults)
         if style not in (FULL_MODEL, OPERATOR, None):
             self.fault(

@@ -58,7 +58,7 @@ class _Arg(msgspec.Struct):
 
 
 def storage_bytes(memory: object) -> dict[int, int]:
-    """``memory.sids`` (in version 1 ``memory`` itself). Nothing depends on it: what is odd is left out."""
+    """Read ``memory.sids`` (in version 1 ``memory``) for information only; bad entries are left out."""
     rows = memory.get("sids") if isinstance(memory, dict) else memory
     found: dict[int, int] = {}
     for row in rows if isinstance(rows, list) else ():

@@ -69,7 +69,7 @@ class NamedTensor:
 
 
 class _Damaged(Exception):
-    """The file cannot be read on: what, and at which byte."""
+    """Damaged parameter file: message and byte offset."""
 
     def __init__(self, what: str, offset: int) -> None:
         super().__init__(what)

@@ -88,7 +88,7 @@ class RawGraph:
 
 
 def shape_problem(shape: Sequence[int], dtype: DType) -> str | None:
-    """Say what is wrong with the shape of a tensor, or None: positive extents, below 2 GiB in all."""
+    """Return the problem of a tensor's shape, or None: positive extents, below 2 GiB in all."""
     if len(shape) > MAX_NDIM:
         return f"{len(shape)} dimensions; at most {MAX_NDIM} are read"
     if any(extent <= 0 for extent in shape):

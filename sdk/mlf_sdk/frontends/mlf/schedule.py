@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules: what the builder of each style of archive makes, and the model that it becomes."""
+"""Schedules: the common result of the builders for each style of archive, and the model made from it."""
 
 from __future__ import annotations
 

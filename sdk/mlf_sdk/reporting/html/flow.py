@@ -99,7 +99,7 @@ class _Picture:
         return divmod(self.level[node], self.rows)
 
     def _is_straight(self, edge: FlowEdge) -> bool:
-        """Whether an edge leads to the row right below in the same column."""
+        """Return whether an edge leads to the row right below in the same column."""
         (column, row), (to, below) = self._at(edge.source), self._at(edge.target)
         return column == to and below == row + 1
 

@@ -17,7 +17,7 @@ SERVER_STATE_BYTES = 128  # the RPC server beside its two message buffers, at le
 def check_fit(
     layouts: Sequence[ModelLayout], linkages: Sequence[Linkage], board: Board, options: ProjectOptions
 ) -> None:
-    """Refuse what can't fit: the least that the image takes against the board's first memories.
+    """Reject a model that can't fit: minimum size of the image against the board's first memories.
 
     Raises:
         DoesNotFitError: with the bytes needed and available, and ways to reduce them.

@@ -240,7 +240,7 @@ class MachineUart(_Row, frozen=True, kw_only=True):
 
 
 class Machine(_Row, frozen=True, kw_only=True):
-    """The facts of an emulated machine, by experiment (``qemu/README.md`` says how).
+    """Properties of an emulated machine, found by experiment (method: ``qemu/README.md``).
 
     Attributes:
         machine: QEMU's name.

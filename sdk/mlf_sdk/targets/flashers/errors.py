@@ -7,7 +7,7 @@ from mlf_sdk.errors import InputError, TargetError, ToolError
 
 
 class NoRunnerError(InputError):
-    """Nothing says how this board is flashed, or what was chosen does not exist."""
+    """No runner is known for this board, or the chosen one does not exist."""
 
 
 class RunnerMissingError(ToolError):
@@ -19,7 +19,7 @@ class NoProbeError(TargetError):
 
 
 class RunnerFailedError(ToolError):
-    """The runner failed, was late, or did not say that it succeeded."""
+    """Runner failed, timed out, or did not report success."""
 
 
 class FlashNotProvenError(TargetError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exclusive use of a serial port: one process at a time, and who it is."""
+"""Exclusive lock of a serial port: one process at a time, identified to the others."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs and flashes Zephyr projects: the build says which runners its board has, west runs them."""
+"""Signing and flashing of Zephyr projects: runners from the build, run by west."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def flash_zephyr(
     process_runner: ProcessRunner = run_process,
     which: Which = shutil.which,
 ) -> FlashRun:
-    """Flash what was built, signed when it is.
+    """Flash the built image, signed if the project signs it.
 
     Raises:
         InputError: the image must be signed and is not.
@@ -135,7 +135,7 @@ def sign_zephyr(
     runner: ProcessRunner = run_process,
     which: Which = shutil.which,
 ) -> tuple[Path, ...]:
-    """Sign what was built in ``folder``; the signed images.
+    """Sign the image built in ``folder``; returns the signed images.
 
     Raises:
         InputError: no such key, or the image is not linked for MCUboot.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Zephyr tree on this machine: where it is, its version, and its names of boards.
+"""Zephyr tree on this machine: path, version, and names of boards.
 
 Nothing of the tree is run. Its version is read from ``VERSION``, its boards from the files that lie in
 ``boards``.
@@ -139,7 +139,7 @@ def board_in(tree: ZephyrTree, name: str) -> str:
 
 
 def _renamed(boards: Path, name: str) -> str:
-    """Versions differ in what stands in the middle: ``mps3/an547`` became ``mps3/corstone300/an547``."""
+    """Match a board renamed between versions: ``mps3/an547`` became ``mps3/corstone300/an547``."""
     parts = name.split("/")
     known = {found for path in boards.glob(f"*/{parts[0]}/*.yaml") if (found := _identifier(path))}
     alike = []
@@ -164,7 +164,7 @@ def _with_qualifiers(boards: Path, name: str) -> str:
 
 
 def _without_qualifiers(boards: Path, name: str, plain: str) -> str:
-    """Old names leave out what new ones say more (``mps2/an521/cpu0`` was ``mps2_an521``)."""
+    """Match an old name without qualifiers (``mps2/an521/cpu0`` was ``mps2_an521``)."""
     parts = name.split("/")
     for count in range(len(parts), 0, -1):
         shorter = "_".join(parts[:count])
