@@ -13,7 +13,7 @@ from typing import ClassVar
 
 
 class MlfError(Exception):
-    """Base of every error that the SDK raises on purpose.
+    """Base class of all errors of the SDK.
 
     Args:
         what: one sentence that says what is wrong.

@@ -142,7 +142,7 @@ def completion(shell: str) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code: every error becomes one block and a code."""
+    """Run the command line and return its exit code; every error is printed as one block."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     try:

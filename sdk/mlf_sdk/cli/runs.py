@@ -37,7 +37,7 @@ class RunOptions:
 
 
 def run(request: Request, own: RunOptions, progress: Progress) -> Outcome:
-    """Do it all: build, boot, run, compare, check.
+    """Build, boot and run a model, compare its outputs, and check its memory.
 
     Example: mlf-sdk run digits.tar --inputs test.npz --expect test.npz
     """

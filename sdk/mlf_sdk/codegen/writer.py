@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing a project: all of it or nothing, and no edit of the user is lost.
+"""Atomic writing of a project, without loss of the user's edits.
 
 Three kinds of files lie in a project. Generated files are listed with their hashes in the manifest; one that
 was changed since is not replaced unless forced, and then a copy is kept. `USER_FILES` are written once.

@@ -84,7 +84,7 @@ def _tensor_problems(model: Model, tensor: Tensor, place: str) -> Iterator[_Prob
 
 
 def _alias_problems(model: Model) -> Iterator[_Problem]:
-    """Chains of aliases end, and an alias lies within the storage that it shares."""
+    """Check aliases: chains end, and an alias lies within the storage that it shares."""
     done: dict[int, tuple[int, int]] = {}  # tensor -> root, offset
     for start in model.tensors:
         chain: list[Tensor] = []
@@ -143,7 +143,7 @@ def _write_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:
 
 
 def _unit_problems(model: Model) -> Iterator[_Problem]:
-    """Code members have names of their own, in folders: the generated files lie beside the folders."""
+    """Check code members: unique paths inside folders, as generated files lie beside the folders."""
     members = {unit.member for unit in model.units}
     if len(members) != len(model.units):
         yield "units", "two have one name"

@@ -125,7 +125,7 @@ class Counter:
 
 @contextmanager
 def counter(image: Image, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
-    """A counter for one run; its files are gone afterwards."""
+    """Counter for one run; its files are deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
         out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
         ranges.write_text("".join(_range_lines(image)), encoding="ascii")

@@ -25,7 +25,7 @@ class Window:
 
 
 def function_window(image: Image, name: str, *, window: str = "run") -> Window:
-    """From the entry of the function ``name`` to its return, wherever it is called directly.
+    """Window from the entry of the function ``name`` to its return after any direct call.
 
     Raises:
         LookupError: it is not linked, or nothing calls it.

@@ -56,7 +56,7 @@ class FlashReport:
 
     @property
     def proven(self) -> bool:
-        """The board itself showed that it runs the very image."""
+        """Return whether it is proven that the board runs the flashed image."""
         return not self.unproven
 
 
@@ -159,7 +159,7 @@ def _ask(
 
 
 def _hello(console: str | None, request: Request, board: Board, deadline: Deadline) -> tuple[str, DeviceInfo]:
-    """Port and answer of the board; its port may go and come back while it restarts.
+    """Query the board; returns port and answer. The port may vanish and return while it restarts.
 
     Args:
         console: the port; None: it is found by the board's USB ids.

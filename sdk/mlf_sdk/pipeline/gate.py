@@ -33,7 +33,7 @@ class GateReport:
 
     @property
     def ok(self) -> bool:
-        """Every limit is kept, and nothing grew beyond the tolerance."""
+        """Return whether every limit is kept, and nothing grew beyond the tolerance."""
         return all(line.ok for line in self.budget) and all(c.ok for c in self.changes or ())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage load, apart from the others because it is light to import."""
+"""Stage load, separate from the others because it is light to import."""
 
 from __future__ import annotations
 

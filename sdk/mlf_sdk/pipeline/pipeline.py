@@ -104,7 +104,7 @@ class Pipeline:
     def open(
         self, request: Request, console: stages.Console | None = None, *, must_build: bool = False
     ) -> Iterator[OpenTarget]:
-        """The request's model on its target, ready to be asked (stage open).
+        """Open the request's model on its target (stage open).
 
         Args:
             console: called with each piece of text that the target prints.

@@ -253,7 +253,7 @@ class _Row:
 
 
 def run_cell(job: CellJob) -> CellResult:
-    """Prove one cell; whatever goes wrong with it becomes part of the cell."""
+    """Prove one cell; errors become part of the cell."""
     request, pipeline = job.request, Pipeline()
     model = pipeline.models(request)[0]
     if not model.external_headers:

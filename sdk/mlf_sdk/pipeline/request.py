@@ -257,7 +257,7 @@ class Request:
         validate(self)
 
     def replace(self, **changes: Any) -> Request:  # noqa: ANN401
-        """Copy with other values.
+        """Copy with some fields replaced.
 
         Raises:
             InputError: an unknown option, or an invalid value.

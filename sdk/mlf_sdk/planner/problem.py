@@ -176,7 +176,7 @@ def _check_phases(span: Access | PlanWorkspace, phases: int, place: str) -> None
 
 
 def _check_order(problem: PlanProblem, roots: dict[int, int]) -> None:
-    """The steps as given can be executed: nothing is read that was not written before."""
+    """Check that the steps can be executed in the given order: each tensor is written before it is read."""
     written = {roots[tensor] for tensor in (*problem.inputs, *problem.state)}
     for index, step in enumerate(problem.steps):
         for number, access in enumerate(step.reads):

@@ -37,7 +37,7 @@ class EmulatedBoard(Protocol):
 
     @property
     def qemu(self) -> QemuRow | None:
-        """None: it is not emulated."""
+        """QEMU row of the board; None if it is not emulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def instructions(ticks: int, hz: int, *, icount_shift: int = 0) -> int:
 
 
 class QemuMachine:
-    """An emulated board that runs; a context manager, gone at its end.
+    """Running emulated board; a context manager that ends it.
 
     Attributes:
         socket: the console, a connected stream socket. Whoever takes it over closes it.
@@ -99,7 +99,7 @@ class QemuMachine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop it."""
+        """End the program."""
         self.stop()
 
     def stderr_tail(self) -> str:

@@ -48,7 +48,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """Resets the device when so many bytes have gone through in a direction.
+    """Reset of the device after a number of bytes in one direction.
 
     Attributes:
         after_bytes: bytes that still get through; what follows in that piece is lost.
@@ -173,7 +173,7 @@ class FaultTransport:
         self.to_host = Lane(faults, self._clock, faults.seed * 2 + 1)
 
     def reset_after(self, reset: Reset | None) -> None:
-        """Reset the device at another moment, with bytes counted from now; None: never."""
+        """Set the reset of the device, with bytes counted from now; None: no reset."""
         self._through = [0, 0]
         self._reset = reset
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def death_watch() -> tuple[str, ...]:
-    """A prefix that makes the system kill the program together with us; empty where there is none."""
+    """Command prefix by which the kernel kills the program when its parent dies; empty if unavailable."""
     setpriv = shutil.which("setpriv")
     if setpriv is None or Path(setpriv).resolve().name != "setpriv":
         return ()
@@ -22,7 +22,7 @@ def death_watch() -> tuple[str, ...]:
 
 @contextmanager
 def affinity(cpus: Set[int] | None) -> Iterator[None]:
-    """A program started in the block inherits ``cpus``; this thread has its own back afterwards."""
+    """Set the CPU affinity of programs started in the block; the thread's own is restored afterwards."""
     if cpus is None or not hasattr(os, "sched_setaffinity"):
         yield
         return

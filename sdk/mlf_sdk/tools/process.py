@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that starts other programs.
+"""Execution of external programs.
 
 Argument lists, never a shell; a deadline always; each program leads a session of its own, and
 whatever is left of its process group is killed when it ends, fails, is late, or is interrupted.
@@ -147,7 +147,7 @@ def run_process(
 
 
 class RunningProcess:
-    """A program that runs beside us until :meth:`stop`; a context manager, gone at its end."""
+    """Program that runs in the background until :meth:`stop`; a context manager that ends it."""
 
     def __init__(self, argv: Sequence[str], process: subprocess.Popen[bytes], stderr: IO[bytes]) -> None:
         self.argv = tuple(argv)
@@ -162,7 +162,7 @@ class RunningProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop it."""
+        """End the program."""
         self.stop()
 
     @property
@@ -181,11 +181,11 @@ class RunningProcess:
         return _duplicate(self._process.stdout)
 
     def exit_code(self) -> int | None:
-        """Its exit code (negative: the signal); None while it runs."""
+        """Exit code (negative: the signal); None while the program runs."""
         return self.wait(0.0)
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for its end; its exit code, None when it still runs after ``timeout_s``."""
+        """Wait for the end of the program; its exit code, None if still running after ``timeout_s``."""
         if self._process.returncode is not None:
             return self._process.returncode
         return wait_exit(self.pid, time.monotonic() + timeout_s)
@@ -218,7 +218,7 @@ def start_process(
     pass_fds: Sequence[int] = (),
     cpus: Set[int] | None = None,
 ) -> RunningProcess:
-    """Start a program that runs beside us: use it as a context manager, at whose end its group is gone.
+    """Start a background program, as a context manager that kills its process group at the end.
 
     The system also kills it when this process (the thread that started it) dies, where util-linux's
     setpriv is at hand.

@@ -108,7 +108,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """A device and all it holds.
+    """Device and its models.
 
     Attributes:
         protocol_version: version of the protocol it speaks.

@@ -197,7 +197,7 @@ class Link:
         return request.sequence
 
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
-        """Return the next reply to anything; None when the deadline comes first.
+        """Return the next reply to any request; None if the deadline comes first.
 
         Raises:
             DeviceFaultError: the device stopped with a fault.
@@ -295,7 +295,7 @@ class Link:
 
 
 def _reply_to(request: Message, payload: bytes) -> Message | None:
-    """Return a payload as the reply to a request, or None when it is anything else."""
+    """Return a payload as the reply to a request, or None if it is not one."""
     try:
         reply = Message.unpack(payload)
     except protocol.MessageError:

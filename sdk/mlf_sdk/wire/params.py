@@ -36,7 +36,7 @@ class ParamsOpcode(IntEnum):
 
 
 class BlobStatus(IntEnum):
-    """Status of a reply, beyond those of the protocol."""
+    """Status codes of parameter replies, in addition to those of the protocol."""
 
     SIZE = -64
     FORMAT = -65
@@ -233,7 +233,7 @@ class DeviceParams:
         return data
 
     def _try_until(self, until: Deadline) -> Deadline:
-        """A short time for a long piece, which a bad line may never let through; else all of it."""
+        """Deadline of one piece: shortened for a long piece, which a bad line may never let through."""
         return until if self._piece <= _LEAST_PIECE else until.within(_PIECE_S)
 
     def _shrink(self) -> None:

@@ -99,12 +99,12 @@ class LineRate:
             change_baud(self._link, self._transport, self.mark, baud, self._first, deadline)
 
     def fall_back(self) -> None:
-        """Run this end at the first rate, as a device does that was reset."""
+        """Set this end to the first rate, which a device uses after a reset."""
         if self._transport is not None and self.is_raised:
             self._transport.set_baud(self._first)
 
     def restore(self) -> None:
-        """Leave the line as it was found; a device that does not answer finds back by itself."""
+        """Restore the first rate at both ends; a device that does not answer falls back by itself."""
         if self.is_raised:
             with suppress(TargetError):
                 request = protocol.BaudRequest(0).pack()

@@ -65,7 +65,7 @@ class Target:
     escaped: bool = False
 
     def span(self, phases: int) -> tuple[int | None, int | None]:
-        """First and last phase of ``phases`` that access it; all of them when it escaped."""
+        """Return the first and last phase of ``phases`` that access the target; all phases if it escaped."""
         if self.escaped:
             return 0, phases - 1
         return (self.phases[0], self.phases[-1]) if self.phases else (None, None)
@@ -138,7 +138,7 @@ class KernelBody:
             self._look(base, is_address=True)
 
     def _escape(self, name: str) -> None:
-        """Take in a name that is used as a whole."""
+        """Record a name that is used as a whole."""
         targets = list(self.data.get(name, ()))
         if name in self.names.handles:
             targets.append(self.arguments[self.names.handles[name]])

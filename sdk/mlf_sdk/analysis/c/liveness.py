@@ -135,7 +135,7 @@ def _macros_used(function: FunctionDefinition, macros: frozenset[str]) -> frozen
 def _allocations(
     function: FunctionDefinition, allocating: frozenset[str], hidden: frozenset[str]
 ) -> Allocations:
-    """The requests of a kernel, which is all it may take: nothing that it calls may allocate."""
+    """Find the requests of a kernel; a reason if anything that it calls may allocate."""
     allocations = find_allocations(function)
     names = function.identifiers | (function.macro_words if hidden else frozenset())
     others = names & (allocating - {function.name})

@@ -114,7 +114,7 @@ class Jump(Statement):
 
 
 class Unknown(Statement):
-    """Code that is not understood: its value has every name in it as an operand."""
+    """Unsupported code; its value has every name in it as an operand."""
 
     __slots__ = ()
 

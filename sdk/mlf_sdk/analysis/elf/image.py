@@ -50,7 +50,7 @@ class Symbol:
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """End address (exclusive)."""
         return self.address + self.size_bytes
 
 
@@ -73,7 +73,7 @@ class Section:
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """End address (exclusive)."""
         return self.address + self.size_bytes
 
 

@@ -65,7 +65,7 @@ class CallGraph:
         self.escaped = self._escaped([*steps.values()], constants)
 
     def _linked(self) -> dict[int, Frame]:
-        """Functions that anything leads to: the entry, a pointer in the data, a call, an address taken."""
+        """Find reachable functions: by the entry, pointers in data, calls, and addresses taken."""
         pending = {self.image.entry}
         for section in self._data():
             pending |= self.code.pointers(section.address, section.end)
@@ -195,7 +195,7 @@ class CallGraph:
 
 
 class _Search:
-    """The deepest way down, each function gone through once."""
+    """Depth-first search for the deepest stack; each function is searched once."""
 
     def __init__(self, graph: CallGraph, kernels: set[int]) -> None:
         self.graph = graph

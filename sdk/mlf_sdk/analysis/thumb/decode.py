@@ -112,5 +112,5 @@ def label(instruction: Instruction) -> int:
 
 
 def written(instruction: Instruction) -> frozenset[int]:
-    """Registers that it changes."""
+    """Registers that an instruction writes."""
     return frozenset(instruction.regs_access()[1])

@@ -196,7 +196,7 @@ class _Tracer:
         self.trace.unknown[f"{self.function.name}: {why}"] = None
 
     def _pass_undecoded(self, step: TracedInstruction, instruction: Undecoded) -> None:
-        """Such an instruction counts as harmless unless it stores with a new stack pointer."""
+        """Skip an undecoded instruction: harmless unless it stores with writeback to the stack pointer."""
         if self.code.strict:
             raise UntraceableError(f"there is no instruction at {self.code.name_at(instruction.address)}")
         if instruction.stores_with_writeback_to_sp:

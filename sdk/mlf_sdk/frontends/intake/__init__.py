@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives as files: bounded, safe intake of tar streams and folders, and JSON that nobody vouches for."""
+"""Safe intake of archives: bounded reading of tar streams, folders and untrusted JSON."""

@@ -165,7 +165,7 @@ def read_archive(path: Path, limits: Limits = DEFAULT_LIMITS) -> ArchiveFiles:
 
 
 def collect_files(path: Path, limits: Limits, faults: FaultCollector) -> ArchiveFiles:
-    """Read an archive like ``read_archive``, but leave the faults that can be lived with to the caller.
+    """Read an archive like ``read_archive``, but return tolerable faults to the caller.
 
     Raises:
         InputError: there is no such file, or it is neither a file nor a folder.

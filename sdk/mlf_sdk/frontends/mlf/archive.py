@@ -211,7 +211,7 @@ def _mentions(file: CodeFile, name: bytes) -> bool:
 
 
 def _check_params(module: RawModule, graph: RawGraph, member: str, faults: FaultCollector) -> None:
-    """A parameter has the type and shape that the graph says."""
+    """Check that type and shape of each parameter are those of the graph."""
     entries = {graph.nodes[index].name: graph.entry((index, 0)) for index in graph.arg_nodes}
     for tensor in module.params:
         entry = entries.get(tensor.name)

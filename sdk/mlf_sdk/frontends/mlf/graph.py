@@ -225,7 +225,7 @@ class _Reader:
         return GraphEntry(dtype=dtype, shape=tuple(shape), storage_id=storage_id, device_type=device)
 
     def check_row_ptr(self, nodes: Sequence[GraphNode], entries: int) -> None:
-        """The entries of each node follow those of the node before it."""
+        """Check the row pointers: the entries of each node follow those of the node before it."""
         pointers = self.top.node_row_ptr
         expected = [0]
         for node in nodes:

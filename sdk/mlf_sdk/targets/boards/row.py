@@ -43,7 +43,7 @@ class Memory(_Row, frozen=True, kw_only=True):
 
     @property
     def end(self) -> int:
-        """The address just above it."""
+        """End address (exclusive)."""
         return self.origin + self.size_bytes
 
 

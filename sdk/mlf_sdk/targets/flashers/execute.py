@@ -236,7 +236,7 @@ def _judge(row: RunnerRow, result: ProcessResult, *, shown: bool) -> None:
 
 
 def _judge_copy(row: RunnerRow, volume: Path, result: ProcessResult) -> None:
-    """A board that has all blocks may leave the bus before the last one is acknowledged."""
+    """Judge a copy to a volume; a board may leave the bus before the last block is acknowledged."""
     try:
         refused = (
             (volume / row.fail_file).read_text(encoding="utf-8", errors="replace") if row.fail_file else ""

@@ -31,7 +31,7 @@ class LoadedBytes:
 
     @property
     def end(self) -> int:
-        """The address behind them."""
+        """End address (exclusive)."""
         return self.address + len(self.data)
 
 

@@ -28,7 +28,7 @@ def start_baud(choice: TargetChoice, board: Board | None) -> int:
 
 
 def top_baud(choice: TargetChoice, board: Board | None) -> int:
-    """Return the rate in bits/s to raise a port to; 0: it stays."""
+    """Return the rate in bits/s to raise a port to; 0: unchanged."""
     if choice.max_baud is not None:
         return choice.max_baud
     return (board.uart.max_baud or 0) if board is not None and board.uart is not None else 0

@@ -168,7 +168,7 @@ def build_zephyr(
 
 
 def _no_sysbuild(tree: ZephyrTree) -> list[str]:
-    """A workspace may have sysbuild on by default, where the version has it."""
+    """Return the option that disables sysbuild, if the tree has it: a workspace may enable it by default."""
     return ["--no-sysbuild"] if (tree.base / "share" / "sysbuild").is_dir() else []
 
 

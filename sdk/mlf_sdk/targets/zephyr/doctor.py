@@ -65,7 +65,7 @@ class ZephyrExamination:
 
 
 def examine_zephyr(setup: ZephyrSetup, *, here: Path, which: Which = shutil.which) -> ZephyrExamination:
-    """Look for all of it; nothing is run.
+    """Examine the Zephyr installation; no program is run.
 
     Args:
         setup: how to get at Zephyr.

@@ -156,7 +156,7 @@ def _identifier(path: Path) -> str:
 
 
 def _with_qualifiers(boards: Path, name: str) -> str:
-    """The file of a board or of a variant is called like the board was called before."""
+    """Match a former name: the file of a board or variant still bears it."""
     if any(boards.glob(f"*/{name}/board.yml")) or any(boards.glob(f"*/*/{name}/board.yml")):
         return name
     found = (_identifier(path) for path in sorted(boards.glob(f"*/*/{name}.yaml")))
