@@ -281,13 +281,13 @@ def test_kernel_flags_reach_the_compiler(call: Caller, tiny: Path) -> None:
     """Another image, in another folder: the cache does not mix them up."""
     first = call("run", tiny, "--board", "host", "--json").value
     second = call("run", tiny, "--board", "host", "--json", "--cflags=-O0").value
-    assert first["folder"] != second["project"]
+    assert first["folder"] != second["folder"]
     sizes = [sum(k["size_bytes"] for k in value["check"]["kernels"]) for value in (first, second)]
     assert sizes[0] != sizes[1]
     image = Path(first["folder"]) / "build" / "app.elf"
     built = image.stat().st_mtime_ns
     third = call("run", tiny, "--board", "host", "--json").value
-    assert third["folder"] == first["project"]
+    assert third["folder"] == first["folder"]
     assert image.stat().st_mtime_ns == built
 
 
