@@ -234,6 +234,9 @@ def python_page() -> str:
     """Public names of the package, with their signatures and docstrings, and the options of a request."""
     out = [
         MADE + "# Python API\n",
+        "<!-- doc-test: needs=qemu-system-arm,arm-none-eabi-gcc -->\n"
+        "<!-- doc-test: copy=examples/digits/digits-graph-tvm0.11.1.tar:digits.tar -->\n"
+        "<!-- doc-test: copy=examples/digits/test.npz:test.npz -->\n"
         "```python\nimport mlf_sdk\n\n"
         'report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")\n'
         "```\n",
@@ -255,7 +258,7 @@ def python_page() -> str:
     for name in functions:
         function = getattr(mlf_sdk, name)
         signature = re.sub(r"<[^>]*>", "...", str(inspect.signature(function)))
-        out.append(f"### `{name}`\n\n```python\n{name}{signature}\n```\n\n{_docstring(function)}\n")
+        out.append(f"### `{name}`\n\n```text\n{name}{signature}\n```\n\n{_docstring(function)}\n")
     out.append("## Errors and other types\n")
     for name in mlf_sdk.__all__:
         found = getattr(mlf_sdk, name)
