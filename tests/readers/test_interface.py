@@ -94,6 +94,12 @@ def test_what_is_refused(text: str, faults: list[str]) -> None:
     assert list(dict.fromkeys(seen)) == faults
 
 
+def test_a_name_that_no_function_can_have() -> None:
+    found, faults = parse(f"int {'a' * 1025}_run(void);")
+    assert found is None
+    assert any("is longer than 1024 characters" in fault for fault in faults)
+
+
 @pytest.mark.parametrize(
     "text",
     [

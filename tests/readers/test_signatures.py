@@ -29,6 +29,11 @@ def main(arguments: str, result: str = "", last: str = "nn.relu(%x)") -> MainSig
     )
 
 
+def test_bytes_of_an_instance() -> None:
+    assert value("x", "float32", 2, 3).size_bytes == 24
+    assert value("x", "int8").size_bytes == 1
+
+
 def test_arguments_and_result() -> None:
     found = main(
         "%image:0: Tensor[(1, 8, 8), uint8] /* ty=Tensor[(1, 8, 8), uint8] */, %scale: float32, "
