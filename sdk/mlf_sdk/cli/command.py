@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from mlf_sdk.cli.output import Status
 
 _GROUPS = ("Target", "Build", "Inputs", "Budgets and baselines", "Flash", "Serial", "Zephyr", "Output")
-_RUN = frozenset({Stage.LOAD, Stage.PLAN, Stage.RENDER, Stage.BUILD, Stage.OPEN, Stage.EXECUTE, Stage.JUDGE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +98,9 @@ class Command:
                 yield one
 
 
-RUN_STAGES = _RUN
-BUILD_STAGES = frozenset({Stage.LOAD, Stage.PLAN, Stage.RENDER, Stage.BUILD})
 GENERATE_STAGES = frozenset({Stage.LOAD, Stage.PLAN, Stage.RENDER})
+BUILD_STAGES = GENERATE_STAGES | {Stage.BUILD}
+RUN_STAGES = BUILD_STAGES | {Stage.OPEN, Stage.EXECUTE, Stage.JUDGE}
 
 
 def _flags(one: dataclasses.Field[Any]) -> tuple[str, ...]:

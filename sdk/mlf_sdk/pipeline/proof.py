@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of many models on many boards: planned against measured figures.
 
-Each model runs on the host first; its outputs are the reference for every board. Results are kept beside
-the builds under the hash of the generated project, so that a stopped proof goes on where it was.
+Each model runs on the host first; its outputs are the reference for every board.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -17,76 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, ModuleChoiceError, TargetError
-from mlf_sdk.frontends.codechecks import lacks_scratch
+from mlf_sdk.errors import ModuleChoiceError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
-from mlf_sdk.judge.check import ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
-from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.cell import FAILED, NOT_HERE, PROVEN, Cell, CellJob, CellResult, run_cell
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import register_target, registered_targets, resolve_target
 from mlf_sdk.targets.target import Target
-from mlf_sdk.tools.files import write_whole
-from mlf_sdk.version import __version__
-
-PROVEN, FAILED, NOT_HERE = "proven", "failed", "not here"
-_NO_SCRATCH = (
-    "it was compiled without this CPU's options: its CMSIS-NN calls carry no scratch buffers, "
-    "which are needed where there are DSP instructions"
-)
-
-
-class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One model on one board; sizes in bytes, None where nothing is known.
-
-    Attributes:
-        archive: file name of the archive; ``module`` names one of several.
-        outcome: ``proven``; ``failed``; ``not here``: it can't be built for the board or does not fit it.
-        why: what failed, or what the board lacks.
-        rows: every promise: the archive's summary, plan, image, measured.
-        arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
-        arena_is_exact: False where the plan holds a bound (code that does not tell its workspace).
-        lower_bound_bytes: no plan can do with less.
-        stack_bound_bytes, stack_measured_bytes, stack_bytes: static bound, painted mark, reserved.
-        allocators: functions of a heap that are linked.
-        against: where the outputs were compared with: the host, or the first board that ran it.
-        integers: all outputs are integers.
-        differing: elements that differ at all (integers) or beyond the tolerance (floats).
-        max_difference: over all outputs.
-    """
-
-    archive: str
-    module: str | None
-    model: str
-    board: str
-    outcome: str
-    why: str = ""
-    rows: tuple[ProofRow, ...] = ()
-    arena_bytes: int | None = None
-    arena_measured_bytes: int | None = None
-    arena_is_exact: bool = True
-    lower_bound_bytes: int | None = None
-    stack_bound_bytes: int | None = None
-    stack_measured_bytes: int | None = None
-    stack_bytes: int | None = None
-    allocators: int | None = None
-    flash_bytes: int | None = None
-    ram_bytes: int | None = None
-    instructions: int | None = None
-    against: str = ""
-    integers: bool = False
-    differing: int | None = None
-    max_difference: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,29 +47,6 @@ class Proof:
     def count(self, outcome: str) -> int:
         """Cells of this outcome."""
         return sum(cell.outcome == outcome for cell in self.cells)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellJob:
-    """One cell to prove: survives pickle and JSON, and runs in any process.
-
-    Attributes:
-        request: the model, its board, and the expected outputs (None: its outputs become the reference).
-        against: where the expected outputs came from; empty: nowhere.
-        again: do not take an earlier result.
-    """
-
-    request: Request
-    against: str = ""
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellResult:
-    """A cell, and the outputs of its run (None: it did not run, or an earlier result was kept)."""
-
-    cell: Cell
-    outputs: dict[str, Array] | None = None
 
 
 def proof(
@@ -250,89 +169,6 @@ class _Row:
         )
         job = CellJob(request=request, against=self.against, again=self.own.again)
         return self.processes.submit(run_cell, job).result()
-
-
-def run_cell(job: CellJob) -> CellResult:
-    """Prove one cell; errors become part of the cell."""
-    request, pipeline = job.request, Pipeline()
-    model = pipeline.models(request)[0]
-    if not model.external_headers:
-        request = request.replace(cmsis_nn=None)
-    cell = Cell(
-        archive=Path(request.source[0]).name,
-        module=request.module,
-        model=model.name,
-        board=str(request.board),
-        outcome=FAILED,
-    )
-    try:
-        plan = pipeline.plan(request)
-    except ArchiveError as error:
-        return _outcome(cell, NOT_HERE, error.faults[0].what)
-    except InputError as error:
-        return _outcome(cell, NOT_HERE, error.what)
-    try:
-        kept = _kept_result(pipeline.project(request).folder, request.expect)
-        if kept.is_file() and not job.again and request.expect is not None:
-            return CellResult(cell=msgspec.json.decode(kept.read_bytes(), type=Cell))
-        report = run_request(request, pipeline)
-    except MlfError as error:
-        why = error.what.splitlines()[0]
-        if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
-            return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({why})")
-        return _outcome(cell, NOT_HERE if isinstance(error, DoesNotFitError) else FAILED, why)
-    cell = _filled(cell, report, job.against)
-    if request.expect is not None and cell.outcome == PROVEN:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, msgspec.json.encode(cell))
-    return CellResult(cell=cell, outputs=dict(report.outputs))
-
-
-def _outcome(cell: Cell, outcome: str, why: str) -> CellResult:
-    return CellResult(cell=msgspec.structs.replace(cell, outcome=outcome, why=why))
-
-
-def _kept_result(folder: Path, reference: str | Mapping[str, Array] | None) -> Path:
-    """File that keeps the result of a project with these reference outputs."""
-    digest = hashlib.sha256(f"{__version__} {folder.name}".encode())
-    arrays = reference if isinstance(reference, Mapping) else {}
-    for name, array in sorted(arrays.items()):
-        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return cache_folder().parent / "proofs" / f"{folder.name}-{digest.hexdigest()[:16]}.json"
-
-
-def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
-    """The cell of a run: proven when all of it holds."""
-    memory, checked = report.memory, report.check
-    bound = checked.stack
-    used = {region.name: region.used_bytes for region in checked.regions}
-    wrong = [f"{row.item}: {row.note or 'differs'}" for row in checked.rows if not row.ok]
-    if checked.allocators:
-        wrong.append(f"an allocator is linked: {checked.allocators[0].name}")
-    found = report.compare
-    if found is not None and not found.ok:
-        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of {against}")
-    return msgspec.structs.replace(
-        cell,
-        outcome=PROVEN if report.ok and not wrong else FAILED,
-        why="; ".join(wrong) or ("" if report.ok else "the memory measured is not the memory promised"),
-        rows=checked.rows,
-        arena_bytes=memory.arena_bytes,
-        arena_measured_bytes=memory.arena_high_water_bytes,
-        arena_is_exact=memory.exact,
-        lower_bound_bytes=memory.lower_bound_bytes,
-        stack_bound_bytes=bound.bytes if bound is not None and bound.is_complete else None,
-        stack_measured_bytes=memory.stack_high_water_bytes,
-        stack_bytes=memory.stack_bytes,
-        allocators=None if checked.allocators is None else len(checked.allocators),
-        flash_bytes=used.get(report.board.flash.name) if report.board.memories else None,
-        ram_bytes=used.get(report.board.ram.name) if report.board.memories else None,
-        instructions=report.instructions,
-        against=against if found is not None else "",
-        integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
-        differing=None if found is None else found.mismatches,
-        max_difference=None if found is None else found.max_abs,
-    )
 
 
 def proof_values(proof: Proof) -> dict[str, object]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlf_sdk.pipeline.proof import FAILED, NOT_HERE, PROVEN, Cell, Proof
+from mlf_sdk.pipeline.cell import FAILED, NOT_HERE, PROVEN, Cell
+from mlf_sdk.pipeline.proof import Proof
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
 
 _MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}
