@@ -2,13 +2,15 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each sets up all it needs.
 
 VENV ?= .venv
+PYTHON ?= python3
+export PYTHON
 PY := $(VENV)/bin/python
-STAMP := $(VENV)/.installed
 JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz clean tools help
+.PHONY: demo test coverage lint bench docs fuzz clean tools runtime dev help
+.NOTPARALLEL:
 
 help:
 	@echo "make demo    set everything up, then run the digits example on an emulated Cortex-M4"
@@ -20,7 +22,7 @@ help:
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make clean   remove what these commands made"
 
-demo: $(STAMP) tools
+demo: tools runtime
 	$(VENV)/bin/mlf-sdk run $(DEMO)/digits-graph-tvm0.11.1.tar --board $(DEMO_BOARD) \
 	  --inputs $(DEMO)/test.npz --expect $(DEMO)/test.npz --twin
 
@@ -35,14 +37,15 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --hypothesis-seed=0 $(PARS
 # Programs that tests start many times are not compiled anew each time, whatever the shell says.
 test coverage: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(STAMP) tools
-	@command -v ccache >/dev/null || sh .ci/install-tools.sh ccache || echo "no ccache: the tests take longer"
+test: tools dev
+	@command -v ccache >/dev/null || sh .ci/install-tools.sh ccache 2>/dev/null || \
+	  echo "no ccache: the tests take longer (apt-get install ccache)"
 	$(PYTEST)
 
-coverage: $(STAMP)
+coverage: dev
 	$(PYTEST) tests/readers
 
-lint: $(STAMP)
+lint: dev
 	$(VENV)/bin/ruff check sdk tests
 	$(VENV)/bin/ruff format --check sdk tests
 	$(VENV)/bin/mypy
@@ -50,15 +53,15 @@ lint: $(STAMP)
 	  clang-format --dry-run --Werror $$(find crt -name '*.[ch]'); \
 	else echo "clang-format is not installed: the format of the C code is not checked"; fi
 
-bench: $(STAMP) tools
+bench: tools dev
 	$(PY) tests/bench/bench.py --output build/bench.json
 
-docs: $(STAMP)
+docs: dev
 	$(PY) docs/generate.py
 
 SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar)
 PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
-proof: $(STAMP) tools
+proof: tools runtime
 	$(VENV)/bin/mlf-sdk proof $(PROVEN) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
 	  --markdown docs/proof.md --made-by 'make proof$(if $(CMSIS_NN), CMSIS_NN=PATH)'
 
@@ -74,13 +77,12 @@ fuzz:
 tools:
 	@sh .ci/install-tools.sh
 
-$(STAMP): pyproject.toml | venv
-	$(PY) -m pip install --quiet --editable '.[dev]'
-	@touch $@
+# The package with what it needs at run time; with what its tests and checks need.
+runtime:
+	@sh .ci/install-python.sh $(VENV)
 
-.PHONY: venv
-venv:
-	@test -x $(PY) || python3 -m venv $(VENV) 2>/dev/null || { sh .ci/install-tools.sh python3-venv && python3 -m venv --clear $(VENV); }
+dev:
+	@sh .ci/install-python.sh $(VENV) dev
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

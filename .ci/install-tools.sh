@@ -5,11 +5,19 @@
 set -eu
 
 missing="$*"
+add() { missing="${missing:+$missing }$*"; }
 need() { # command package
-  command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+  command -v "$1" >/dev/null 2>&1 || add "$2"
 }
-echo 'int main(void) { return 0; }' | cc -x c -fsanitize=address -o /dev/null - >/dev/null 2>&1 ||
-  missing="$missing gcc libc6-dev"
+compiles() { # language compiler options...; the source is standard input
+  language=$1
+  shift
+  "$@" -x "$language" -o /dev/null - >/dev/null 2>&1
+}
+python=${PYTHON:-python3}
+need "$python" python3
+"$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || add python3-venv
+echo 'int main(void) { return 0; }' | compiles c cc -fsanitize=address || add gcc libc6-dev
 need c++ g++
 need make make
 need cmake cmake
@@ -18,22 +26,29 @@ need arm-none-eabi-gcc gcc-arm-none-eabi
 need qemu-system-arm qemu-system-arm
 if [ ! -e /usr/lib/arm-none-eabi/newlib/libc.a ] && [ ! -e /usr/arm-none-eabi/lib/libc.a ] &&
   [ "$(arm-none-eabi-gcc -print-file-name=nano.specs 2>/dev/null || echo nano.specs)" = nano.specs ]; then
-  missing="$missing libnewlib-arm-none-eabi"
+  add libnewlib-arm-none-eabi
 fi
-if ! echo '#include <cmath>' | arm-none-eabi-g++ -x c++ -fsyntax-only - >/dev/null 2>&1; then
-  missing="$missing libstdc++-arm-none-eabi-newlib"
-fi
-[ -n "$(echo $missing)" ] || exit 0
+echo '#include <cmath>' | compiles c++ arm-none-eabi-g++ -fsyntax-only || add libstdc++-arm-none-eabi-newlib
+[ -n "$missing" ] || exit 0
 
+by_hand() { # reason
+  echo "$1 Run this as an administrator, then the same command again:" >&2
+  echo "  apt-get install $missing" >&2
+  exit 3
+}
 if ! command -v apt-get >/dev/null 2>&1; then
-  echo "These are missing, and there is no apt-get to install them with:$missing" >&2
+  echo "These packages of Debian are missing, and there is no apt-get to install them with: $missing" >&2
   exit 3
 fi
 sudo=
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null 2>&1 || { echo "Install as root: apt-get install$missing" >&2; exit 3; }
+  command -v sudo >/dev/null 2>&1 || by_hand "Tools are missing."
   sudo=sudo
 fi
-echo "Installing with apt-get${sudo:+ (sudo asks for your password)}:$missing"
-$sudo apt-get update -qq
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+echo "Installing with apt-get${sudo:+ (sudo asks for your password)}: $missing"
+apt() {
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
+}
+# What an interrupted installation left half done is finished first.
+{ $sudo dpkg --configure -a && apt update && apt install -y --no-install-recommends $missing; } ||
+  by_hand "apt-get failed."
