@@ -327,7 +327,7 @@ def test_other_parameters_are_refused_before_anything_is_sent(
         push_params(path, target)
     with pytest.raises(InputError, match="graph executor only"):
         push_params(DIGITS.with_name("digits-aotc-tvm0.11.1.tar"), target)
-    with pytest.raises(InputError, match="either a project or a port"):
+    with pytest.raises(InputError, match="a project or a port"):
         push_params(scaled_params, Request())
 
 

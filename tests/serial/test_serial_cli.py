@@ -288,11 +288,40 @@ def test_figures_of_another_image_of_the_model_are_refused(
 ) -> None:
     app = tmp_path / "app"
     assert call("generate", ARCHIVE, "-o", app, "--board", BOARD, "--cflags=-Os -ffp-contract=off").code == 0
-    for command in (("run", app, "--no-twin"), ("check", app)):
-        done = call(*command, "--port", qemu_port)
-        assert done.code == 4
-        assert "the board runs another image of the same model: build id" in done.block()["what"]
-    assert call("run", ARCHIVE, "--no-twin", "--port", qemu_port).code == 0
+    samples, junit, port = EXAMPLES / "test.npz", tmp_path / "junit.xml", ("--port", qemu_port)
+    few = {name: array[:3] for name, array in np.load(samples).items()}
+    np.savez(tmp_path / "few.npz", **few)
+    cases = ("--cases", tmp_path / "few.npz")
+    for command in (
+        ("run", app, "--no-twin", *port),
+        ("run", ARCHIVE, "--board", BOARD, "--no-twin", "--image", app, *port),
+        ("check", app, *port),
+        ("test", app, *cases, *port),
+        ("profile", app, *port),
+        ("report", app, *port),
+        ("compare", app, "--archive", ARCHIVE, "--on", f"host,port:{qemu_port}"),
+        ("params", "show", "--project", app, *port),
+    ):
+        done = call(*command)
+        assert done.code == 4, command
+        assert "the board runs another image of the same model: build id" in done.block()["what"], command
+    held = inspect_firmware(project / "build" / "app.elf").build_id
+    ran = call("run", ARCHIVE, "--no-twin", "--image", project / "build" / "app.elf", *port, "--json")
+    assert (ran.code, ran.value["build_id"]) == (0, held)
+    assert call("test", project, *cases, *port, "--junit", junit).code == 0
+    assert f'<property name="build_id" value="{held}" />' in junit.read_text()
+
+
+def test_a_board_that_does_not_tell_its_build_id_is_refused(call: Caller, project: Path) -> None:
+    """Nothing shows that it runs the image; an archive can be in any."""
+    said = inspect_firmware(project / "build" / "app.elf").provenance
+    models = fake_models()[:1]
+    models[0].archive_sha256 = bytes.fromhex(said.models[0].archive_sha256)
+    with PtyDevice() as device:
+        device.device.models[:] = models
+        done = call("profile", project, "--port", device.path)
+        assert done.code == 4 and "does not tell its build id" in done.block()["what"]
+    assert "--image is for a port" in call("run", project, "--image", project).err
 
 
 @NEEDS_QEMU

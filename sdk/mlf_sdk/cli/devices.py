@@ -174,7 +174,7 @@ class ParamsOptions:
     project: str | None = option(
         None,
         "Project for an emulated board or the host: it is built and started, and its parameters are kept in "
-        "its build folder.",
+        "its build folder. With --port: the project whose image the board must run.",
         group="Target",
         metavar="DIR",
     )
@@ -215,7 +215,7 @@ def _params(report: Any) -> Outcome:  # noqa: ANN401 (ParamsReport, not imported
     return Outcome(parts=params_parts(report), values=params_values(report))
 
 
-_PARAMS = ("module", "port", "baud", "max_baud", "timeout_s", "build_timeout_s")
+_PARAMS = ("module", "port", "image", "baud", "max_baud", "timeout_s", "build_timeout_s")
 
 COMMANDS = {
     "flash": Command(

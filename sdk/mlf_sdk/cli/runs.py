@@ -203,7 +203,7 @@ COMMANDS = {
         count="many",
         stages=RUN_STAGES,
         own=ProofTable,
-        omits=(*_APP, "module", "port", "baud", "max_baud", "inputs", "expect", "twin"),
+        omits=(*_APP, "module", "port", "baud", "max_baud", "image", "inputs", "expect", "twin"),
         defaults={"timeout_s": 600.0},
         shows_output=True,
     ),

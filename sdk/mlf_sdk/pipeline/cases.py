@@ -59,6 +59,7 @@ class CasesReport:
     """Results of all cases.
 
     Attributes:
+        build_id: of the image that answered, in hex; empty: it does not tell.
         accuracy: share of right classes among the answers; None without labels or answers.
         error: why the target died; None when it did not.
     """
@@ -66,6 +67,7 @@ class CasesReport:
     model: LockModel
     board: Board
     port: str | None
+    build_id: str
     cases: tuple[Case, ...]
     accuracy: float | None
     min_accuracy: float | None
@@ -156,8 +158,10 @@ class _Cases:
         self.cases: list[Case] = []
         self.error: TargetError | None = None
         self.console = ""
+        self.build_id = ""
 
     def run(self, model: OpenTarget, deadline: Deadline, count: Count) -> None:
+        self.build_id = model.build_id
         for index in range(self.batch.count):
             if self.error is not None:
                 self._add(index, "skipped", f"the target died in an earlier case: {self.error.what}")
@@ -227,6 +231,7 @@ class _Cases:
             model=self.project.model,
             board=self.project.target.board,
             port=port,
+            build_id=self.build_id,
             cases=tuple(cases),
             accuracy=accuracy,
             min_accuracy=self.min_accuracy,

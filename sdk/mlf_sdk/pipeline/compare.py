@@ -31,13 +31,12 @@ from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.wire.deadline import Deadline
 
-_NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None}
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -98,7 +97,7 @@ def _archive_of(request: Request, own: CompareOptions) -> Request:
             where=request.source[0],
             hint=f"Name it: --archive {name}",
         )
-    return request.replace(source=(own.archive,), board=None)
+    return request.replace(source=(own.archive,), board=None, image=request.image or request.source[0])
 
 
 def _request_on(name: str, archive: Request, model: Model) -> Request:
@@ -106,12 +105,12 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
     if name.startswith("dir:"):
         _check_same_archive(name[4:], read_lock(Path(name[4:])), model)
         plain = {f.name: f.default for f in dataclasses.fields(Request) if option_of(f).fixed}
-        return archive.replace(**plain, **_NO_PORT, source=(name[4:],), board=None, module=model.name)
+        return archive.replace(**plain, **NO_PORT, source=(name[4:],), board=None, module=model.name)
     if name.startswith("port:"):
         return archive.replace(port=name[5:])
     if name == HOST:
-        return archive.replace(**_NO_PORT, board=HOST, board_file=None, platform=None)
-    return archive.replace(**_NO_PORT, board=name)
+        return archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None)
+    return archive.replace(**NO_PORT, board=name)
 
 
 def _check_same_archive(folder: str, lock: Lock, model: Model) -> None:

@@ -34,6 +34,11 @@ class OpenTarget:
         self.info = info
 
     @property
+    def build_id(self) -> str:
+        """Build id of the target's image, in hex; empty: it does not tell."""
+        return self.session.info.build_id
+
+    @property
     def console_text(self) -> str:
         """Text that the target printed so far."""
         return self.session.console_text

@@ -20,7 +20,6 @@ from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.params import DeviceParams, ParamsInfo
 from mlf_sdk.wire.session import Session
 
@@ -154,7 +153,7 @@ def push_params(params: Source, request: Request, progress: Progress = SILENT) -
     Args:
         params: archive or ``.params`` file.
         request: the folder of a project for an emulated board or the host (it is started, and its slots are
-            kept in its build folder), or no source and the port of a board.
+            kept in its build folder), or the port of a board; with both, the board must run its image.
         progress: told what is done, and how many bytes of how many are written.
 
     Raises:
@@ -199,7 +198,6 @@ def _report(
 
 
 def _device(session: Session, request: Request) -> DeviceParams:
-    session.hello(Deadline.after(min(request.timeout_s, stages.HELLO_S)))
     return DeviceParams(session, _model_key(session, request))
 
 
@@ -213,19 +211,20 @@ def _model_key(session: Session, request: Request) -> str | int:
 
 @contextmanager
 def _session(request: Request, progress: Progress) -> Iterator[Session]:
-    if bool(request.source) == (request.port is not None):
-        raise InputError("give either a project or a port", hint="Add --project DIR, or --port PORT.")
-    if request.port is not None:
+    if not request.source and request.port is None:
+        raise InputError("give a project or a port", hint="Add --project DIR, or --port PORT.")
+    if not request.source:
         target = resolve_target(stages.target_choice(request))
         progress.say(f"asking the board on {target.name}")
-        with target.open(None, timeout_s=request.timeout_s) as session:
+        with stages.connect(request, target, None, None) as session:
             yield session
         return
     pipeline, request = Pipeline(progress), request.replace(module=None)
     project = pipeline.project(request)
     stages.check_app(project)
     elf = pipeline.build(request).elf
-    progress.say(f"starting {project.target.name}")
-    project.target.keep_slots(project.lock, elf)
-    with project.target.open(elf, timeout_s=request.timeout_s) as session:
+    target = project.target
+    progress.say(f"{'connecting to' if target.attached else 'starting'} {target.name}")
+    target.keep_slots(project.lock, elf)
+    with stages.connect(request, target, project, elf) as session:
         yield session

@@ -27,6 +27,7 @@ from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 
 HOST = "host"
+NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
 _Result = TypeVar("_Result")
 
 
@@ -108,12 +109,14 @@ class Pipeline:
 
         Args:
             console: called with each piece of text that the target prints.
-            must_build: build the image also where a board runs it already (to explain its faults).
+            must_build: build the image also where a board runs one of the archive already (to explain its
+                faults). That of a project is always built: the board must run it.
         """
         project = self.project(request)
         stages.check_app(project)
         target = project.target
-        built = None if target.attached and not must_build else self.build(request)
+        needless = target.attached and not project.is_given and not must_build
+        built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
         with stages.open_target(request, project, built.elf if built else None, console) as opened:
             yield opened
@@ -142,9 +145,7 @@ class Pipeline:
                 raise InputError("the archive holds machine code for the target: there is no host twin")
             if model.external_headers:
                 raise InputError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        return request.replace(
-            board=HOST, board_file=None, platform=None, port=None, baud=None, max_baud=None
-        )
+        return request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
 
     def twin(self, request: Request) -> tuple[Execution | None, str]:
         """Run the host twin; returns its execution, or None and the reason why there is none."""

@@ -186,6 +186,15 @@ class Request:
     port: str | None = option(
         None, _PORT_HELP, group="Serial", stage=Stage.OPEN, metavar="PORT", complete="port"
     )
+    image: str | None = option(
+        None,
+        "Image that the board on the port must run: its ELF file, or the folder of its built project. "
+        "Default: that of the project DIR; of an archive any.",
+        group="Serial",
+        stage=Stage.OPEN,
+        metavar="ELF|DIR",
+        exists=True,
+    )
     baud: int | None = option(
         None,
         "Bits a second that the board starts with; default: of its row.",

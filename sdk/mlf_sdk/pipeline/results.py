@@ -59,6 +59,7 @@ class RunReport:
     """Everything that a run showed.
 
     Attributes:
+        build_id: of the image that answered, in hex; empty: it does not tell.
         outputs: by name, each (inferences, *shape).
         compare: against the reference that was given; None without one.
         twin: against the same model on the host; None when that was not asked for.
@@ -71,6 +72,7 @@ class RunReport:
     model: LockModel
     board: Board
     folder: Path
+    build_id: str
     outputs: Mapping[str, Array]
     inferences: int
     compare: Comparison | None

@@ -18,7 +18,6 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
-from mlf_sdk.pipeline.verification import check_same_image
 
 
 def run(
@@ -56,8 +55,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     built = pipeline.build(request)
     checked = stages.check(project)
     with pipeline.open(request, must_build=True) as target:
-        if project.is_given and project.target.attached:
-            check_same_image(target.session.info, built.elf, project.target.name)
+        build_id = target.build_id
         done = stages.execute(request, target, batch, pipeline.progress.count)
     outputs = outputs_by_name(project.model, done)
     tolerance = stages.tolerance_of(request)
@@ -70,6 +68,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         model=project.model,
         board=project.target.board,
         folder=project.folder,
+        build_id=build_id,
         outputs=outputs,
         inferences=batch.count,
         compare=None

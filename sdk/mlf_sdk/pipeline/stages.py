@@ -29,14 +29,17 @@ from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.sameimage import check_same_image, expected_image
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.session import Session
 
 HELLO_S = 30.0  # for a target to boot and to describe itself
 Console = Callable[[str], None]
@@ -150,13 +153,14 @@ def _check_undecided(request: Request, folder: Path, board: str) -> None:
 
 
 def check_port_options(request: Request) -> None:
-    """Refuse rates without a port to use them on.
+    """Refuse options of a port without one.
 
     Raises:
-        InputError: ``baud`` or ``max_baud`` is given without a port or a place.
+        InputError: ``baud``, ``max_baud`` or ``image`` is given without a port or a place.
     """
     named = request.port is not None or (request.board is not None and ":" in request.board)
-    for name, value in (("--baud", request.baud), ("--max-baud", request.max_baud)):
+    values = {"--baud": request.baud, "--max-baud": request.max_baud, "--image": request.image}
+    for name, value in values.items():
         if value is not None and not named:
             raise InputError(f"{name} is for a port", where=name, hint="Add --port PORT.")
 
@@ -233,9 +237,35 @@ def open_target(
     Raises:
         TargetError: the target did not answer in time, faulted, or holds another model.
     """
-    with project.target.open(elf, timeout_s=request.timeout_s, console=console) as session:
-        session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
+    with connect(request, project.target, project, elf, console) as session:
         yield OpenTarget(project, session, find_model(session, project.model))
+
+
+@contextmanager
+def connect(
+    request: Request,
+    target: Target,
+    project: TargetProject | None,
+    elf: Path | None,
+    console: Console | None = None,
+) -> Iterator[Session]:
+    """Open a session whose device has described itself, and runs the expected image if it is on a port.
+
+    Args:
+        target: of the project, or of the port alone.
+        project: None: the command is about the port alone.
+        elf: the linked image; None: not known.
+        console: called with each piece of text that the target prints.
+
+    Raises:
+        TargetError: the target did not answer in time, faulted, or runs another image.
+    """
+    expected = expected_image(request, project, elf) if target.attached else None
+    with target.open(elf or expected, timeout_s=request.timeout_s, console=console) as session:
+        session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
+        if expected is not None:
+            check_same_image(session.info, expected, target.name)
+        yield session
 
 
 # ---- execute ----

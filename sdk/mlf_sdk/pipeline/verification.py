@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.codegen.lock import Lock
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
@@ -172,19 +172,3 @@ def expected_of_project(folder: Path, lock: Lock) -> Expected:
         build_id=build_id or None,
         no_build_id="" if build_id else missing,
     )
-
-
-def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
-    """Refuse figures from a board that runs another image than the one they are compared with.
-
-    Raises:
-        TargetError: both have a build id, and it is not the same.
-    """
-    built = load_firmware(elf).build_id
-    if device.build_id and built and device.build_id != built:
-        raise TargetError(
-            f"the board runs another image of the same model: build id {device.build_id}; "
-            f"the project's image has {built}",
-            where=port,
-            hint="Flash the project; or give the archive, to run the model that the board holds.",
-        )

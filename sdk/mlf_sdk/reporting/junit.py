@@ -41,6 +41,7 @@ def _facts(report: CasesReport) -> list[tuple[str, str]]:
     facts = [
         ("board", report.board.name),
         ("port", report.port or ""),
+        ("build_id", report.build_id),
         ("archive", report.model.archive),
         ("archive_sha256", report.model.archive_sha256),
         ("accuracy", "" if report.accuracy is None else f"{report.accuracy:.6f}"),
