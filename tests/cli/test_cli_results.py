@@ -17,7 +17,7 @@ import mlf_sdk
 from archives import KINDS, Spec, build, reference, sample, write
 from cli_helpers import Called, Caller, named_archive
 from mlf_sdk.cli.output import show
-from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
+from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem, State
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.pipeline.results import RunReport
@@ -196,7 +196,7 @@ def test_names_are_never_interpreted(name: str, call: Caller, tmp_path: Path) ->
 
 
 def check_report() -> CheckReport:
-    def row(model: str, item: str, ok: bool = True, note: str = "") -> ProofRow:
+    def row(model: str, item: str, state: State = "proven", note: str = "") -> ProofRow:
         return ProofRow(
             model=model,
             item=item,
@@ -204,14 +204,14 @@ def check_report() -> CheckReport:
             planned=BIG - 16,
             image=BIG - 32,
             measured=None,
-            ok=ok,
+            state=state,
             note=note,
         )
 
     return CheckReport(
         rows=(
             row("[b]one", "arena"),
-            row("[b]one", "parameters", ok=False, note="not 16-byte aligned: 0x20000004"),
+            row("[b]one", "parameters", "failed", note="not 16-byte aligned: 0x20000004"),
             row("two", "arena"),
         ),
         kernels=(SizedItem(name=LONG, size_bytes=BIG), SizedItem(name="[red]k[/red]", size_bytes=7)),
@@ -243,6 +243,16 @@ def test_check_at_every_width(width: int, monkeypatch, capsys) -> None:
     assert "[red]k[/red]" in text
     assert text.count("WRONG") == 1
     assert text.rstrip().endswith("FAIL")
+
+
+@pytest.mark.parametrize(
+    ("strict", "end"), [(False, "PASS, but nothing proves: stack"), (True, "FAIL: stack unproven")]
+)
+def test_verdict_with_an_unproven_row(strict: bool, end: str, monkeypatch, capsys) -> None:
+    rows = (check_report().rows[0], ProofRow(model="", item="stack", state="unproven", note="no bound: why"))
+    report = dataclasses.replace(check_report(), rows=rows, strict=strict)
+    text = " ".join(printed(check_parts(report), 120, monkeypatch, capsys).split())
+    assert "unproven no bound: why" in text and text.endswith(f"verdict {end}")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ RESULTS = (
         notes=("one",),
     ),
     CheckReport(
-        rows=(ProofRow(model="m", item="arena", ok=True, planned=5, image=5),),
+        rows=(ProofRow(model="m", item="arena", state="proven", planned=5, image=5),),
         kernels=(SizedItem(name="f", size_bytes=4),),
         groups=(),
         regions=(Region(name="flash", origin=0, size_bytes=9, used_bytes=3),),

@@ -11,10 +11,21 @@ import pytest
 
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
+from mlf_sdk.analysis.thumb.depth import Depth
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
-from mlf_sdk.judge.check import CheckReport, ProofRow, check_image
+from mlf_sdk.judge.check import (
+    STACK_EXHAUSTED,
+    CheckReport,
+    ProofRow,
+    State,
+    check_image,
+    heap_row,
+    with_painted,
+)
+from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import region_use
+from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
 from planning import plan_project
@@ -130,7 +141,7 @@ def test_image_that_breaks_a_promise(
 ) -> None:
     report = check_image(lock, program.link(tmp_path, needs_cc), [])
     assert not report.ok
-    assert [row.item for row in report.rows if not row.ok] == [item]
+    assert [row.item for row in report.rows if row.state != "proven"] == [item]
     row = rows(report)[item]
     assert row.image == image
     assert row.note.startswith(note) if note else row.note == ""
@@ -142,7 +153,7 @@ def test_another_lock_than_the_images(tmp_path: Path, needs_cc: str, lock: Lock)
     for change in ({"arena_reserved_bytes": 96}, {"params_bytes": 128}, {"arena_symbol": "other_arena"}):
         model = msgspec.structs.replace(lock.models[0], **change)
         report = check_image(msgspec.structs.replace(lock, models=(model,)), image, [])
-        assert len([row for row in report.rows if not row.ok]) == 1, change
+        assert len([row for row in report.rows if row.state != "proven"]) == 1, change
 
 
 @pytest.mark.toolchain
@@ -162,6 +173,121 @@ def test_model_without_parameters(tmp_path: Path, lock: Lock) -> None:
 
 def test_no_stack_symbols(lock: Lock) -> None:
     assert check_image(lock, image(), []).stack_bytes is None
+
+
+# ---- the rows' states ----
+
+
+def depth(unknown: tuple[str, ...] = ()) -> Depth:
+    return Depth(bytes=300, path=(("main", 300),), unknown=unknown)
+
+
+def stack_of(
+    monkeypatch: pytest.MonkeyPatch, lock: Lock, bound: StackBound | None, reserved: int
+) -> CheckReport:
+    """The check of an image whose code is known to have this bound."""
+    symbols = [
+        Symbol(name=name, address=address, size_bytes=0, is_function=False, is_object=True, section=".stack")
+        for name, address in (("__mlf_stack_bottom", 0x2000), ("__mlf_stack_top", 0x2000 + reserved))
+    ]
+    linked = image(symbols=tuple(symbols if reserved else ()))
+    monkeypatch.setattr(Image, "code", object())
+    monkeypatch.setattr("mlf_sdk.judge.check.call_graph", lambda *_: object())
+    monkeypatch.setattr("mlf_sdk.judge.check.stack_bound", lambda *_: bound)
+    monkeypatch.setattr("mlf_sdk.judge.check.linked_allocators", lambda *_: ())
+    return check_image(lock, linked, [])
+
+
+def bound_of(unknown: tuple[str, ...] = ()) -> StackBound:
+    return StackBound(
+        entry="main",
+        image=depth(unknown),
+        models=(),
+        exception_bytes=36,
+        handler="tick",
+        handler_bytes=8,
+    )
+
+
+@pytest.mark.parametrize(
+    ("bound", "reserved", "state", "note"),
+    [
+        (bound_of(), 344, "proven", ""),
+        (bound_of(), 343, "failed", "the stack can need more than is reserved"),
+        (bound_of(("unknown call: f",)), 8192, "unproven", "no bound: unknown call: f"),
+        (bound_of(("unknown call: f",)), 8, "unproven", "no bound: unknown call: f"),
+        (bound_of(), 0, "unproven", "the image does not say how much is reserved"),
+        (None, 8192, "unproven", "no bound: the image has none of the functions mlf_reset_handler, "),
+    ],
+)
+def test_state_of_the_stack(
+    monkeypatch: pytest.MonkeyPatch,
+    lock: Lock,
+    bound: StackBound | None,
+    reserved: int,
+    state: str,
+    note: str,
+) -> None:
+    report = stack_of(monkeypatch, lock, bound, reserved)
+    row = rows(report)["stack"]
+    assert row.state == state and row.note.startswith(note) and bool(row.note) == bool(note)
+    assert report.unproven == (("stack",) if state == "unproven" else ())
+
+
+@pytest.mark.parametrize(
+    ("used", "state", "note"),
+    [
+        (None, "proven", ""),
+        (344, "proven", ""),
+        (345, "failed", "measured use exceeds the static bound"),
+        (399, "failed", "measured use exceeds the static bound"),
+        (400, "failed", STACK_EXHAUSTED),  # to the last byte: who knows how much more
+        (401, "failed", STACK_EXHAUSTED),
+    ],
+)
+def test_painted_mark_against_bound_and_reservation(used: int | None, state: str, note: str) -> None:
+    row = ProofRow(model="", item="stack", planned=344, image=400, state="proven")
+    found = with_painted(row, used)
+    assert (found.state, found.note, found.measured) == (state, note, used)
+
+
+@pytest.mark.parametrize(("used", "state"), [(399, "unproven"), (400, "failed")])
+def test_a_mark_proves_no_bound(used: int, state: str) -> None:
+    row = ProofRow(model="", item="stack", image=400, state="unproven", note="no bound: why")
+    assert with_painted(row, used).state == state
+
+
+def allocator(used_by_model: bool | None) -> Allocator:
+    return Allocator(name="malloc", callers=("app",), used_by_model=used_by_model)
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        ((), "proven"),
+        ((allocator(False),), "proven"),
+        ((allocator(False), allocator(None)), "unproven"),
+        ((allocator(None), allocator(True)), "failed"),
+    ],
+)
+def test_state_of_the_heap(found: tuple[Allocator, ...], state: str) -> None:
+    row = heap_row(found)
+    assert (row.item, row.state, row.planned, row.image) == ("heap", state, 0, len(found))
+    assert bool(row.note) == bool(found)
+
+
+def test_strict(lock: Lock) -> None:
+    """Only what failed makes a check fail; if strict, what nothing proves as well."""
+
+    def report(*states: State, strict: bool) -> CheckReport:
+        found = tuple(ProofRow(model="", item=state, state=state) for state in states)
+        return CheckReport(rows=found, kernels=(), groups=(), regions=(), stack_bytes=None, strict=strict)
+
+    assert report("proven", "unproven", strict=False).ok
+    assert not report("proven", "unproven", strict=True).ok
+    assert report("proven", strict=True).ok
+    assert not report("proven", "failed", strict=False).ok
+    assert not report("failed", strict=True).ok
 
 
 # ---- image ----

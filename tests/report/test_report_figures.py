@@ -140,7 +140,7 @@ def test_layers_go_down(case: tuple[int, set[tuple[int, int]]]) -> None:
 def test_a_failed_row_makes_the_report_fail(graph: Path) -> None:
     found = findings(graph)
     broken = dataclasses.replace(
-        found.check, rows=(dataclasses.replace(found.check.rows[0], ok=False, note="why"),)
+        found.check, rows=(dataclasses.replace(found.check.rows[0], state="failed", note="why"),)
     )
     assert found.run is not None
     report = collect(
@@ -148,7 +148,7 @@ def test_a_failed_row_makes_the_report_fail(graph: Path) -> None:
     )
     assert report.ok is False
     assert [v.ok for v in report.verdicts if v.what == "image"] == [False]
-    assert any(not row.ok and row.note == "why" for row in report.proof)
+    assert any(row.state == "failed" and row.note == "why" for row in report.proof)
     assert collect(found).ok is True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import Stage, option
+from mlf_sdk.pipeline.declare import option
 from mlf_sdk.pipeline.options import GateOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
@@ -93,15 +93,19 @@ def check(request: Request, own: GateOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.gate import gate
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.reporting.gate import gate_parts, gate_values
-    from mlf_sdk.reporting.layout import line, verdict
-    from mlf_sdk.reporting.proof import check_parts
+    from mlf_sdk.reporting.layout import line
+    from mlf_sdk.reporting.proof import check_parts, check_verdict
     from mlf_sdk.reporting.values import result_values
 
     report = api.check(request.source, request, progress=progress)
     gated = gate(Pipeline().project(request.replace(port=None)), report, own)
     ok = report.ok and gated.ok
     return Outcome(
-        parts=[*check_parts(report)[:-1], *gate_parts(gated), line("verdict", verdict(ok))],
+        parts=[
+            *check_parts(report)[:-1],
+            *gate_parts(gated),
+            line("verdict", check_verdict(report, also_ok=gated.ok)),
+        ],
         values={**result_values(report), **gate_values(gated), "ok": ok},
         exit_code=0 if ok else 1,
     )
@@ -183,10 +187,10 @@ COMMANDS = {
         call=check,
         source="DIR",
         source_help=_DIR,
-        stages=RUN_STAGES - {Stage.JUDGE},
+        stages=RUN_STAGES,
         takes_project=True,
         own=GateOptions,
-        omits=("board", "sign"),
+        omits=("board", "sign", "expect", "rtol", "atol", "twin"),
     ),
     "sbom": Command(call=sbom, source="DIR", source_help=_DIR, own=SbomOptions),
 }

@@ -221,6 +221,6 @@ COMMANDS = {
         source_help="An archive, or the folder of a project made from --archive.",
         stages=RUN_STAGES,
         own=CompareOptions,
-        omits=(*_APP, "port", "expect", "twin"),
+        omits=(*_APP, "port", "expect", "twin", "strict"),
     ),
 }

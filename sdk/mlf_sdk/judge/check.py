@@ -6,14 +6,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Region, region_use
-from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
+from mlf_sdk.judge.stack import ENTRIES, StackBound, call_graph, stack_bound
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
+
+State = Literal["proven", "failed", "unproven"]
+PROVEN: State = "proven"
+FAILED: State = "failed"
+UNPROVEN: State = "unproven"
 
 _RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
 
@@ -34,16 +40,17 @@ class ProofRow:
     Attributes:
         model: its name; empty in rows about the whole image.
         item: e.g. ``arena``; ``functions`` and ``heap`` (functions of an allocator) are counts.
-        ok: planned, image and measured agree; the summary of the archive is not compared.
+        state: ``proven``: planned, image and measured agree (the summary of the archive is not compared);
+            ``failed``: they do not; ``unproven``: a figure is missing, and ``note`` says why.
         summary, planned, image, measured: bytes; None where there is no figure. In the row ``stack``: the
             static bound (planned), the reservation (image), the painted high-water mark (measured).
-        note: reason of a difference.
+        note: reason of a difference, or of a figure that is missing.
         summary_note: reason why the summary of the archive differs from the plan.
     """
 
     model: str
     item: str
-    ok: bool
+    state: State
     summary: int | None = None
     planned: int | None = None
     image: int | None = None
@@ -72,6 +79,7 @@ class CheckReport:
         stack_bytes: reserved for the stack; None when not known.
         stack: static bound of the stack; None when the image is not for a Cortex-M.
         allocators: linked functions of an allocator; None when the image is not for a Cortex-M.
+        strict: an unproven row counts as a failed one.
     """
 
     rows: tuple[ProofRow, ...]
@@ -81,20 +89,30 @@ class CheckReport:
     stack_bytes: int | None
     stack: StackBound | None = None
     allocators: tuple[Allocator, ...] | None = None
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
-        """Return whether every prediction that can be checked holds."""
-        return all(row.ok for row in self.rows)
+        """Return whether no prediction failed and, if strict, every one is proven."""
+        bad = (FAILED, UNPROVEN) if self.strict else (FAILED,)
+        return all(row.state not in bad for row in self.rows)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Items of the rows that nothing proves."""
+        return tuple(row.item for row in self.rows if row.state == UNPROVEN)
 
 
-def check_image(lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]]) -> CheckReport:
+def check_image(
+    lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]], *, strict: bool = False
+) -> CheckReport:
     """Compare an image with the predictions of its lock.
 
     Args:
         lock: of the project that the image was built from.
         image: linked from the project; its machine code gives the stack bound and the allocators.
         regions: memories of the board: name, origin, size in bytes.
+        strict: unproven rows count as failed.
     """
     rows: list[ProofRow] = []
     for model in lock.models:
@@ -103,10 +121,10 @@ def check_image(lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]
     graph = None if image.code is None else call_graph(lock, image.code)
     bound = None if graph is None else stack_bound(lock, graph)
     allocators = None if graph is None else linked_allocators(graph)
-    if bound is not None:
+    if graph is not None:
         rows.append(_stack_row(bound, reserved))
     if allocators is not None:
-        rows.append(_heap_row(allocators))
+        rows.append(heap_row(allocators))
     return CheckReport(
         rows=tuple(rows),
         kernels=tuple(_kernels(lock, image)),
@@ -115,6 +133,7 @@ def check_image(lock: Lock, image: Image, regions: Sequence[tuple[str, int, int]
         stack_bytes=reserved,
         stack=bound,
         allocators=allocators,
+        strict=strict,
     )
 
 
@@ -127,17 +146,24 @@ def _reserved_stack(image: Image) -> int | None:
     return thread.size_bytes if thread else None
 
 
-def _stack_row(bound: StackBound, reserved: int | None) -> ProofRow:
-    fits = not bound.is_complete or reserved is None or bound.bytes <= reserved
-    note = "" if fits else "the stack can need more than is reserved"
-    if not bound.is_complete:
+def _stack_row(bound: StackBound | None, reserved: int | None) -> ProofRow:
+    state: State = UNPROVEN
+    if bound is None:
+        note = f"no bound: the image has none of the functions {', '.join(ENTRIES)}"
+    elif not bound.is_complete:
         note = f"no bound: {bound.image.unknown[0]}"
+    elif reserved is None:
+        note = "the image does not say how much is reserved"
+    elif bound.bytes > reserved:
+        state, note = FAILED, "the stack can need more than is reserved"
+    else:
+        state, note = PROVEN, ""
     return ProofRow(
         model="",
         item="stack",
-        planned=bound.bytes if bound.is_complete else None,
+        planned=bound.bytes if bound is not None and bound.is_complete else None,
         image=reserved,
-        ok=fits,
+        state=state,
         note=note,
     )
 
@@ -156,18 +182,21 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
         note = STACK_EXHAUSTED
     elif row.planned is not None and used > row.planned:
         note = "measured use exceeds the static bound"
-    return dataclasses.replace(row, measured=used, ok=row.ok and note == row.note, note=note)
+    state: State = row.state if note == row.note else FAILED
+    return dataclasses.replace(row, measured=used, state=state, note=note)
 
 
-def _heap_row(allocators: Sequence[Allocator]) -> ProofRow:
+def heap_row(allocators: Sequence[Allocator]) -> ProofRow:
     """Row of the allocators: none may be reachable from the run of a model."""
+    used = [a.used_by_model for a in allocators]
+    state: State = FAILED if True in used else UNPROVEN if None in used else PROVEN
     said = [f"{a.name} (from {', '.join(a.callers[:3]) or 'a table'})" for a in allocators]
     return ProofRow(
         model="",
         item="heap",
         planned=0,
         image=len(allocators),
-        ok=not any(a.used_by_model for a in allocators),
+        state=state,
         note=f"linked: {', '.join(said[:3])}" if said else "",
     )
 
@@ -181,7 +210,7 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             summary=model.summary.workspace_bytes,
             planned=model.arena_bytes,
             image=arena.size_bytes if arena else None,
-            ok=arena is not None and arena.size_bytes == model.arena_reserved_bytes,
+            state=_state(arena is not None and arena.size_bytes == model.arena_reserved_bytes),
             note=_arena_note(model, arena),
             summary_note=_workspace_note(model),
         ),
@@ -190,7 +219,7 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             item="in + out",
             summary=model.summary.io_bytes,
             planned=model.io_bytes,
-            ok=True,
+            state=PROVEN,
             summary_note=_differs(model.summary.io_bytes, model.io_bytes, _IO_ERROR),
         ),
     ]
@@ -204,9 +233,11 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
                 planned=model.params_bytes,
                 image=params.size_bytes if params else None,
                 measured=None,
-                ok=params is not None
-                and params.size_bytes == model.params_bytes
-                and params.address % 16 == 0,
+                state=_state(
+                    params is not None
+                    and params.size_bytes == model.params_bytes
+                    and params.address % 16 == 0
+                ),
                 note=_alignment_note(params),
                 summary_note=_differs(model.summary.constants_bytes, model.params_bytes, _CONSTANTS_ERROR),
             )
@@ -219,11 +250,15 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
             item="functions",
             planned=len(wanted),
             image=len(wanted) - len(missing),
-            ok=not missing,
+            state=_state(not missing),
             note=f"not linked: {', '.join(missing[:3])}" if missing else "",
         )
     )
     return rows
+
+
+def _state(holds: bool) -> State:
+    return PROVEN if holds else FAILED
 
 
 def _arena_note(model: LockModel, arena: Symbol | None) -> str:

@@ -24,12 +24,12 @@ class Allocator:
 
     Attributes:
         callers: functions that call it or take its address, apart from allocators.
-        used_by_model: running a model can lead to it.
+        used_by_model: running a model can lead to it; None: a call with an unknown target may.
     """
 
     name: str
     callers: tuple[str, ...]
-    used_by_model: bool
+    used_by_model: bool | None
 
 
 def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
@@ -42,12 +42,12 @@ def linked_allocators(graph: CallGraph) -> tuple[Allocator, ...]:
     if not found:
         return ()
     run = graph.image.find("mlf_run")
-    reached = graph.reached(run.address) if run is not None else set()
+    reached, is_all = graph.reached(run.address) if run is not None else (set(), False)
     return tuple(
         Allocator(
             name=name,
             callers=tuple(c for c in graph.callers(address) if c not in found),
-            used_by_model=address in reached,
+            used_by_model=True if address in reached else False if is_all else None,
         )
         for name, address in sorted(found.items())
     )

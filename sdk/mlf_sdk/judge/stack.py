@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.code import ThumbCode
 
 _BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
-_ENTRIES = ("mlf_reset_handler", "bg_thread_main")  # bare metal; Zephyr's main thread
+ENTRIES = ("mlf_reset_handler", "bg_thread_main")  # bare metal; Zephyr's main thread
 _FAULT = "mlf_fault_handler"  # does not return, and takes the whole stack where it needs it
 _VECTORS = "mlf_vectors"
 
@@ -80,7 +80,7 @@ def call_graph(lock: Lock, code: ThumbCode) -> CallGraph:
 def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
     """The bound of an image; None when it has no known entry."""
     image = graph.image
-    entry = next((s for name in _ENTRIES if (s := image.find(name)) is not None), None)
+    entry = next((s for name in ENTRIES if (s := image.find(name)) is not None), None)
     run = image.find("mlf_run")
     if entry is None:
         return None

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, TargetError
 from mlf_sdk.frontends.codechecks import lacks_scratch
-from mlf_sdk.judge.check import ProofRow
+from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN, ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -27,7 +27,7 @@ from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
-PROVEN, FAILED, NOT_HERE = "proven", "failed", "not here"
+NOT_HERE = "not here"
 _NO_SCRATCH = (
     "it was compiled without this CPU's options: its CMSIS-NN calls carry no scratch buffers, "
     "which are needed where there are DSP instructions"
@@ -39,8 +39,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         archive: file name of the archive; ``module`` names one of several.
-        outcome: ``proven``; ``failed``; ``not here``: it can't be built for the board or does not fit it.
-        why: what failed, or what the board lacks.
+        outcome: ``proven``; ``failed``; ``unproven``: nothing failed, but nothing proves some row either;
+            ``not here``: it can't be built for the board or does not fit it.
+        why: what failed or is unproven, or what the board lacks.
         rows: every promise: the archive's summary, plan, image, measured.
         arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
         arena_is_exact: False where the plan holds a bound (code that does not tell its workspace).
@@ -154,16 +155,19 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
     memory, checked = report.memory, report.check
     bound = checked.stack
     used = {region.name: region.used_bytes for region in checked.regions}
-    wrong = [f"{row.item}: {row.note or 'differs'}" for row in checked.rows if not row.ok]
+    wrong = [f"{row.item}: {row.note or 'differs'}" for row in checked.rows if row.state == FAILED]
+    unproven = [f"{row.item}: {row.note}" for row in checked.rows if row.state == UNPROVEN]
     if checked.allocators:
         wrong.append(f"an allocator is linked: {checked.allocators[0].name}")
     found = report.compare
     if found is not None and not found.ok:
         wrong.append(f"outputs differ in {found.mismatches:,} elements from those of {against}")
+    if not report.ok and not wrong:
+        wrong.append("the memory measured is not the memory promised")
     return msgspec.structs.replace(
         cell,
-        outcome=PROVEN if report.ok and not wrong else FAILED,
-        why="; ".join(wrong) or ("" if report.ok else "the memory measured is not the memory promised"),
+        outcome=FAILED if wrong else UNPROVEN if unproven else PROVEN,
+        why="; ".join(wrong or unproven),
         rows=checked.rows,
         arena_bytes=memory.arena_bytes,
         arena_measured_bytes=memory.arena_high_water_bytes,

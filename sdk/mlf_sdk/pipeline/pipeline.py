@@ -99,7 +99,7 @@ class Pipeline:
         project = self.project(request)
         if not project.is_given:
             self.build(request)
-        return stages.check(project)
+        return stages.check(project, strict=bool(request.strict))
 
     @contextmanager
     def open(

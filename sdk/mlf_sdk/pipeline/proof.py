@@ -18,9 +18,10 @@ import msgspec
 
 from mlf_sdk.errors import ModuleChoiceError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
+from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
-from mlf_sdk.pipeline.cell import FAILED, NOT_HERE, PROVEN, Cell, CellJob, CellResult, run_cell
+from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, CellResult, run_cell
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -33,16 +34,22 @@ from mlf_sdk.targets.target import Target
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """All cells, by archive and board in the order that was asked for."""
+    """All cells, by archive and board in the order that was asked for.
+
+    Attributes:
+        strict: an unproven cell counts as a failed one.
+    """
 
     boards: tuple[str, ...]
     cells: tuple[Cell, ...]
+    strict: bool = True
 
     @property
     def ok(self) -> bool:
-        """Nothing failed, and at least one cell is proven."""
+        """Nothing failed or, if strict, is unproven, and at least one cell is proven."""
         outcomes = {cell.outcome for cell in self.cells}
-        return FAILED not in outcomes and PROVEN in outcomes
+        bad = {FAILED, UNPROVEN} if self.strict else {FAILED}
+        return not outcomes & bad and PROVEN in outcomes
 
     def count(self, outcome: str) -> int:
         """Cells of this outcome."""
@@ -90,7 +97,11 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
         rows = [_Row(model, boards, own, told, processes) for model in models]
         with ThreadPoolExecutor(own.jobs) as threads:
             found = list(threads.map(_Row.cells, rows))
-    return Proof(boards=tuple(boards), cells=tuple(cell for row in found for cell in row))
+    return Proof(
+        boards=tuple(boards),
+        cells=tuple(cell for row in found for cell in row),
+        strict=request.strict is not False,
+    )
 
 
 def _adopt(formats: tuple[Frontend, ...], targets: tuple[type[Target], ...]) -> None:
@@ -166,6 +177,7 @@ class _Row:
             board_file=self.request.board_file if board != HOST else None,
             expect=self.reference,
             twin=False,
+            strict=False,  # what is unproven becomes the outcome of the cell
         )
         job = CellJob(request=request, against=self.against, again=self.own.again)
         return self.processes.submit(run_cell, job).result()
@@ -176,6 +188,6 @@ def proof_values(proof: Proof) -> dict[str, object]:
     return {
         "ok": proof.ok,
         "boards": list(proof.boards),
-        "counts": {outcome: proof.count(outcome) for outcome in (PROVEN, FAILED, NOT_HERE)},
+        "counts": {outcome: proof.count(outcome) for outcome in (PROVEN, FAILED, UNPROVEN, NOT_HERE)},
         "cells": [msgspec.to_builtins(cell) for cell in proof.cells],
     }

@@ -78,7 +78,7 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         lock=project.lock,
         model=project.model,
         board=target.board,
-        check=done.check if done else stages.check(project),
+        check=done.check if done else stages.check(project, strict=bool(request.strict)),
         image=image,
         memories=memory_maps(contents, image, target.regions(project.folder)),
         code=contents.items(),

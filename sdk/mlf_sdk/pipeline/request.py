@@ -261,6 +261,13 @@ class Request:
         stage=Stage.JUDGE,
         negative="--no-twin",
     )
+    strict: bool | None = option(
+        None,
+        "Fail on what nothing proves, such as a stack without a bound (default in proof and test).",
+        group="Target",
+        stage=Stage.JUDGE,
+        negative="--no-strict",
+    )
 
     def __post_init__(self) -> None:
         validate(self)

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.check import CheckReport, with_painted
+from mlf_sdk.judge.check import FAILED, CheckReport, with_painted
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Reference, accuracy
 from mlf_sdk.judge.execute import Execution
@@ -53,7 +53,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     batch = pipeline.batch(request)
     reference = stages.reference_of(request, project, batch.count)
     built = pipeline.build(request)
-    checked = stages.check(project)
+    checked = stages.check(project, strict=bool(request.strict))
     with pipeline.open(request, must_build=True) as target:
         build_id = target.build_id
         done = stages.execute(request, target, batch, pipeline.progress.count)
@@ -126,7 +126,8 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
     for row in checked.rows:
         if row.item == "arena" and row.model == model.name:
             note = row.note or ("" if good else "measured is not what was planned")
-            rows.append(dataclasses.replace(row, measured=arena, ok=row.ok and good, note=note))
+            state = row.state if good else FAILED
+            rows.append(dataclasses.replace(row, measured=arena, state=state, note=note))
         elif row.item == "stack":
             rows.append(with_painted(row, done.stats.stack_high_water_bytes))
         else:

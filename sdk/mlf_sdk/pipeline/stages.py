@@ -210,7 +210,7 @@ def build(request: Request, project: TargetProject, log: Callable[[str], None] |
     )
 
 
-def check(project: TargetProject) -> CheckReport:
+def check(project: TargetProject, *, strict: bool = False) -> CheckReport:
     """Compare the linked image with the promises of its project, without running it.
 
     Raises:
@@ -218,7 +218,7 @@ def check(project: TargetProject) -> CheckReport:
     """
     target = project.target
     elf = target.image(project.folder)
-    return check_image(project.lock, read_image(elf), target.regions(project.folder))
+    return check_image(project.lock, read_image(elf), target.regions(project.folder), strict=strict)
 
 
 # ---- open ----

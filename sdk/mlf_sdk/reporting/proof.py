@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.analysis.thumb.depth import Depth
-from mlf_sdk.judge.check import STACK_EXHAUSTED, CheckReport, ProofRow
+from mlf_sdk.judge.check import FAILED, PROVEN, STACK_EXHAUSTED, UNPROVEN, CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
@@ -84,7 +84,8 @@ def _figure(value: int | str | None) -> str:
 
 
 def _mark(row: ProofRow) -> Text:
-    return Text("ok", style="green") if row.ok else Text("WRONG", style="bold red")
+    marks = {PROVEN: Text("ok", style="green"), UNPROVEN: Text("unproven", style="yellow")}
+    return marks.get(row.state, Text("WRONG", style="bold red"))
 
 
 def _in_words(row: ProofRow) -> Text:
@@ -95,7 +96,7 @@ def _in_words(row: ProofRow) -> Text:
 def run_parts(report: RunReport) -> Parts:
     """Lay out the result of a run."""
     model = report.model
-    rows = tuple(row for row in run_rows(report) if not row.ok or _is_shown(row, model.name))
+    rows = tuple(row for row in run_rows(report) if row.state == FAILED or _is_shown(row, model.name))
     return [
         _about(report),
         line("board", f"{report.board.name}: {board_text(report.board)}"),
@@ -114,7 +115,7 @@ def _is_shown(row: ProofRow, model: str) -> bool:
 
 def run_rows(report: RunReport) -> tuple[ProofRow, ...]:
     """Rows about the model of a run and about the image, and failed rows of other models."""
-    rows = [row for row in report.check.rows if row.model in (report.model.name, "") or not row.ok]
+    rows = [row for row in report.check.rows if row.model in (report.model.name, "") or row.state == FAILED]
     return (*(_with_bound(row, report) for row in rows), *_stack_row(report))
 
 
@@ -134,7 +135,7 @@ def _build_text(report: RunReport) -> str:
 
 def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:
     memory = report.memory
-    if row.item != "arena" or row.model != report.model.name or not row.ok:
+    if row.item != "arena" or row.model != report.model.name or row.state != PROVEN:
         return row
     equal = memory.arena_bytes == memory.lower_bound_bytes
     note = "= lower bound" if equal else f"lower bound {number(memory.lower_bound_bytes)}"
@@ -156,7 +157,7 @@ def _stack_row(report: RunReport) -> list[ProofRow]:
             planned=None,
             image=memory.stack_bytes,
             measured=used,
-            ok=fits,
+            state=PROVEN if fits else FAILED,
             note="" if fits else STACK_EXHAUSTED,
         )
     ]
@@ -206,8 +207,32 @@ def _failures(report: RunReport) -> str:
     if not report.memory.ok:
         failed.append("the measured memory is not the planned memory")
     if not report.check.ok:
-        failed.append("the image differs from the plan")
-    return "" if report.ok else ": " + "; ".join(failed)
+        failed += check_faults(report.check)
+    return ": " + "; ".join(failed) if failed else unproven_text(report.check)
+
+
+def check_faults(report: CheckReport) -> list[str]:
+    """Reasons why a check failed, in words."""
+    failed = any(row.state == FAILED for row in report.rows)
+    strict = [f"{', '.join(report.unproven)} unproven"] if report.strict and report.unproven else []
+    return [*(["the image differs from the plan"] if failed else []), *strict]
+
+
+def unproven_text(report: CheckReport) -> str:
+    """Items that nothing proves, to follow a verdict; empty: there are none."""
+    return f", but nothing proves: {', '.join(report.unproven)}" if report.unproven else ""
+
+
+def check_verdict(report: CheckReport, *, also_ok: bool = True) -> Text:
+    """Verdict of a check, with what is unproven.
+
+    Args:
+        report: the check.
+        also_ok: what was checked beside it succeeded.
+    """
+    failed = any(row.state == FAILED for row in report.rows)  # the rows say it
+    text = "" if failed else ": ".join(["", *check_faults(report)]) or unproven_text(report)
+    return verdict(report.ok and also_ok).append(text, style="not bold")
 
 
 def check_parts(report: CheckReport) -> Parts:
@@ -239,7 +264,7 @@ def check_parts(report: CheckReport) -> Parts:
         parts += ["", line("stack", "bound and heap are examined in images for a Cortex-M only")]
     elif report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
-    return [*parts, line("verdict", verdict(report.ok))]
+    return [*parts, line("verdict", check_verdict(report))]
 
 
 def _summary_notes(rows: Sequence[ProofRow]) -> Parts:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from mlf_sdk.pipeline.cell import FAILED, NOT_HERE, PROVEN, Cell
+from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
+from mlf_sdk.pipeline.cell import NOT_HERE, Cell
 from mlf_sdk.pipeline.proof import Proof
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
 
-_MARKS = {PROVEN: "proven", FAILED: "**FAILED**", NOT_HERE: "-"}
+_MARKS = {PROVEN: "proven", FAILED: "**FAILED**", UNPROVEN: "unproven", NOT_HERE: "-"}
 
 
 def proof_markdown(proof: Proof, command: str) -> str:
@@ -30,7 +31,8 @@ def _head(proof: Proof, command: str) -> Iterator[str]:
     yield (
         f"{counted(len(_rows(proof)), 'model')} on {counted(len(proof.boards), 'board')}: "
         f"{number(proof.count(PROVEN))} cells proven, {number(proof.count(FAILED))} failed, "
-        f"{number(proof.count(NOT_HERE))} not possible (the last section says why). A cell is proven when"
+        f"{number(proof.count(UNPROVEN))} unproven, {number(proof.count(NOT_HERE))} not possible "
+        "(the last section says why). A cell is proven when"
     )
     yield ""
     yield "- the arena's high-water mark on the target is the planned size, to the byte;"
@@ -113,7 +115,7 @@ def _figures_of(cell: Cell) -> list[str]:
         number(cell.stack_bound_bytes),
         number(cell.stack_measured_bytes),
         number(cell.flash_bytes),
-        _outputs(cell) if cell.outcome == PROVEN else f"**FAILED**: {cell.why}",
+        _outputs(cell) if cell.outcome == PROVEN else f"{_MARKS[cell.outcome]}: {cell.why}",
     ]
 
 
@@ -143,12 +145,12 @@ def proof_parts(proof: Proof) -> Parts:
     """Lay out a proof: overview and failed cells."""
     rows = [[name, *(cell.outcome for cell in row)] for name, row in _rows(proof).items()]
     failed = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == FAILED]
-    counts = (
-        f"{proof.count(PROVEN):,} proven, {proof.count(FAILED):,} failed, {proof.count(NOT_HERE):,} not here"
-    )
+    unproven = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == UNPROVEN]
+    counts = ", ".join(f"{proof.count(o):,} {o}" for o in (PROVEN, FAILED, UNPROVEN, NOT_HERE))
     return [
         table(["archive", *proof.boards], rows),
         *lines("failed", failed),
+        *lines("unproven", unproven),
         line("cells", counts),
         line("verdict", verdict(proof.ok)),
     ]

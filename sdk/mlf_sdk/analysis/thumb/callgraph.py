@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call graph of a linked image, calls through pointers included, and the deepest stack that follows.
 
-A call through a pointer can reach, by where the function's address is found:
+A call through a pointer is followed only where its targets are known:
 
 - the executor's (`EXECUTORS`): the kernels in the models' step tables;
 - `TVMBackendParallelLaunch`: the tasks that its callers hand to it;
 - the start-up code's: the functions of ``.init_array``;
-- any other: each function whose address is taken anywhere else, apart from constant tables that only one
-  function refers to; that function can reach those as well.
+- the RPC server's (`SERVERS`): its own tables, and the callbacks of the application: each function whose
+  address is taken outside of the kernels;
+- a pointer that the code loads from a constant table: the functions in that table.
 
-Exception handlers are called by the CPU only, and where a thread begins by its scheduler.
+Any other has an unknown target, and what calls it has no bound: its pointer may be computed or come from
+memory that changes. Exception handlers are called by the CPU only, and where a thread begins by its
+scheduler.
 """
 
 from __future__ import annotations
@@ -26,8 +29,27 @@ from mlf_sdk.analysis.thumb.frames import Frame
 EXECUTORS = frozenset({"mlf_run", "mlf_run_step"})
 """Functions of the runtime that call a step's kernel; other than mlf_run they call the clock as well."""
 
+SERVERS = frozenset(
+    {
+        "mlf_rpc_feed",
+        "mlf_rpc_do_advance",
+        "mlf_rpc_do_build",
+        "mlf_rpc_do_hello",
+        "mlf_rpc_do_prepare",
+        "mlf_rpc_do_run",
+    }
+)
+"""Functions of the runtime that call the application's callbacks, directly or in static functions."""
+
 LAUNCH = "TVMBackendParallelLaunch"
-_STARTUP = frozenset({"start_main", "mlf_reset_handler", "z_init_static", "__libc_init_array"})
+_STARTUP = frozenset({"mlf_reset_handler", "z_init_static", "__libc_init_array"})
+_ROLES = {
+    "executor": frozenset({"mlf_run"}),
+    "stepper": EXECUTORS - {"mlf_run"},
+    "launcher": frozenset({LAUNCH}),
+    "start": _STARTUP,
+    "server": SERVERS,
+}
 _INIT = ("__init_array_start", "__init_array_end")
 _THREADS = frozenset({"z_thread_entry", "bg_thread_main"})  # Zephyr: where a thread begins
 _VECTORS = ("mlf_vectors", "_vector_table", "_irq_vector_table", "_sw_isr_table")
@@ -59,6 +81,7 @@ class CallGraph:
         self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
         self.tasks, self.unknown_task = self._tasks()
         self.init = self._init_functions()
+        self.roles = {a: role for role, names in _ROLES.items() for a in self._runtime(names)}
         self.users = self._users()
         self.plain = self._plain()
         self.tables = self._tables()
@@ -90,6 +113,20 @@ class CallGraph:
             if launch is not None and site.target == launch.address
         }
         return {task & ~1 for task in handed if task is not None}, None in handed
+
+    def _runtime(self, names: Iterable[str]) -> set[int]:
+        """Global functions of these names, and static functions that they alone call."""
+        static = {s.address for s in self.image.symbols if s.is_function and s.file}
+        found = {s.address for s in self.image.symbols if s.is_function and s.name in names} - static
+        callers: dict[int, set[int]] = {}
+        for frame in self.frames.values():
+            static -= frame.taken
+            for site in frame.calls:
+                if site.target in static:
+                    callers.setdefault(site.target, set()).add(frame.entry)
+        while more := {a for a, by in callers.items() if by <= found and a in static} - found:
+            found |= more
+        return found
 
     def _init_functions(self) -> set[int]:
         return self.code.pointers(*self._init_span())
@@ -150,22 +187,19 @@ class CallGraph:
             frame = self.frames.get(entry)
             if entry in found or frame is None:
                 continue
-            if frame.function.name != LAUNCH and any(site.target is None for site in frame.calls):
+            if frame.function.name != LAUNCH and any(self.targets(site) is None for site in frame.calls):
                 return set()
             found.add(entry)
-            pending += [site.target for site in frame.calls if site.target is not None]
+            pending += [target for site in frame.calls for target in self.targets(site) or ()]
         return found
 
     def _tables(self) -> dict[int, list[Symbol]]:
-        """Constant objects that a single function refers to, by the entry of that function.
-
-        Only functions that call through a pointer count.
-        """
+        """Constant objects that a single function of the server refers to, by the entry of that function."""
         found: dict[int, list[Symbol]] = {}
         for address, by in self.users.items():
             symbol = self.image.object_at(address)
-            calls = len(by) == 1 and any(site.target is None for site in by[0].calls)
-            if symbol is not None and calls and self.code.is_constant(address):
+            is_own = len(by) == 1 and self.roles.get(by[0].entry) == "server"
+            if symbol is not None and is_own and self.code.is_constant(address):
                 found.setdefault(by[0].entry, []).append(symbol)
         return found
 
@@ -177,11 +211,25 @@ class CallGraph:
         found = _Search(self, kernels).depth(entry)
         return Depth(bytes=found.bytes, path=found.path, unknown=tuple(sorted(found.unknown)))
 
-    def reached(self, entry: int) -> set[int]:
-        """Entries of all functions that a call of the one at ``entry`` can lead to."""
+    def reached(self, entry: int) -> tuple[set[int], bool]:
+        """Entries of all functions that a call of the one at ``entry`` can lead to.
+
+        Returns:
+            The entries, and True when no call below has an unknown target, so that they are all.
+        """
         search = _Search(self, set().union(*self.kernels.values()))
         search.depth(entry)
-        return set(search.known)
+        return set(search.known), not search.unresolved
+
+    def targets(self, site: Call) -> set[int] | None:
+        """Functions that a call can lead to by its own code; None when a pointer decides at run time."""
+        if site.target is not None:
+            return {site.target}
+        table = self.image.object_at(site.table) if site.table is not None else None
+        section = self.image.section_at(table.address) if table is not None else None
+        if table is None or section is None or section.writable or not self.code.is_constant(table.address):
+            return None
+        return self.code.pointers(table.address, table.end) or None
 
     def callers(self, entry: int) -> list[str]:
         """Functions that call the one at ``entry`` or take its address, by name."""
@@ -202,6 +250,7 @@ class _Search:
         self.kernels = kernels
         self.known: dict[int, _Found] = {}
         self.active: list[int] = []
+        self.unresolved = False
 
     def depth(self, entry: int) -> _Found:
         """Compute the deepest stack from ``entry``; never raises: unknown parts are listed in the result."""
@@ -229,24 +278,28 @@ class _Search:
         return best
 
     def _targets(self, frame: Frame, site: Call, unknown: set[str]) -> list[int]:
-        if site.target is not None:
-            return [site.target]
-        name = frame.function.name
         graph = self.graph
-        if name in EXECUTORS:
-            found = self.kernels if name == "mlf_run" else self.kernels | graph.escaped
-        elif name == LAUNCH:
-            found = graph.tasks
-            if graph.unknown_task:
-                unknown.add(f"unknown call: {LAUNCH} runs a task that is only known at run time")
-        elif name in _STARTUP:
-            found = graph.init
-        else:
-            own = graph.tables.get(frame.entry, [])
-            found = graph.escaped.union(*(graph.code.pointers(s.address, s.end) for s in own))
-            if not found:
-                unknown.add(f"unknown call: {name} calls through a pointer at 0x{site.address:08x}")
-        return sorted(found)
+        known = graph.targets(site)
+        if known is not None:
+            return sorted(known)
+        own = graph.tables.get(frame.entry, [])
+        found = {
+            "executor": self.kernels,
+            "stepper": self.kernels | graph.escaped,
+            "launcher": graph.tasks,
+            "start": graph.init,
+            "server": graph.escaped.union(*(graph.code.pointers(s.address, s.end) for s in own)),
+        }
+        role = graph.roles.get(frame.entry, "")
+        why = ""
+        if role not in found:
+            why = f"{frame.function.name} calls through a pointer at 0x{site.address:08x}"
+        elif role == "launcher" and graph.unknown_task:
+            why = f"{LAUNCH} runs a task that is only known at run time"
+        if why:
+            self.unresolved = True
+            unknown.add(f"unknown call: {why}")
+        return sorted(found.get(role, ()))
 
     def _cycle(self, target: int, *, by_pointer: bool) -> str:
         names = [

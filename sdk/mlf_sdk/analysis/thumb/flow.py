@@ -15,7 +15,7 @@ from capstone import arm
 
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, SP, Undecoded
-from mlf_sdk.analysis.thumb.values import Below, Value, joined, value_of
+from mlf_sdk.analysis.thumb.values import Below, Loaded, Value, joined, value_of
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Function
@@ -78,6 +78,7 @@ class Call:
         depth: bytes that the function has on the stack at that time.
         argument: the constant in r0, where there is one.
         by_register: the target is in a register.
+        table: an address in the object that the target was loaded from; None where that is not known.
     """
 
     address: int
@@ -88,6 +89,7 @@ class Call:
     depth: int = 0
     argument: int | None = None
     by_register: bool = False
+    table: int | None = None
 
 
 @dataclass(slots=True)
@@ -288,6 +290,9 @@ class _Tracer:
         self, step: TracedInstruction, instruction: Instruction, target: int | None, *, returns: bool
     ) -> None:
         argument = step.registers.get(arm.ARM_REG_R0)
+        operand = instruction.operands[0]
+        by_register = operand.type == arm.ARM_OP_REG
+        pointer = step.registers.get(operand.reg) if by_register else None
         step.call = Call(
             address=instruction.address,
             after=instruction.address + instruction.size,
@@ -296,7 +301,8 @@ class _Tracer:
             conditional=not decode.is_unconditional(instruction),
             depth=step.depth,
             argument=argument if isinstance(argument, int) else None,
-            by_register=instruction.operands[0].type == arm.ARM_OP_REG,
+            by_register=by_register,
+            table=pointer.address if isinstance(pointer, Loaded) else None,
         )
 
     # ---- what an instruction does to the stack pointer and to constants ----

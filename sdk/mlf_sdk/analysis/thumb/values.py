@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that Thumb instructions put into registers: constants, and addresses on the stack."""
+"""Values that Thumb instructions put into registers: constants, stack addresses, words of known objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ class Below:
     bytes: int
 
 
-Value = int | Below
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A word loaded from the object that lies at ``address``; which word is not known."""
+
+    address: int
+
+
+Value = int | Below | Loaded
 
 
 def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
@@ -60,7 +67,7 @@ def value_of(
         return None
     last = operands[-1]
     if last.type == arm.ARM_OP_MEM:
-        return _literal(code, instruction, last.mem) if instruction.id == arm.ARM_INS_LDR else None
+        return _loaded(code, instruction, last.mem, registers) if instruction.id == arm.ARM_INS_LDR else None
     if any(o.shift.type for o in operands):
         return None
 
@@ -114,8 +121,16 @@ def _moved(operation: int, address: Below, by: int) -> Below | None:
     return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
 
 
-def _literal(code: Code, instruction: Instruction, memory: Instruction) -> int | None:
-    """The word beside the code that a load takes."""
-    if memory.base != arm.ARM_REG_PC or memory.index or instruction.writeback:
+def _loaded(
+    code: Code, instruction: Instruction, memory: Instruction, registers: Mapping[int, Value]
+) -> Value | None:
+    """The word beside the code that a load takes, or the object that it takes a word from."""
+    is_scaled = bool(instruction.operands[-1].shift.type)  # else either register may hold the address
+    if instruction.writeback or (memory.index and not is_scaled):
+        return None
+    if memory.base != arm.ARM_REG_PC:
+        base = registers.get(memory.base)
+        return Loaded((base + memory.disp) & _MASK) if isinstance(base, int) else None
+    if memory.index:
         return None
     return code.word(((instruction.address + 4) & ~3) + memory.disp)

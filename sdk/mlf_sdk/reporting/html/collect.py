@@ -12,7 +12,7 @@ from mlf_sdk.reporting.html.flowdata import flow_of
 from mlf_sdk.reporting.html.names import short_names
 from mlf_sdk.reporting.layout import counted, number, size
 from mlf_sdk.reporting.model import executor_text, params_text
-from mlf_sdk.reporting.proof import run_rows
+from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
 from mlf_sdk.reporting.terminal import board_text, comparison_text
 
 
@@ -93,7 +93,7 @@ def _verdicts(found: Findings) -> tuple[Verdict, ...]:
     image = Verdict(
         what="image",
         ok=found.check.ok,
-        text="as planned" if found.check.ok else "differs from the plan",
+        text="; ".join(check_faults(found.check)) or f"as planned{unproven_text(found.check)}",
     )
     if done is None:
         not_run = f"not run: {found.not_run}"
