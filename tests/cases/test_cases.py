@@ -129,12 +129,14 @@ def test_the_command(tiny: Path, tmp_path: Path, capsys) -> None:
     assert "6 cases" in out
     assert out.rstrip().endswith("PASS")
     suite = ET.parse(junit).getroot()[0]
-    assert suite.attrib["tests"] == "6"
+    rows = [f"image: {item}" for item in ("arena", "in + out", "parameters", "functions")]
+    assert suite.attrib["tests"] == str(6 + len(rows))
     assert [c.attrib["name"] for c in suite.iter("testcase")] == [
         *(f"case {i}" for i in range(COUNT)),
         "accuracy",
+        *rows,
     ]
-    assert {c.attrib["classname"] for c in suite.iter("testcase")} == {"tiny.host"}
+    assert {c.attrib["classname"] for c in suite.iter("testcase")} == {"tiny.host", "tiny.host.image"}
 
 
 def test_the_command_when_a_case_fails(tiny: Path, tmp_path: Path, capsys) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference
 from mlf_sdk.pipeline import stages
@@ -59,6 +60,7 @@ class CasesReport:
     """Results of all cases.
 
     Attributes:
+        check: of the project's image against its promises; None: a board on a port runs an image of its own.
         build_id: of the image that answered, in hex; empty: it does not tell.
         accuracy: share of right classes among the answers; None without labels or answers.
         error: why the target died; None when it did not.
@@ -67,6 +69,7 @@ class CasesReport:
     model: LockModel
     board: Board
     port: str | None
+    check: CheckReport | None
     build_id: str
     cases: tuple[Case, ...]
     accuracy: float | None
@@ -81,8 +84,9 @@ class CasesReport:
 
     @property
     def ok(self) -> bool:
-        """Return whether the target did not fail and every case passed."""
-        return self.error is None and all(case.outcome == "passed" for case in self.cases)
+        """Return whether the target did not fail, every case passed, and the image keeps its promises."""
+        passed = all(case.outcome == "passed" for case in self.cases)
+        return self.error is None and passed and (self.check is None or self.check.ok)
 
 
 def test(
@@ -137,7 +141,13 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
     with pipeline.open(request) as target:
         runner.run(target, Deadline.after(request.timeout_s), pipeline.progress.count)
     port = project.target.name if project.target.attached else None
-    return runner.report(port, time.monotonic() - start)
+    return runner.report(port, _check(request, project), time.monotonic() - start)
+
+
+def _check(request: Request, project: TargetProject) -> CheckReport | None:
+    if project.target.attached and not project.is_given:
+        return None
+    return stages.check(project, strict=request.strict is not False)
 
 
 class _Cases:
@@ -221,7 +231,7 @@ class _Cases:
             )
         )
 
-    def report(self, port: str | None, seconds: float) -> CasesReport:
+    def report(self, port: str | None, check: CheckReport | None, seconds: float) -> CasesReport:
         answered = [case for case in self.cases if case.got is not None]
         accuracy = sum(c.got == c.label for c in answered) / len(answered) if answered else None
         cases = list(self.cases)
@@ -231,6 +241,7 @@ class _Cases:
             model=self.project.model,
             board=self.project.target.board,
             port=port,
+            check=check,
             build_id=self.build_id,
             cases=tuple(cases),
             accuracy=accuracy,

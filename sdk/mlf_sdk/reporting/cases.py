@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from mlf_sdk.judge.check import PROVEN
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
+from mlf_sdk.reporting.proof import unproven_text
 from mlf_sdk.reporting.terminal import board_text
 from mlf_sdk.reporting.values import Values, result_values
 
@@ -27,7 +29,13 @@ def cases_parts(report: CasesReport) -> Parts:
     if report.accuracy is not None:
         least = "" if report.min_accuracy is None else f", at least {report.min_accuracy:g}"
         parts.append(line("accuracy", f"{report.accuracy:.4f}{least}"))
-    return [*parts, *lines("wrong", shown), line("verdict", verdict(report.ok))]
+    said: Parts = [line("verdict", verdict(report.ok))]
+    if report.check is not None:
+        bad_rows = [row for row in report.check.rows if row.state != PROVEN]
+        parts += lines("image", [f"{row.item} {row.state}: {row.note or 'differs'}" for row in bad_rows])
+        text = "" if not report.ok else unproven_text(report.check)
+        said = [line("verdict", verdict(report.ok).append(text, style="not bold"))]
+    return [*parts, *lines("wrong", shown), *said]
 
 
 def cases_values(report: CasesReport) -> Values:

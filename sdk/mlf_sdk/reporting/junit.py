@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+from mlf_sdk.judge.check import PROVEN, UNPROVEN
 from mlf_sdk.pipeline.cases import Case, CasesReport
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
@@ -14,13 +15,16 @@ _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
 
 def junit_xml(report: CasesReport) -> bytes:
     """Render a report as one test suite; characters that XML can't represent are escaped."""
+    rows = report.check.rows if report.check is not None else ()
+    bad = [row for row in rows if row.state != PROVEN]
+    skipped = [row for row in bad if row.state == UNPROVEN and not (report.check and report.check.strict)]
     suite = ET.Element(
         "testsuite",
         name=_legal(f"mlf-sdk {report.model.name}"),
-        tests=str(len(report.cases)),
-        failures=str(report.count("failed")),
+        tests=str(len(report.cases) + len(rows)),
+        failures=str(report.count("failed") + len(bad) - len(skipped)),
         errors=str(report.count("error")),
-        skipped=str(report.count("skipped")),
+        skipped=str(report.count("skipped") + len(skipped)),
         time=f"{report.seconds:.3f}",
     )
     properties = ET.SubElement(suite, "properties")
@@ -29,6 +33,9 @@ def junit_xml(report: CasesReport) -> bytes:
     classname = _legal(f"{report.model.name}.{report.board.name}")
     for case in report.cases:
         _add_case(suite, case, classname)
+    for row in rows:
+        tag = "" if row not in bad else "skipped" if row in skipped else "failure"
+        _add(suite, f"image: {row.item}", f"{classname}.image", tag, f"{row.state}: {row.note or 'differs'}")
     ET.SubElement(suite, "system-out").text = _legal(report.console)
     root = ET.Element("testsuites")
     root.append(suite)
@@ -51,13 +58,15 @@ def _facts(report: CasesReport) -> list[tuple[str, str]]:
 
 
 def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
-    element = ET.SubElement(
-        suite, "testcase", classname=classname, name=_legal(case.name), time=f"{case.seconds:.3f}"
-    )
-    tag = _TAGS.get(case.outcome)
-    if tag is not None:
-        first = case.why.splitlines()[0] if case.why else ""
-        ET.SubElement(element, tag, message=_legal(first)).text = _legal(case.why)
+    tag = _TAGS.get(case.outcome, "")
+    _add(suite, case.name, classname, tag, case.why, seconds=case.seconds)
+
+
+def _add(suite: ET.Element, name: str, classname: str, tag: str, why: str, *, seconds: float = 0.0) -> None:
+    element = ET.SubElement(suite, "testcase", classname=classname, name=_legal(name), time=f"{seconds:.3f}")
+    if tag:
+        first = why.splitlines()[0] if why else ""
+        ET.SubElement(element, tag, message=_legal(first)).text = _legal(why)
 
 
 def _legal(text: str) -> str:
