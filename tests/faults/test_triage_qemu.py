@@ -113,6 +113,29 @@ def test_a_local_array_that_is_larger_than_the_stack(board: str, archive: Path) 
 
 
 @pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_frame_of_which_only_the_top_word_is_written(board: str, archive: Path) -> None:
+    """The paint below it is whole, but the next call can't push its registers."""
+    found = fault_of("top-word", board, archive).found
+    assert found.fault.kind == "stack-overflow"
+    assert {"top", "through"} & set(functions(found.frames)[:2]) and KERNEL in functions(found.frames)
+
+
+@pytest.mark.usefixtures("needs_qemu")
+@pytest.mark.parametrize("board", BOARDS)
+def test_such_a_frame_that_calls_nothing(board: str, archive: Path) -> None:
+    """MSPLIM sees it at once. Elsewhere nothing below the stack is touched: there the bound says it."""
+    if board in ("mps2-an505", "mps3-an547"):
+        found = fault_of("top-word-leaf", board, archive).found
+        assert found.fault.kind == "stack-overflow" and functions(found.frames)[:2] == ["leaf", KERNEL]
+        return
+    report = mlf_sdk.run(archive, board=board, inputs=choosing("top-word-leaf"), twin=False)
+    row = next(row for row in report.check.rows if row.item == "stack")
+    assert row.state != "proven" and row.measured is not None and row.image is not None
+    assert row.measured < row.image < 12_000  # the mark alone would have let it pass
+
+
+@pytest.mark.usefixtures("needs_qemu")
 @pytest.mark.parametrize("board", ["microbit", "mps2-an386"])
 def test_no_fault_where_there_is_none(board: str, archive: Path) -> None:
     assert mlf_sdk.run(archive, board=board, inputs=choosing("none"), twin=False).outputs

@@ -40,6 +40,23 @@ __attribute__((noinline)) static int32_t large(volatile int32_t* out) {  // here
   return touch(frame, 3000) + out[0] + frame[0];
 }
 
+__attribute__((noinline)) static int32_t through(volatile int32_t* at) {
+  at[0] = touch(at, 1);
+  return at[0];
+}
+
+__attribute__((noinline)) static int32_t top(volatile int32_t* out) {  // here: top-word
+  volatile int32_t frame[3000];
+  frame[2999] = out[0];
+  return through(out) + frame[2999];
+}
+
+__attribute__((noinline)) static int32_t leaf(int32_t value) {  // here: top-word-leaf
+  volatile int32_t frame[3000];
+  frame[2999] = value;
+  return frame[2999];
+}
+
 """
 _INSIDE = """
   switch ((int32_t)((float*)in)[0]) {
@@ -60,6 +77,12 @@ _INSIDE = """
     case 6:
       while (forever) {  // here: hang
       }
+      break;
+    case 10:
+      ((volatile int32_t*)out)[0] = top((volatile int32_t*)out);
+      break;
+    case 11:
+      ((volatile int32_t*)out)[0] = leaf(((volatile int32_t*)out)[0]);
       break;
 #ifdef __arm__
     case 7:
@@ -88,6 +111,8 @@ CASES = {
     "undefined": 7,
     "float": 8,
     "unaligned": 9,
+    "top-word": 10,
+    "top-word-leaf": 11,
 }
 
 
