@@ -32,4 +32,6 @@ def zephyr_options(setup: ZephyrSetup) -> dict[str, Any]:
         options["zephyr_base"] = str(setup.base)
     if setup.use_west is not None:
         options["west"] = setup.use_west
-    return options
+    if setup.build_dir is not None:
+        options["build_dir"] = str(setup.build_dir)
+    return options | {"cmake_args": setup.cmake_args}

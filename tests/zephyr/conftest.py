@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, west_topdir
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.tree import ZephyrTree, find_tree
+from mlf_sdk.targets.zephyr.workspace import west_topdir
+from zephyr_bench import Bench
 from zephyr_trees import MakeTree, put, version_text
 
 
@@ -44,6 +46,12 @@ def make_tree(tmp_path: Path) -> MakeTree:
         return base
 
     return make
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A PATH with stand-ins of cmake and a compiler."""
+    return Bench(tmp_path, monkeypatch)
 
 
 @pytest.fixture

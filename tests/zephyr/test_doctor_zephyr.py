@@ -20,8 +20,8 @@ def which_of(*names: str):
 
 def examine(home: Path, *names: str, here: Path | None = None, **changes) -> ZephyrExamination:
     environ = changes.pop("environ", {})
-    setup = ZephyrSetup(environ=environ, home=home, **changes)
-    return examine_zephyr(setup, here=here or home, which=which_of(*names))
+    setup = ZephyrSetup(environ=environ, home=home, here=here or home, **changes)
+    return examine_zephyr(setup, which=which_of(*names))
 
 
 def test_nothing_at_all(tmp_path: Path):

@@ -3,79 +3,15 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import mlf_sdk
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
+from zephyr_bench import Bench, make_app, setup_of
 from zephyr_trees import MakeTree, put, zephyr_options
-
-STUB = """#!{python}
-import json, os, pathlib, sys
-here = pathlib.Path({folder!r})
-names = ("ZEPHYR_BASE", "ZEPHYR_TOOLCHAIN_VARIANT", "GNUARMEMB_TOOLCHAIN_PATH", "CCACHE_DISABLE", "ZEPHYR_MODULES")
-call = {{"argv": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]], "cwd": os.getcwd(),
-        "env": {{n: os.environ[n] for n in names if n in os.environ}}}}
-with (here / "calls").open("a") as file:
-    file.write(json.dumps(call) + "\\n")
-says = here / "says"
-if says.is_file():
-    sys.exit(says.read_text())
-argv = sys.argv
-build = pathlib.Path(argv[argv.index("-B" if "-B" in argv else "-d" if "-d" in argv else "--build") + 1])
-(build / "zephyr").mkdir(parents=True, exist_ok=True)
-(build / "build.ninja").touch()
-(build / "zephyr/zephyr.elf").touch()
-"""
-
-
-class Bench:
-    """A project, and a PATH with stand-ins."""
-
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = tmp_path / "bench"
-        self.bin = self.folder / "bin"
-        self.bin.mkdir(parents=True)
-        monkeypatch.setenv("PATH", str(self.bin))
-        for name in ("cmake", "arm-none-eabi-gcc"):
-            self.add(name)
-
-    def add(self, name: str) -> None:
-        path = self.bin / name
-        path.write_text(STUB.format(python=sys.executable, folder=str(self.folder)))
-        path.chmod(0o755)
-
-    def say(self, text: str) -> None:
-        (self.folder / "says").write_text(text)
-
-    @property
-    def calls(self) -> list[dict[str, Any]]:
-        path = self.folder / "calls"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(tmp_path, monkeypatch)
-
-
-def setup_of(base: Path, **changes: Any) -> ZephyrSetup:
-    environ = {"PATH": os.environ["PATH"], **changes.pop("environ", {})}
-    return ZephyrSetup(base=base, environ=environ, home=base / "home", **changes)
-
-
-def make_app(tiny: Path, folder: Path, base: Path, board: str = "mps2_an385", app: str = "rpc") -> Path:
-    options: dict[str, Any] = {"app": app}  # type: ignore[arg-type]
-    mlf_sdk.generate(
-        tiny, folder, board=board, platform="zephyr", **options, **zephyr_options(setup_of(base))
-    )
-    return folder.resolve()
 
 
 def test_plain_cmake(

@@ -15,9 +15,10 @@ import mlf_sdk
 from archives import Spec, build, write
 from mlf_sdk.codegen.options import App
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
+from mlf_sdk.targets.zephyr.workspace import west_topdir
 from zephyr_trees import zephyr_options
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]

@@ -168,6 +168,14 @@ def _with_config(command: Command, given: dict[str, Any]) -> dict[str, Any]:
 class GroupedCommand(click.Command):
     """A command whose help lists options by group, and arguments with their help."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take arguments behind ``--`` for CMake, where the command passes some on to a build."""
+        names = {param.name for param in self.params}
+        if "cmake_args" in names and "extra" not in names and "--" in args:
+            at = args.index("--")
+            args = [*args[:at], *(f"--cmake-arg={arg}" for arg in args[at + 1 :])]
+        return super().parse_args(ctx, args)
+
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Leave arguments to `format_options`: older versions of click do not call this."""
 

@@ -173,7 +173,7 @@ COMMANDS = {
         count="many",
         stages=GENERATE_STAGES,
         own=GenerateOptions,
-        omits=("west", "zephyr_modules"),
+        omits=("west",),
     ),
     "build": Command(
         call=build,

@@ -21,6 +21,7 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.stages import Console
+from mlf_sdk.targets.registry import resolve_target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ def generate(
     plan = Pipeline(progress).plan(made)
     progress.say(f"generating {folder}")
     written = write_project(plan.files(), Path(folder), force=force)
+    resolve_target(plan.choice).remember(Path(folder))
     return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=written.kept, backups=written.backups)
 
 

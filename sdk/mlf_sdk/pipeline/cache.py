@@ -25,14 +25,16 @@ def cache_folder() -> Path:
 def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     """Folder of the plan's project, written when it is not there yet.
 
-    Its name is a hash of every file of the project: of the archive, the options, the board and the
-    runtime. Two different projects never share a folder.
+    Its name is a hash of every file of the project, that is of the archive, the options, the board and the
+    runtime, and of options that its builds remember. Two different projects never share a folder.
     """
     files = plan.files()
     digest = hashlib.sha256()
     for path, content in files.items():
         digest.update(msgspec.json.encode([path, len(content)]))
         digest.update(content)
+    if plan.choice.cmake_args or plan.choice.build_dir:  # the project remembers them
+        digest.update(msgspec.json.encode([plan.choice.cmake_args, plan.choice.build_dir]))
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with exclusive(str(folder), WRITE_TIMEOUT_S):

@@ -25,7 +25,9 @@ from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.request import Request
 
 CONFIG_NAME = "mlf.toml"
-_PATHS = frozenset({"board_file", "cmsis_nn", "sign", "zephyr_base", "zephyr_modules", "inputs", "expect"})
+_PATHS = frozenset(
+    {"board_file", "cmsis_nn", "sign", "zephyr_base", "zephyr_modules", "build_dir", "inputs", "expect"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def examine_machine(request: Request | None = None) -> MachineExamination:
     """
     asked = request or Request()
     setup = ZephyrSetup(base=Path(asked.zephyr_base) if asked.zephyr_base else None)
-    return MachineExamination(tools=find_tools(), zephyr=examine_zephyr(setup, here=Path.cwd()))
+    return MachineExamination(tools=find_tools(), zephyr=examine_zephyr(setup))
 
 
 def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:

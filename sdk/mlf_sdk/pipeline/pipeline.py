@@ -115,6 +115,7 @@ class Pipeline:
         project = self.project(request)
         stages.check_app(project)
         target = project.target
+        stages.check_start(target)
         needless = target.attached and not project.is_given and not must_build
         built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")

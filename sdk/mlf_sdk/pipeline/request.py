@@ -9,10 +9,12 @@ these fields, so that an option that a stage has, every command that runs the st
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import (
     Stage,
     check_names,
@@ -28,6 +30,16 @@ _PORT_HELP = (
     "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
     "usb:VID:PID[:SERIAL], or auto (by the board's USB ids)."
 )
+
+
+def _defines(values: tuple[str, ...], flag: str) -> None:
+    for value in values:
+        if not (re.fullmatch(r"-D[^=\s]+=.*|-U[^=\s]+", value) and value.isprintable()):
+            raise InputError(
+                f"no argument -DNAME=VALUE or -UNAME: {value!r}",
+                where=flag,
+                hint="Such as -DSHIELD=x_nucleo.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,14 +173,14 @@ class Request:
     )
     zephyr_base: str | None = option(
         None,
-        "Zephyr tree; default: $ZEPHYR_BASE or ~/zephyrproject/zephyr.",
+        "Zephyr tree; default: $ZEPHYR_BASE, that of the west workspace, or ~/zephyrproject/zephyr.",
         group="Zephyr",
         stage=Stage.PLAN,
         metavar="DIR",
     )
     zephyr_modules: tuple[str, ...] = option(
         (),
-        "Zephyr module that a build without west needs; may repeat.",
+        "Zephyr module that a build without west needs; may repeat; the project remembers it.",
         group="Zephyr",
         stage=Stage.PLAN,
         flags=("--zephyr-module",),
@@ -180,6 +192,23 @@ class Request:
         group="Zephyr",
         stage=Stage.PLAN,
         negative="--no-west",
+    )
+    build_dir: str | None = option(
+        None,
+        "Build folder of a Zephyr project; the project remembers it. Default: build, or where west put it.",
+        group="Zephyr",
+        stage=Stage.PLAN,
+        metavar="DIR",
+    )
+    cmake_args: tuple[str, ...] = option(
+        (),
+        "Argument for CMake in a Zephyr build, such as -DEXTRA_CONF_FILE=debug.conf; may repeat, or put all "
+        "of them behind --. The project remembers them; -UNAME drops one.",
+        group="Zephyr",
+        stage=Stage.PLAN,
+        flags=("--cmake-arg",),
+        metavar="ARG",
+        check=_defines,
     )
 
     # ---- open ----

@@ -52,6 +52,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     stages.check_app(project)
     batch = pipeline.batch(request)
     reference = stages.reference_of(request, project, batch.count)
+    stages.check_start(project.target)
     built = pipeline.build(request)
     checked = stages.check(project, strict=bool(request.strict))
     with pipeline.open(request, must_build=True) as target:

@@ -35,8 +35,8 @@ from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.store import check_store
 from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.targets.target import Target
+from mlf_sdk.targets.registry import project_target, resolve_target
+from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.tools.locks import exclusive
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.session import Session
@@ -123,13 +123,14 @@ def read_project(request: Request) -> TargetProject:
     """
     folder = Path(request.source[0])
     lock = read_lock(folder)
-    _check_undecided(request, folder, lock.board)
-    model = choose_model(lock, request.module, folder)
+    _check_undecided(request, folder)
     choice = target_choice(request)
+    project_target(folder, lock, choice)
+    model = choose_model(lock, request.module, folder)
     return TargetProject(folder=folder, lock=lock, model=model, choice=choice, is_given=True)
 
 
-def _check_undecided(request: Request, folder: Path, board: str) -> None:
+def _check_undecided(request: Request, folder: Path) -> None:
     """Refuse options that were decided when the project was generated."""
     given = [
         flag_of(field)
@@ -142,13 +143,6 @@ def _check_undecided(request: Request, folder: Path, board: str) -> None:
             f"the project was generated with its own options: {', '.join(given)} can't be given here",
             where=str(folder),
             hint="Leave them out, or generate the project again with them.",
-        )
-    named = request.board
-    if named is not None and ":" not in named and named != board:
-        raise InputError(
-            f"the project is for the board {board}",
-            where=str(folder),
-            hint=f"Generate it for {named} in another folder, or give the archive itself.",
         )
 
 
@@ -178,6 +172,20 @@ def check_app(project: TargetProject, app: str = "rpc") -> None:
             f"the project's application is {project.lock.options.app}: it takes no inputs",
             where=str(project.folder),
             hint=f"Generate it with --app {app} to give it inputs.",
+        )
+
+
+def check_start(target: Target) -> None:
+    """Refuse a board that can't be started from here, before anything is built for it.
+
+    Raises:
+        InputError: it is neither emulated nor on a port.
+    """
+    if not target.attached and Ability.START not in target.abilities:
+        raise InputError(
+            "the board is not emulated: its image can be built and flashed, but not run from here",
+            where=f"board {target.name}",
+            hint="Flash it (mlf-sdk flash DIR), then name its serial port: --port PORT.",
         )
 
 

@@ -19,9 +19,11 @@ class TargetChoice:
         port: serial port where the board answers: a path, a URL, ``auto`` or ``usb:VID:PID``.
         baud: rate in bits/s to open the port with; None: that of the board's row.
         max_baud: rate to raise the port to when both ends support it; None: that of the row; 0: never.
-        zephyr_base: the Zephyr tree; None: ``$ZEPHYR_BASE`` or ``~/zephyrproject/zephyr``.
+        zephyr_base: the Zephyr tree; None: ``$ZEPHYR_BASE``, the workspace's, or ``~/zephyrproject/zephyr``.
         zephyr_modules: folders of Zephyr modules beside those of a west workspace.
         west: build with west; None: when the tree or the project lies in a west workspace.
+        build_dir: build folder of a Zephyr project; None: ``build``, or where west's default put it.
+        cmake_args: more arguments for CMake in Zephyr builds.
     """
 
     board: str | None = None
@@ -33,6 +35,8 @@ class TargetChoice:
     zephyr_base: str | None = None
     zephyr_modules: tuple[str, ...] = ()
     west: bool | None = None
+    build_dir: str | None = None
+    cmake_args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

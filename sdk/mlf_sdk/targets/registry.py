@@ -102,13 +102,21 @@ def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
         choice = dataclasses.replace(choice, board=lock.board)
     target = resolve_target(choice)
     wanted = named if named is not None and ":" not in named else target.board.name
-    if wanted != lock.board:
+    if not _is_board_of(lock, wanted, choice):
         raise InputError(
             f"the project is for the board {lock.board}",
             where=str(folder),
             hint=f"Generate it for {wanted} in another folder, or give the archive itself.",
         )
     return target
+
+
+def _is_board_of(lock: Lock, name: str, choice: TargetChoice) -> bool:
+    """Return True when ``name`` is a name of the project's board, Zephyr's own included."""
+    if name == lock.board or lock.platform != ZEPHYR:
+        return name == lock.board
+    file = Path(choice.board_file) if choice.board_file else None
+    return _platform(ZEPHYR).of_board(name, file, choice).board.name == lock.board
 
 
 def _registered(scheme: str) -> type[Target]:

@@ -113,6 +113,10 @@ class Target(ABC):
             ToolError: a tool is missing or failed.
         """
 
+    def remember(self, folder: Path) -> None:
+        """Keep the options of builds on this machine for later commands on the project in ``folder``."""
+        del folder
+
     @abstractmethod
     def image(self, folder: Path) -> Path:
         """Return the path of the linked image of a built project."""

@@ -5,53 +5,31 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from mlf_sdk.errors import InputError, MlfError, ToolError
-from mlf_sdk.targets.cmake import BuildResult, build_error
-from mlf_sdk.targets.zephyr.tree import ZephyrTree, find_tree
-from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.targets.zephyr.buildfolder import (
+    BuildFolder,
+    BuildOptions,
+    find_build,
+    image_in,
+    recall_options,
+)
+from mlf_sdk.targets.zephyr.explain import explain_build
+from mlf_sdk.targets.zephyr.tree import ZephyrTree, board_arch, board_in, find_tree
+from mlf_sdk.targets.zephyr.workspace import workspace_of
+from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.tools.programs import install_hint
 
 Which = Callable[[str], str | None]
-NATIVE_IMAGE = "zephyr.exe"  # a program of this machine
-_DOMAINS = "domains.yaml"  # what sysbuild leaves behind
-_STAMP = "mlf-build.json"  # in the build folder: how it was configured
+_MODULE_LISTS = ("ZEPHYR_MODULES", "EXTRA_ZEPHYR_MODULES", "ZEPHYR_EXTRA_MODULES")
+_OTHER_GCC = {"riscv": ("riscv64-unknown-elf", "riscv32-unknown-elf")}  # by Zephyr's architecture
 _SDK_FOLDERS = ("", ".local", ".local/opt", "bin")  # below the home folder, where Zephyr looks for its SDK
-
-_LONGEST_LINE = 500  # the command of a link is longer, and says nothing
-_KCONFIG = "Aborting due to Kconfig warnings"
-_WARNING = re.compile(r"^warning: (.+)$", re.MULTILINE)
-
-# What Zephyr's build says, and what helps.
-_SEE_BOARDS = "See the boards of this tree: west boards, or the folders in $ZEPHYR_BASE/boards."
-_HINTS = (
-    (
-        r"No module named",
-        "Install what Zephyr's scripts need: pip install -r $ZEPHYR_BASE/scripts/requirements.txt",
-    ),
-    (r"No board named|Invalid BOARD|Board qualifiers", _SEE_BOARDS),
-    (
-        r"(core_cm|cmsis_core)\S*\.h: No such file|HAS_CMSIS_CORE .* has direct dependencies",
-        "Zephyr's CMSIS modules (hal/cmsis, since 4.1 also hal/cmsis_6) are missing: pass --zephyr-module "
-        "DIR for each, or build in a west workspace.",
-    ),
-    (
-        r"ZEPHYR_TOOLCHAIN_VARIANT",
-        "Install the Zephyr SDK, or set ZEPHYR_TOOLCHAIN_VARIANT as Zephyr documents it.",
-    ),
-    (
-        r"libc-header-start\.h: No such file|skipping incompatible",
-        "A 32-bit program needs gcc-multilib; or choose the 64-bit board, native_sim_64.",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +37,47 @@ class ZephyrSetup:
     """Zephyr on this machine: tree, modules, west, environment.
 
     Attributes:
-        base: the tree; None: ``$ZEPHYR_BASE`` or ``~/zephyrproject/zephyr``.
+        base: the tree; None: ``$ZEPHYR_BASE``, that of the workspace, or ``~/zephyrproject/zephyr``.
         modules: folders of Zephyr modules beside those of a west workspace.
-        use_west: build with west; None: when the tree or the project lies in a west workspace.
+        use_west: build with west; None: when the project, the tree or the current folder is in a workspace.
+        build_dir: the build folder; None: ``build`` in the project, or where west's default put it.
+        cmake_args: more arguments for CMake.
         environ: the environment variables.
         home: the user's home folder.
+        here: the current folder.
     """
 
     base: Path | None = None
     modules: tuple[Path, ...] = ()
     use_west: bool | None = None
+    build_dir: Path | None = None
+    cmake_args: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     home: Path = field(default_factory=Path.home)
+    here: Path = field(default_factory=Path.cwd)
 
     def tree(self) -> ZephyrTree:
         """The tree to use; see :func:`find_tree`."""
-        return find_tree(self.base, self.environ, self.home)
+        return find_tree(self.base, self.environ, self.home, self.here)
+
+    @property
+    def options(self) -> BuildOptions:
+        """Options of a build that can be remembered; paths are absolute."""
+        return BuildOptions(
+            build_dir=str(self.build_dir.resolve()) if self.build_dir else None,
+            cmake_args=self.cmake_args,
+            zephyr_modules=tuple(str(path.resolve()) for path in self.modules),
+        )
+
+    def recalled(self, folder: Path) -> ZephyrSetup:
+        """This set-up, with what the project in ``folder`` was built with last where it says nothing."""
+        options = self.options.over(recall_options(folder))
+        return dataclasses.replace(
+            self,
+            modules=tuple(folder / path for path in options.zephyr_modules),
+            build_dir=folder / options.build_dir if options.build_dir else None,
+            cmake_args=options.cmake_args,
+        )
 
     def module_paths(self) -> tuple[str, ...]:
         """Modules that were given, and those of ``$ZEPHYR_MODULES``, as CMake takes them.
@@ -87,12 +90,6 @@ class ZephyrSetup:
                 raise InputError("there is no such folder", where=f"--zephyr-module {path}")
         named = self.environ.get("ZEPHYR_MODULES", "").replace(" ", ";").split(";")
         return tuple(dict.fromkeys([*(p.resolve().as_posix() for p in self.modules), *filter(None, named)]))
-
-
-def west_topdir(start: Path) -> Path | None:
-    """The west workspace that ``start`` lies in: the nearest folder above with ``.west``; None: none."""
-    path = start.resolve()
-    return next((p for p in (path, *path.parents) if (p / ".west" / "config").is_file()), None)
 
 
 def build_zephyr(
@@ -109,6 +106,8 @@ def build_zephyr(
 ) -> BuildResult:
     """Configure (when needed) and build the application in ``folder`` for ``board``, the tree's name of it.
 
+    A build folder that a user configured is built as it is; arguments for CMake are applied to it.
+
     Args:
         extra_modules: the CMake variable that takes more modules in this version.
         is_native: the image is a program of this machine.
@@ -116,36 +115,17 @@ def build_zephyr(
 
     Raises:
         DoesNotFitError: the image needs more memory than the board has.
+        InputError: the build folder is another project's, another board's, or sysbuild's.
         ToolError: no tree, a tool is missing, or the build failed; its output ends the message.
     """
     start = time.monotonic()
     tree = setup.tree()
-    build = folder / "build"
+    build = find_build(folder, setup.build_dir, setup.here, board)
+    job = _Job(folder=folder, board=board, setup=setup, tree=tree, build=build, extra_modules=extra_modules)
     topdir = _workspace(folder, tree, setup, which)
-    environment = build_environment(tree, setup, is_native=is_native, which=which)
-    modules = setup.module_paths()
-    defines = [f"-DUSER_CACHE_DIR={build / 'cache'}"]
-    if topdir is None:
-        defines.append(f"-DZEPHYR_MODULES={';'.join(modules or [folder.as_posix()])}")
-        configure = ["cmake", "-GNinja", "-S", str(folder), "-B", str(build), f"-DBOARD={board}", *defines]
-        make = ["cmake", "--build", str(build)]
-    else:
-        if modules:
-            defines.append(f"-D{extra_modules}={';'.join(modules)}")
-        configure = [
-            "west",
-            "build",
-            "--cmake-only",
-            *_no_sysbuild(tree),
-            "-d",
-            str(build),
-            "-b",
-            board,
-            str(folder),
-            "--",
-            *defines,
-        ]
-        make = ["west", "build", "-d", str(build)]
+    environment = build_environment(
+        tree, setup, is_native=is_native, arch=board_arch(tree, board), which=which
+    )
 
     def step(argv: list[str]) -> str:
         left_s = max(1.0, timeout_s - (time.monotonic() - start))
@@ -153,18 +133,87 @@ def build_zephyr(
             argv, cwd=topdir or folder, env=environment, timeout_s=left_s, check=False, watch=watch
         )
         if result.returncode != 0:
-            raise _explain(argv, folder, result)
+            raise explain_build(argv, folder, result, build=build.path, tree=tree.base, topdir=topdir)
         return result.stdout
 
     log = ""
-    stamp = msgspec.json.encode([configure, str(tree.base), str(tree.version), _toolchain_of(environment)])
-    if not _is_configured(build, stamp):
-        shutil.rmtree(build, ignore_errors=True)
-        (build / "cache").mkdir(parents=True)
+    configure = job.configure(topdir)
+    configured = [*configure, str(tree.base), str(tree.version), *_toolchain_of(environment)]
+    make = ["cmake", "--build"] if topdir is None else ["west", "build", "-d"]
+    was_ours = build.is_ours
+    if build.is_foreign and not build.matches(configured):
+        make = ["cmake", "--build"]
+        environment["ZEPHYR_BASE"] = job.check_foreign()
+        if defines := job.missing_defines():
+            log += step(["cmake", *defines, str(build.path)])
+    elif not build.matches(configured):
+        build.start(configured)
         log += step(configure)
-        (build / _STAMP).write_bytes(stamp)
-    log += step(make)
-    return BuildResult(elf=built_image(folder), seconds=time.monotonic() - start, log=log)
+        was_ours = True
+    log += step([*make, str(build.path)])
+    if was_ours:
+        build.finish()
+    return BuildResult(elf=image_in(build.path, folder), seconds=time.monotonic() - start, log=log)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One build: what is built, with what, and where."""
+
+    folder: Path
+    board: str
+    setup: ZephyrSetup
+    tree: ZephyrTree
+    build: BuildFolder
+    extra_modules: str
+
+    def configure(self, topdir: Path | None) -> list[str]:
+        """Return the command that configures a new build folder."""
+        build, modules = str(self.build.path), self.setup.module_paths()
+        defines = [f"-DUSER_CACHE_DIR={build}/cache"]
+        if topdir is None:
+            defines.append(f"-DZEPHYR_MODULES={';'.join(modules or [self.folder.as_posix()])}")
+            head = ["cmake", "-GNinja", "-S", str(self.folder), "-B", build, f"-DBOARD={self.board}"]
+            return [*head, *defines, *self.setup.cmake_args]
+        if modules:
+            defines.append(f"-D{self.extra_modules}={';'.join(modules)}")
+        head = ["west", "build", "--cmake-only", *_no_sysbuild(self.tree), "-d", build, "-b", self.board]
+        return [*head, str(self.folder), "--", *defines, *self.setup.cmake_args]
+
+    def check_foreign(self) -> str:
+        """Check that a folder that a user configured is one of this project; return its Zephyr tree.
+
+        Raises:
+            InputError: it is sysbuild's, another project's, or for another board.
+        """
+        image_in(self.build.path, self.folder)
+        cache = self.build.cache()
+        hint = (
+            f"Nothing was deleted. Build in another folder (--build-dir {self.folder}/build-mlf), or remove "
+            "this one yourself."
+        )
+        source = cache.get("APPLICATION_SOURCE_DIR") or cache.get("CMAKE_HOME_DIRECTORY", "")
+        if source and Path(source).resolve() != self.folder.resolve():
+            raise InputError(f"the build folder is that of {source}", where=str(self.build.path), hint=hint)
+        board = cache.get("CACHED_BOARD") or cache.get("BOARD", "")
+        if board and board_in(self.tree, board) != self.board:
+            what = f"the build folder was configured for the board {board}, the project is for {self.board}"
+            raise InputError(what, where=str(self.build.path), hint=hint)
+        return cache.get("ZEPHYR_BASE") or str(self.tree.base)
+
+    def missing_defines(self) -> list[str]:
+        """Return the arguments for CMake that the folder's cache does not hold yet."""
+        cache, found = self.build.cache(), list(self.setup.cmake_args)
+        modules = [str(path.resolve()) for path in self.setup.modules]
+        if not {*modules} <= {*";".join(cache.get(name, "") for name in _MODULE_LISTS).split(";")}:
+            found.append(f"-D{self.extra_modules}={';'.join(modules)}")
+        return [arg for arg in found if not _is_set(arg, cache)]
+
+
+def _is_set(arg: str, cache: Mapping[str, str]) -> bool:
+    """Return True when an argument ``-DNAME[:TYPE]=VALUE`` changes nothing."""
+    name, _, value = arg.removeprefix("-D").partition("=")
+    return arg.startswith("-D") and cache.get(name.partition(":")[0]) == value
 
 
 def _no_sysbuild(tree: ZephyrTree) -> list[str]:
@@ -172,42 +221,48 @@ def _no_sysbuild(tree: ZephyrTree) -> list[str]:
     return ["--no-sysbuild"] if (tree.base / "share" / "sysbuild").is_dir() else []
 
 
-def built_image(folder: Path) -> Path:
-    """The linked image of a Zephyr application that was built in ``folder/build``.
-
-    Raises:
-        InputError: there are the images of sysbuild, which is west's own way to several of them.
-    """
-    if (folder / "build" / _DOMAINS).is_file():
-        raise InputError(
-            "the project was built with sysbuild: only west can flash its images",
-            where=str(folder / "build"),
-            hint=f"Flash them with west flash; or build the project's own image: mlf-sdk build {folder}",
-        )
-    native = folder / "build" / "zephyr" / NATIVE_IMAGE
-    return native if native.is_file() else native.with_name("zephyr.elf")
-
-
 def build_environment(
-    tree: ZephyrTree, setup: ZephyrSetup, *, is_native: bool, which: Which = shutil.which
+    tree: ZephyrTree,
+    setup: ZephyrSetup,
+    *,
+    is_native: bool,
+    arch: str = "",
+    which: Which = shutil.which,
 ) -> dict[str, str]:
     """The environment of a build: the tree, the toolchain, and nothing that writes to the user's home.
 
     The toolchain is what the user's variables say, else the Zephyr SDK where Zephyr finds it, else the
     system's compilers.
+
+    Args:
+        arch: Zephyr's name of the board's architecture; empty: not known, an Arm's.
+
+    Raises:
+        ToolError: there is no compiler for the architecture.
     """
     environment = {**setup.environ, "ZEPHYR_BASE": str(tree.base), "CCACHE_DISABLE": "1"}
     environment.pop("ZEPHYR_MODULES", None)
     chosen = {"ZEPHYR_TOOLCHAIN_VARIANT", "ZEPHYR_SDK_INSTALL_DIR"} & {k for k, v in environment.items() if v}
     if chosen or _has_zephyr_sdk(setup.home):
         return environment
-    compiler = which("arm-none-eabi-gcc")
     if is_native:
-        environment["ZEPHYR_TOOLCHAIN_VARIANT"] = "host"
-    elif compiler is not None:
-        environment["ZEPHYR_TOOLCHAIN_VARIANT"] = "gnuarmemb"
-        environment["GNUARMEMB_TOOLCHAIN_PATH"] = str(Path(compiler).parent.parent)
-    return environment
+        return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "host"}
+    if arch in ("", "arm"):
+        compiler = which("arm-none-eabi-gcc")
+        if compiler is None:
+            return environment
+        found = {"GNUARMEMB_TOOLCHAIN_PATH": str(Path(compiler).parent.parent)}
+        return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "gnuarmemb", **found}
+    for name in _OTHER_GCC.get(arch, ()):
+        if (compiler := which(f"{name}-gcc")) is not None:
+            found = {"CROSS_COMPILE": compiler.removesuffix("gcc")}
+            return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "cross-compile", **found}
+    packages = f", or apt install gcc-{_OTHER_GCC[arch][0]}" if arch in _OTHER_GCC else ""
+    raise ToolError(
+        f"there is no compiler for the architecture of the board, {arch}",
+        where=str(tree.base),
+        hint=f"Install the Zephyr SDK for {arch} (in a workspace: west sdk install){packages}.",
+    )
 
 
 def _has_zephyr_sdk(home: Path) -> bool:
@@ -226,7 +281,7 @@ def _workspace(folder: Path, tree: ZephyrTree, setup: ZephyrSetup, which: Which)
     """The west workspace to build in; None: build with CMake alone."""
     if setup.use_west is False:
         return None
-    topdir = west_topdir(folder) or west_topdir(tree.base)
+    topdir = workspace_of(tree.base, (setup.here, folder))
     has_west = which("west") is not None
     if setup.use_west is None:
         return topdir if has_west else None
@@ -239,21 +294,3 @@ def _workspace(folder: Path, tree: ZephyrTree, setup: ZephyrSetup, which: Which)
     if not has_west:
         raise ToolError("'west' is not installed", where="--west", hint=install_hint("west"))
     return topdir
-
-
-def _is_configured(build: Path, stamp: bytes) -> bool:
-    written = build / _STAMP
-    return (build / "build.ninja").is_file() and written.is_file() and written.read_bytes() == stamp
-
-
-def _explain(argv: list[str], folder: Path, result: ProcessResult) -> MlfError:
-    output = result.stdout + result.stderr
-    shown = "\n".join(line for line in output.splitlines() if len(line) <= _LONGEST_LINE)
-    error = build_error(argv, folder, dataclasses.replace(result, stdout=shown, stderr=""))
-    hints = [hint for words, hint in _HINTS if re.search(words, shown)]
-    if hints:
-        error.hint = hints[0]
-    if _KCONFIG in output and (warnings := _WARNING.findall(output)):
-        hints.append("Correct prj.conf, or move it away and generate the project again for this version.")
-        return ToolError(f"Zephyr refuses the options: {warnings[0]}", where=str(folder), hint=hints[0])
-    return error

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import MlfError
-from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.tree import HOME_TREE, ZephyrTree, find_tree
+from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir, workspace_of
 
 _SDK_PARENTS = ("", ".local", ".local/opt", "bin")
 _DEPTH = 4  # of a module below the top of its workspace
@@ -64,12 +65,11 @@ class ZephyrExamination:
     ok: bool
 
 
-def examine_zephyr(setup: ZephyrSetup, *, here: Path, which: Which = shutil.which) -> ZephyrExamination:
+def examine_zephyr(setup: ZephyrSetup, *, which: Which = shutil.which) -> ZephyrExamination:
     """Examine the Zephyr installation; no program is run.
 
     Args:
-        setup: how to get at Zephyr.
-        here: the folder whose west workspace counts, when the tree lies in none.
+        setup: how to get at Zephyr; tree and workspace are found as a build finds them.
         which: looks for a program.
     """
     trees = _trees(setup)
@@ -80,7 +80,7 @@ def examine_zephyr(setup: ZephyrSetup, *, here: Path, which: Which = shutil.whic
     else:
         fault = ""
     west = which("west")
-    topdir = west_topdir(here) or (west_topdir(tree.base) if tree else None)
+    topdir = workspace_of(tree.base, (setup.here,)) if tree else west_topdir(setup.here)
     modules = _modules(setup, topdir)
     toolchains = _toolchains(setup, which)
     ok = tree is not None and bool(toolchains)
@@ -95,6 +95,9 @@ def examine_zephyr(setup: ZephyrSetup, *, here: Path, which: Which = shutil.whic
 def _trees(setup: ZephyrSetup) -> tuple[FoundTree, ...]:
     named = setup.environ.get("ZEPHYR_BASE", "")
     places = [("--zephyr-base", setup.base), ("ZEPHYR_BASE", Path(named) if named else None)]
+    topdir = west_topdir(setup.here)
+    if topdir is not None:
+        places.append((f"west workspace {topdir}", tree_of(topdir)))
     if (setup.home / HOME_TREE).is_dir():
         places.append((f"~/{HOME_TREE}", setup.home / HOME_TREE))
     found = []

@@ -15,7 +15,8 @@ from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.image import load_segments
 from mlf_sdk.targets.flashers.load import load_runners
 from mlf_sdk.targets.flashers.row import Failure, RunnerRow
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, built_image
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.buildfolder import image_in
 from mlf_sdk.targets.zephyr.output import has_option, read_runners, signed_images
 from mlf_sdk.targets.zephyr.runners import WestFlash, flash_with_west
 from mlf_sdk.targets.zephyr.sign import check_key, sign_build
@@ -34,6 +35,7 @@ class ZephyrFlash:
 
     Attributes:
         folder: of a built project.
+        build: its build folder.
         name: Zephyr's name of its board.
         runner: west's name of the runner; explicit: it was chosen, it is not the build's default.
         extra: more arguments for the runner.
@@ -42,6 +44,7 @@ class ZephyrFlash:
     """
 
     folder: Path
+    build: Path
     name: str
     runner: str
     explicit: bool = False
@@ -50,12 +53,14 @@ class ZephyrFlash:
     timeout_s: float = 120.0
 
 
-def zephyr_runner(folder: Path, board: Board, name: str, wanted: str | None) -> RunnerRow:
+def zephyr_runner(folder: Path, build: Path, board: Board, name: str, wanted: str | None) -> RunnerRow:
     """The runner that was asked for, else the one that the build names for its board.
 
     Args:
         folder: of the project.
-        board: its board; name: Zephyr's name of it.
+        build: its build folder.
+        board: its board.
+        name: Zephyr's name of it.
         wanted: west's name of a runner; None: the board's own.
 
     Raises:
@@ -68,11 +73,11 @@ def zephyr_runner(folder: Path, board: Board, name: str, wanted: str | None) -> 
             where=str(folder),
             hint=f"Run it: mlf-sdk run {folder}",
         )
-    if not built_image(folder).is_file():
+    if not image_in(build, folder).is_file():
         raise InputError(
             "the project is not built", where=str(folder), hint=f"Build it: mlf-sdk build {folder}"
         )
-    chosen = read_runners(folder / "build").choose(wanted, name)
+    chosen = read_runners(build).choose(wanted, name)
     return RunnerRow(name=chosen, title=f"west flash, {chosen}", program=("west",))
 
 
@@ -94,7 +99,7 @@ def flash_zephyr(
         RunnerFailedError: it failed or was late, whatever its exit code.
     """
     start = time.monotonic()
-    build = job.folder / "build"
+    build = job.build
     west = west_for(job.folder.resolve(), setup, watch=watch, runner=process_runner, which=which)
     if job.sign is not None:
         sign_build(build, job.sign, west, timeout_s=job.timeout_s)
@@ -121,13 +126,14 @@ def flash_zephyr(
     return FlashRun(
         argv=result.argv,
         output="\n".join(filter(None, (result.stdout, result.stderr))),
-        image_bytes=sum(len(segment.data) for segment in load_segments(built_image(job.folder))),
+        image_bytes=sum(len(segment.data) for segment in load_segments(image_in(build, job.folder))),
         seconds=time.monotonic() - start,
     )
 
 
 def sign_zephyr(
     folder: Path,
+    build: Path,
     key: Path,
     setup: ZephyrSetup,
     *,
@@ -135,7 +141,7 @@ def sign_zephyr(
     runner: ProcessRunner = run_process,
     which: Which = shutil.which,
 ) -> tuple[Path, ...]:
-    """Sign the image built in ``folder``; returns the signed images.
+    """Sign the image in the build folder ``build`` of the project in ``folder``; returns the signed images.
 
     Raises:
         InputError: no such key, or the image is not linked for MCUboot.
@@ -143,7 +149,7 @@ def sign_zephyr(
     """
     key = check_key(key)
     west = west_for(folder.resolve(), setup, runner=runner, which=which)
-    return sign_build(folder / "build", key, west, timeout_s=timeout_s)
+    return sign_build(build, key, west, timeout_s=timeout_s)
 
 
 def _failures(runner: str) -> tuple[Failure, ...]:

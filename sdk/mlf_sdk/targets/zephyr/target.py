@@ -20,7 +20,8 @@ from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.launch import open_emulated, open_program
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, built_image
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr
+from mlf_sdk.targets.zephyr.buildfolder import find_build, image_in, remember_options
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
 from mlf_sdk.targets.zephyr.sign import check_key
@@ -76,26 +77,37 @@ class ZephyrTarget(BoardTarget):
         """See Target."""
         if sign is not None:
             check_key(sign)
+        setup = self.setup.recalled(folder)
+        remember_options(folder, setup.options.below(folder))
         built = build_zephyr(
             folder,
             self.naming.board,
-            self.setup,
+            setup,
             extra_modules=self.naming.profile.extra_modules,
             is_native=self.board.zephyr.native,
             timeout_s=timeout_s,
             watch=log,
         )
         if sign is not None:
-            sign_zephyr(folder, sign, self.setup, timeout_s=timeout_s)
+            sign_zephyr(folder, self._build_of(folder), sign, setup, timeout_s=timeout_s)
         return built
 
     def image(self, folder: Path) -> Path:
         """See Target."""
-        return built_image(folder)
+        return image_in(self._build_of(folder), folder)
+
+    def remember(self, folder: Path) -> None:
+        """See Target."""
+        remember_options(folder, self.setup.recalled(folder).options.below(folder))
+
+    def _build_of(self, folder: Path) -> Path:
+        """Return the build folder of a project."""
+        given = self.setup.recalled(folder).build_dir
+        return find_build(folder, given, self.setup.here, _board_of(folder)).path
 
     def regions(self, folder: Path) -> Regions:
         """See Target."""
-        return map_regions(folder / "build" / "zephyr" / "zephyr.map")
+        return map_regions(self._build_of(folder) / "zephyr" / "zephyr.map")
 
     def open(
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
@@ -118,12 +130,13 @@ class ZephyrTarget(BoardTarget):
             raise InputError(
                 "Zephyr has runners of its own", where="--runner-file", hint="Choose one: --runner NAME."
             )
-        return zephyr_runner(folder, self.board, _board_of(folder), job.runner)
+        return zephyr_runner(folder, self._build_of(folder), self.board, _board_of(folder), job.runner)
 
     def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
         """See Target."""
         west = ZephyrFlash(
             folder=folder,
+            build=self._build_of(folder),
             name=_board_of(folder),
             runner=self.runner(folder, job).name,
             explicit=job.runner is not None,
@@ -131,7 +144,7 @@ class ZephyrTarget(BoardTarget):
             sign=job.sign,
             timeout_s=job.timeout_s,
         )
-        return flash_zephyr(west, self.setup, watch=job.watch)
+        return flash_zephyr(west, self.setup.recalled(folder), watch=job.watch)
 
 
 def _board_of(folder: Path) -> str:
@@ -146,4 +159,6 @@ def setup_of(choice: TargetChoice) -> ZephyrSetup:
         base=Path(choice.zephyr_base) if choice.zephyr_base else None,
         modules=tuple(map(Path, choice.zephyr_modules)),
         use_west=choice.west,
+        build_dir=Path(choice.build_dir) if choice.build_dir else None,
+        cmake_args=choice.cmake_args,
     )

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir
 
 HOME_TREE = "zephyrproject/zephyr"  # where Zephyr's own guide puts it
 _FIELD = re.compile(r"^\s*([A-Z_]+)\s*=\s*(\S*)\s*$", re.MULTILINE)
 _BOARD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_@.-]|/(?=[A-Za-z0-9])){0,99}")
 _IDENTIFIER = re.compile(r"^identifier:\s*['\"]?([A-Za-z0-9_/@.-]+)", re.MULTILINE)
+_ARCH = re.compile(r"^arch:\s*['\"]?([a-z0-9_]+)", re.MULTILINE)
 
 
 class ZephyrVersion(NamedTuple):
@@ -54,21 +56,28 @@ class ZephyrTree:
         return self.version >= HARDWARE_MODEL_V2
 
 
-def find_tree(given: Path | None, environ: Mapping[str, str], home: Path) -> ZephyrTree:
-    """Return the tree to use: the given one, else ``$ZEPHYR_BASE``, else ``~/zephyrproject/zephyr``.
+def find_tree(
+    given: Path | None, environ: Mapping[str, str], home: Path, here: Path | None = None
+) -> ZephyrTree:
+    """Return the tree to use.
+
+    The given one, else ``$ZEPHYR_BASE``, else that of the west workspace which ``here`` lies in, else
+    ``~/zephyrproject/zephyr``.
 
     Raises:
         ToolError: there is none.
         InputError: what was given is none, or it is older than can be used.
     """
     hint = (
-        "Get one as Zephyr's Getting Started guide says (west init ~/zephyrproject), and set ZEPHYR_BASE "
-        "to its folder 'zephyr' or pass --zephyr-base."
+        "Get one as Zephyr's Getting Started guide says (west init ~/zephyrproject); then work inside "
+        "of that workspace, set ZEPHYR_BASE to its folder 'zephyr', or pass --zephyr-base."
     )
     if given is not None:
         base, where = given, "--zephyr-base"
     elif environ.get("ZEPHYR_BASE"):
         base, where = Path(environ["ZEPHYR_BASE"]), "ZEPHYR_BASE"
+    elif (topdir := west_topdir(here) if here else None) and (found := tree_of(topdir)):
+        base, where = found, f"west workspace {topdir}"
     else:
         base, where = home / HOME_TREE, ""
         if not base.is_dir():
@@ -148,6 +157,20 @@ def _renamed(boards: Path, name: str) -> str:
         if theirs[-1] == parts[-1] and (set(parts) <= set(theirs) or set(theirs) <= set(parts)):
             alike.append(other)
     return alike[0] if name not in known and len(alike) == 1 else name
+
+
+def board_arch(tree: ZephyrTree, board: str) -> str:
+    """Return Zephyr's name of the architecture of a board (``arm``, ``riscv``); empty: not known.
+
+    Args:
+        board: the tree's name of the board.
+    """
+    name = board.partition("/")[0]
+    files = (tree.base / "boards").glob(f"*/*/{name}*.yaml")
+    found = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(files)]
+    named = [text for text in found if (said := _IDENTIFIER.search(text)) and said[1] == board]
+    archs = {said[1] for text in named or found if (said := _ARCH.search(text))}
+    return archs.pop() if len(archs) == 1 else ""
 
 
 def _identifier(path: Path) -> str:

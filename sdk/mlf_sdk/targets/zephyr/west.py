@@ -16,8 +16,9 @@ from pathlib import Path
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.targets.flashers.errors import RunnerMissingError
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment, west_topdir
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
+from mlf_sdk.targets.zephyr.workspace import workspace_of
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 from mlf_sdk.tools.programs import install_hint
 
@@ -96,6 +97,6 @@ def west_for(
     tree = setup.tree()
     if which("west") is None:
         raise RunnerMissingError("'west' is not installed", where=str(folder), hint=install_hint("west"))
-    topdir = None if setup.use_west is False else west_topdir(folder) or west_topdir(tree.base)
+    topdir = None if setup.use_west is False else workspace_of(tree.base, (setup.here, folder))
     environment = build_environment(tree, setup, is_native=False, which=which)
     return West(tree=tree, topdir=topdir, environment=environment, watch=watch, runner=runner)
