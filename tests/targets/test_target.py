@@ -79,10 +79,13 @@ def generate(folder: Path, target: Target) -> Lock:
 
 
 def test_a_choice_survives_json_and_pickle():
-    choice = TargetChoice(board="b", platform="zephyr", port="auto", baud=9600, zephyr_modules=("a", "b"))
+    choice = TargetChoice(
+        board="b", platform="zephyr", port="auto", baud=9600, zephyr_modules=("a", "b"), cmake_args=("-DA=1",)
+    )
     assert pickle.loads(pickle.dumps(choice)) == choice
     stored = json.loads(json.dumps(asdict(choice)))
-    assert TargetChoice(**{**stored, "zephyr_modules": tuple(stored["zephyr_modules"])}) == choice
+    lists = {name: tuple(value) for name, value in stored.items() if isinstance(value, list)}
+    assert TargetChoice(**{**stored, **lists}) == choice
 
 
 @pytest.mark.parametrize(
