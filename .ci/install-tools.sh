@@ -33,7 +33,7 @@ echo '#include <cmath>' | compiles c++ arm-none-eabi-g++ -fsyntax-only || add li
 
 by_hand() { # reason
   echo "$1 Run this as an administrator, then the same command again:" >&2
-  echo "  apt-get install $missing" >&2
+  echo "  apt-get install --no-install-recommends $missing" >&2
   exit 3
 }
 if ! command -v apt-get >/dev/null 2>&1; then
