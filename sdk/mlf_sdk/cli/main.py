@@ -163,7 +163,9 @@ def _as_ours(error: Exception) -> MlfError:
     if isinstance(error, click.ClickException):
         return _arguments_error(error)
     if isinstance(error, OSError):
-        return InputError(f"a file can't be used: {error.strerror or error}", where=str(error.filename or ""))
+        from mlf_sdk.tools.files import write_error
+
+        return write_error(error, "a file can't be used", where=str(error.filename or ""), hint="")
     return ToolError(
         f"mlf-sdk itself failed: {type(error).__name__}: {error}",
         hint="This is a defect. Run it again with --debug to see where, and report it.",

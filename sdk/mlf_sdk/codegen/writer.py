@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from mlf_sdk.codegen.changes import Changes, compare
 from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest, read_manifest
 from mlf_sdk.errors import InputError
+from mlf_sdk.tools.files import write_error
 
 LOCK_NAME = "mlf-project.json"
 BUILD_FOLDER = "build"  # moves along, is not copied
@@ -69,6 +70,7 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
     Raises:
         ChangedFilesError: files were changed, and ``force`` is not set.
         InputError: ``folder`` holds something that is not a generated project, or can't be written.
+        ToolError: the disk is full.
     """
     for path in files:
         _check_path(path)
@@ -90,8 +92,9 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
             _stage(changes, folder, staged)
             _swap(staged, folder)
     except OSError as error:
-        raise InputError(
-            f"can't write the project: {error.strerror or error}",
+        raise write_error(
+            error,
+            "can't write the project",
             where=str(error.filename or folder),
             hint="Give a folder that can be written, with -o.",
         ) from error

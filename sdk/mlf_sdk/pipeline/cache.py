@@ -5,16 +5,23 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import platformdirs
 
 from mlf_sdk.codegen.writer import write_project
+from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.project import ProjectPlan
+from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import exclusive
+from mlf_sdk.tools.process import ProcessError
 
 WRITE_TIMEOUT_S = 60.0
+_WHOLE = "mlf-image.sha256"  # in the build folder: hash of the image of the last whole build
+_NOTHING_DONE = "ninja: no work to do."
 
 
 def cache_folder() -> Path:
@@ -40,6 +47,37 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     with exclusive(str(folder), WRITE_TIMEOUT_S):
         write_project(files, folder, force=True)
     return folder
+
+
+def build_cached(folder: Path, build: Callable[[], BuildResult]) -> BuildResult:
+    """Build a cached project; a build that is unfinished, or was damaged since, is made anew.
+
+    Args:
+        folder: of the project.
+        build: builds it; errors as in `Target.build`.
+    """
+    record = folder / "build" / _WHOLE
+    if not record.is_file():
+        shutil.rmtree(record.parent, ignore_errors=True)
+        built = build()
+    else:
+        expected = record.read_text()
+        try:
+            built = build()
+            whole = _NOTHING_DONE not in built.log or _digest(built.elf) == expected
+        except ProcessError:  # late, or not started
+            raise
+        except ToolError:
+            whole = False  # its sources built before
+        if not whole:
+            shutil.rmtree(record.parent, ignore_errors=True)
+            built = build()
+    write_whole(record, _digest(built.elf).encode())
+    return built
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def clean_cache() -> int:

@@ -25,6 +25,8 @@ from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.registry import resolve_target
 
 HOST = "host"
 NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
@@ -94,6 +96,20 @@ class Pipeline:
 
         return self._once(Stage.BUILD, request, make)
 
+    def check_programs(self, request: Request, *, twin: bool = False) -> None:
+        """Check, before anything is built, that all programs are installed that a run needs.
+
+        Args:
+            twin: the host twin runs as well.
+
+        Raises:
+            ToolError: one is missing.
+        """
+        project = self.project(request)
+        project.target.check_programs(build=stages.needs_compilers(project), start=True)
+        if twin and self._can_have_twin(request):
+            resolve_target(TargetChoice(board=HOST)).check_programs(start=True)
+
     def check(self, request: Request) -> CheckReport:
         """The linked image against the promises of its project; builds it when it is the cache's."""
         project = self.project(request)
@@ -116,6 +132,8 @@ class Pipeline:
         stages.check_app(project)
         target = project.target
         stages.check_start(target)
+        if not target.attached:
+            self.check_programs(request)
         needless = target.attached and not project.is_given and not must_build
         built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
@@ -147,6 +165,13 @@ class Pipeline:
             if model.external_headers:
                 raise InputError(f"its code needs {model.external_headers[0]}: there is no host twin")
         return request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
+
+    def _can_have_twin(self, request: Request) -> bool:
+        try:
+            self.twin_request(request)
+        except InputError:
+            return False
+        return True
 
     def twin(self, request: Request) -> tuple[Execution | None, str]:
         """Run the host twin; returns its execution, or None and the reason why there is none."""

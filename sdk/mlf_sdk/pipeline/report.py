@@ -67,8 +67,10 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         TargetError: the target did not answer in time, or faulted.
     """
     project = pipeline.project(request)
-    built = pipeline.build(request)
     not_run = _why_not_run(project, own)
+    if not not_run:
+        pipeline.check_programs(request)
+    built = pipeline.build(request)
     done = None if not_run else run_request(request, pipeline)
     measured, no_profile = (None, not_run) if not_run else _profiled(request, own, pipeline)
     target = project.target

@@ -8,6 +8,7 @@ Load, plan and render only read files; build and everything behind it drives pro
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference, pattern_batch, read_npz
 from mlf_sdk.judge.execute import Execution, execute_batch, find_model
+from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
@@ -192,6 +194,11 @@ def check_start(target: Target) -> None:
 # ---- build ----
 
 
+def needs_compilers(project: TargetProject) -> bool:
+    """Return False for a user's project that was configured, perhaps with compilers that are not on PATH."""
+    return not (project.is_given and (project.folder / "build" / "build.ninja").is_file())
+
+
 def build(request: Request, project: TargetProject, log: Callable[[str], None] | None = None) -> BuiltProject:
     """Configure (when needed), build and sign the project; one process at a time works in its folder.
 
@@ -206,13 +213,16 @@ def build(request: Request, project: TargetProject, log: Callable[[str], None] |
             hint="Build the application that uses it (README.md), or generate it without --app library.",
         )
     folder = project.folder.resolve()
+    project.target.check_programs(build=needs_compilers(project))
+    run = functools.partial(
+        project.target.build,
+        folder,
+        timeout_s=request.build_timeout_s,
+        sign=Path(request.sign) if request.sign else None,
+        log=log,
+    )
     with exclusive(str(folder), request.build_timeout_s):
-        built = project.target.build(
-            folder,
-            timeout_s=request.build_timeout_s,
-            sign=Path(request.sign) if request.sign else None,
-            log=log,
-        )
+        built = run() if project.is_given else build_cached(folder, run)
     return BuiltProject(
         project=project, elf=built.elf, seconds=built.seconds, log=built.log, signed=built.signed
     )

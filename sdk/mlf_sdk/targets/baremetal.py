@@ -22,6 +22,7 @@ from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.launch import open_emulated
+from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, Log, Target
 from mlf_sdk.wire.session import Session
@@ -33,6 +34,12 @@ class BaremetalTarget(CmakeTarget):
     def __init__(self, board: Board, *, name: str | None = None, board_file: Path | None = None) -> None:
         super().__init__(board, name=name, board_file=board_file)
         self.abilities = Ability.BUILD | Ability.FLASH | (Ability.START if board.qemu else Ability(0))
+        self.emulator = QEMU if board.qemu else None
+
+    @property
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """See CmakeTarget."""
+        return ("arm-none-eabi-gcc",), ("arm-none-eabi-objcopy",)
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board

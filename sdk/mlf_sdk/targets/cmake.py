@@ -11,6 +11,7 @@ from pathlib import Path
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError, ToolError
+from mlf_sdk.tools.files import DISK_FULL, disk_full_error
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 
 APP_ELF = "app.elf"
@@ -85,6 +86,8 @@ def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNot
             where=str(folder),
             hint="Choose a board with more memory, optimise for size (--cflags=-Os), or use a smaller model.",
         )
+    if DISK_FULL in output:
+        return disk_full_error(str(folder))
     lines = output.splitlines()
     marks = [i for i, line in enumerate(lines) if _FAILED.search(line)]
     shown = lines[marks[0] : marks[0] + 12] if marks else lines[-12:]

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shlex
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +22,7 @@ from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project, cmsis_nn_
 from mlf_sdk.targets.launch import open_program
 from mlf_sdk.targets.slots import host_slots, keep_host_slots
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
+from mlf_sdk.tools.programs import require_programs
 from mlf_sdk.wire.session import Session
 
 
@@ -62,6 +65,20 @@ class CmakeTarget(BoardTarget):
             },
         )
 
+    emulator: str | None = None
+
+    @property
+    @abstractmethod
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """Programs that compile, each as its possible names."""
+
+    def check_programs(self, *, build: bool = True, start: bool = False) -> None:
+        """See Target."""
+        programs = [("cmake",), ("ninja", "ninja-build", "samu"), *self.compilers] if build else []
+        if start and self.emulator:
+            programs.append((self.emulator,))
+        require_programs(programs, f"building for {self.board.name}")
+
     def build(
         self, folder: Path, *, timeout_s: float, sign: Path | None = None, log: Log | None = None
     ) -> BuildResult:
@@ -84,6 +101,11 @@ class HostTarget(CmakeTarget):
 
     abilities = Ability.BUILD | Ability.START
     is_host = True
+
+    @property
+    def compilers(self) -> tuple[tuple[str, ...], ...]:
+        """See CmakeTarget; the names that CMake tries."""
+        return (("cc", "gcc", "clang", *shlex.split(os.environ.get("CC", ""))[:1]),)
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         return PlatformFiles(

@@ -125,6 +125,13 @@ class Target(ABC):
     def regions(self, folder: Path) -> Regions:
         """Return the memories of a built project as (name, origin, size in bytes)."""
 
+    def check_programs(self, *, build: bool = True, start: bool = False) -> None:  # noqa: B027 (optional)
+        """Check that the programs that ``build`` and ``start`` an image are installed, before any is used.
+
+        Raises:
+            ToolError: one is missing.
+        """
+
     # ---- device ----
 
     @abstractmethod

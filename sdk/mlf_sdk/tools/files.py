@@ -3,10 +3,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError, ToolError
+
+DISK_FULL = "No space left on device"
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def disk_full_error(where: str) -> ToolError:
+    """Error of a full disk (or quota), with the command that frees what the SDK keeps."""
+    hint = "Free space on that disk; mlf-sdk cache clean removes what earlier runs left."
+    return ToolError("the disk is full", where=where, hint=hint)
+
+
+def write_error(error: OSError, what: str, *, where: str, hint: str) -> MlfError:
+    """Error of a file that can't be written; a full disk is named."""
+    if error.errno in _FULL:
+        return disk_full_error(str(error.filename or where))
+    return InputError(f"{what}: {error.strerror or error}", where=where, hint=hint)
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
@@ -16,6 +33,7 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
     Raises:
         InputError: the file can't be written.
+        ToolError: the disk is full.
     """
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -29,6 +47,6 @@ def write_whole(path: str | Path, content: bytes) -> None:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(
-            f"can't write the file: {error.strerror}", where=str(path), hint="Give another path."
+        raise write_error(
+            error, "can't write the file", where=str(path), hint="Give another path."
         ) from error

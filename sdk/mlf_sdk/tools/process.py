@@ -23,7 +23,7 @@ from typing import IO, Protocol
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.tools.child import affinity, death_watch, signal_group, wait_exit
 from mlf_sdk.tools.follow import TAIL_BYTES, Follower, last_lines, read_end
-from mlf_sdk.tools.programs import install_hint, is_found
+from mlf_sdk.tools.programs import is_found, missing_hint
 
 GRACE_S = 1.0  # between the request to end and the kill
 _OUTPUT_BYTES = 64 << 20  # of each stream; what exceeds it is cut off at the front
@@ -268,7 +268,7 @@ def _spawn(
     if not argv or not argv[0]:
         raise InputError("no program was given to run")
     if not is_found(argv[0], cwd, env):
-        raise ProcessError(f"'{argv[0]}' is not installed", argv=argv, hint=install_hint(argv[0]))
+        raise ProcessError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
     try:
         return subprocess.Popen(
             [*(death_watch() if bound else ()), *argv],

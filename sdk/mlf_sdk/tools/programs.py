@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from mlf_sdk.errors import ToolError
 
 # Program -> Debian or Ubuntu package.
 PACKAGES: Mapping[str, str] = {
@@ -32,6 +34,27 @@ def install_hint(program: str) -> str:
     """Sentence with the command that installs ``program``."""
     command = install_command(program)
     return f"Install it: {command}" if command else "Install it, or put its folder on PATH."
+
+
+def missing_hint(program: str) -> str:
+    """Sentence with the command that installs ``program``, and the one that lists all missing tools."""
+    more = "; mlf-sdk doctor lists all that is missing" if program in PACKAGES else ""
+    return install_hint(program) + more
+
+
+def require_programs(programs: Sequence[tuple[str, ...]], purpose: str) -> None:
+    """Refuse work whose programs are not installed.
+
+    Args:
+        programs: each as its possible names, the usual one first.
+        purpose: of the work, e.g. ``building for mps2-an386``.
+
+    Raises:
+        ToolError: the first one that is missing.
+    """
+    for names in programs:
+        if not any(is_found(name, None, None) for name in names):
+            raise ToolError(f"'{names[0]}' is not installed", where=purpose, hint=missing_hint(names[0]))
 
 
 def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:

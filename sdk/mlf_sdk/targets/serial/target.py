@@ -46,6 +46,10 @@ class AttachedTarget(Target):
         """See Target."""
         return self.inner.build(folder, timeout_s=timeout_s, sign=sign, log=log)
 
+    def check_programs(self, *, build: bool = True, start: bool = False) -> None:
+        """See Target; nothing is started here."""
+        self.inner.check_programs(build=build)
+
     def image(self, folder: Path) -> Path:
         """See Target."""
         return self.inner.image(folder)
