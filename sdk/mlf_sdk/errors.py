@@ -7,9 +7,15 @@ and what to do about it. Only the command line prints it and turns it into an ex
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+
+def command_text(*arguments: object) -> str:
+    """Command line of the SDK that can be pasted into a shell."""
+    return shlex.join(["mlf-sdk", *map(str, arguments)])
 
 
 class MlfError(Exception):

@@ -226,9 +226,8 @@ def only(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
 def test_cmake_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch) -> None:
     only(tmp_path / "bin", monkeypatch)
     called = call("run", tiny, "--cflags=-O1")
-    assert (
-        check_block(called, 3, "'cmake' is not installed")["do"] == "Install it: sudo apt-get install cmake"
-    )
+    block = check_block(called, 3, "'cmake' is not installed")
+    assert block["do"].startswith("Install it: sudo apt-get install cmake; mlf-sdk doctor")
     assert call("run", tiny, "--cflags=-O1", "--json").value["error"]["exit_code"] == 3
 
 
@@ -236,9 +235,9 @@ def test_cmake_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch)
 @pytest.mark.usefixtures("needs_qemu")
 def test_qemu_is_missing(call: Caller, tiny: Path, tmp_path: Path, monkeypatch) -> None:
     assert call("run", tiny, "--no-twin").code == 0
-    only(tmp_path / "bin", monkeypatch, "cmake", "ninja")
+    only(tmp_path / "bin", monkeypatch, "cmake", "ninja", "arm-none-eabi-gcc", "arm-none-eabi-objcopy")
     block = check_block(call("run", tiny, "--no-twin"), 3, "'qemu-system-arm' is not installed")
-    assert block["do"] == "Install it: sudo apt-get install qemu-system-arm"
+    assert block["do"].startswith("Install it: sudo apt-get install qemu-system-arm; mlf-sdk doctor")
 
 
 @pytest.mark.toolchain
@@ -322,6 +321,35 @@ def run_program(*argv: str | Path, **options: object) -> subprocess.CompletedPro
     program = "import sys; from mlf_sdk.cli.main import run_console_script as f; sys.argv[0] = 'mlf-sdk'; f()"
     command = [sys.executable, "-c", program, *map(str, argv)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+@pytest.mark.parametrize("module", ["click", "mlf_sdk.cli.archives", "mlf_sdk.frontends.mlf.load"])
+def test_ctrl_c_while_modules_are_imported(tiny: Path, module: str) -> None:
+    """In the first moments of the command, before and after the command line is read."""
+    program = (
+        "import sys, os, signal\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *rest):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "from mlf_sdk.cli.start import run_console_script\n"
+        f"sys.argv = ['mlf-sdk', 'inspect', {str(tiny)!r}]\n"
+        "run_console_script()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+
+
+def test_inspect_imports_only_what_it_needs(tiny: Path) -> None:
+    program = (
+        "import sys; from mlf_sdk.cli.main import main; code = main(['inspect', sys.argv[1]])\n"
+        "heavy = {'numpy', 'jinja2', 'elftools', 'capstone', 'serial', 'rich.progress', 'platformdirs', 'filelock'}\n"
+        "sys.exit(code or str(sorted(heavy & set(sys.modules))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tiny)], capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr.strip() == "[]"
 
 
 def test_an_encoding_that_lacks_a_character(archives_dir: Path) -> None:

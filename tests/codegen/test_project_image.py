@@ -393,6 +393,15 @@ def test_project_folder_with_spaces(tmp_path: Path, needs_host: None) -> None:
     np.testing.assert_array_equal(done.outputs[0][0].reshape(1, 8), reference(spec, sample(spec)))
 
 
+def test_project_folder_with_spaces_is_linked_for_a_board(tmp_path: Path, needs_arm: None) -> None:
+    path = write(build(), tmp_path / "tiny.tar")
+    folder = tmp_path / "a folder, größe & $x (1)"
+    mlf_sdk.generate(path, folder, board="mps2-an386")
+    assert mlf_sdk.build(folder).elf.is_file()
+    assert (folder / "build/app.map").is_file()
+    assert mlf_sdk.check(folder).ok
+
+
 def test_project_builds_without_the_sdk(tmp_path: Path, needs_host: None) -> None:
     """By the two commands of its README, from a copy elsewhere."""
     path = write(build(), tmp_path / "tiny.tar")

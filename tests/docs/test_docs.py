@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from doc_blocks import Block, Command, blocks, commands, missing_line
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.flashers.load import find_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
@@ -40,6 +42,15 @@ def test_commands_of_a_page_do_what_it_shows(page: Path, tmp_path: Path, needs_q
 def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     targets = _LINK.findall(page.read_text())
     assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_the_tutorial_flashes_a_board_that_has_a_runner() -> None:
+    """Its last commands need a board on a port; all that can be known without one holds."""
+    said = [c.text for block in blocks((ROOT / "docs/tutorial.md").read_text()) for c in commands(block)]
+    last = next(text for text in reversed(said) if text.startswith("mlf-sdk generate "))
+    folder, board = last.split("-o ")[1].split(" --board ")
+    assert {f"mlf-sdk build {folder}", f"mlf-sdk flash {folder}"} < set(said)
+    assert find_runner(None, find_board(board)).program
 
 
 def _lacking(needs: str) -> str:

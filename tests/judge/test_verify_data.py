@@ -86,18 +86,22 @@ class Boom:
 def test_pickles_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.savez("evil.npz", x=np.array([Boom()], object))
-    with pytest.raises(InputError, match="can't read the arrays"):
+    with pytest.raises(InputError, match="'x' holds Python objects, not numbers") as caught:
         read_npz(Path("evil.npz"))
+    assert "pickle" not in str(caught.value)
     assert not Path("pwned").exists()
 
 
-@pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x03\x04" + bytes(50), b"\x93NUMPY"], ids=repr)
+@pytest.mark.parametrize(
+    "data", [b"", b"no zip", b"\x89PNG\r\n\x1a\n", b"PK\x03\x04" + bytes(50), b"\x93NUMPY"], ids=repr
+)
 def test_files_that_are_no_npz(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "bad.npz").write_bytes(data)
     with pytest.raises(InputError, match="can't read the arrays") as caught:
         read_npz(tmp_path / "bad.npz")
     assert caught.value.where == str(tmp_path / "bad.npz")
     assert "numpy.savez" in caught.value.hint
+    assert "pickle" not in str(caught.value)
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         licence = [name for name in archive.namelist() if name.startswith(info) and name.endswith("LICENSE")]
     assert "License-Expression: Apache-2.0" in metadata
     assert "Requires-Python: >=3.10" in metadata
-    assert "mlf-sdk = mlf_sdk.cli.main:run_console_script" in entry
+    assert "mlf-sdk = mlf_sdk.cli.start:run_console_script" in entry
     assert licence
 
 

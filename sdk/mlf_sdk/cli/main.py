@@ -17,6 +17,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from mlf_sdk.cli import STOPPED
+from mlf_sdk.cli.start import run_console_script
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.version import __version__
 
@@ -192,13 +193,6 @@ def _arguments_error(error: click.ClickException) -> InputError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME
     return InputError(said[:1].lower() + said[1:], where=command, hint=f"See: {command} --help")
-
-
-def run_console_script() -> None:
-    """Entry point of the installed command."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names are Unicode
-    sys.exit(main())
 
 
 if __name__ == "__main__":

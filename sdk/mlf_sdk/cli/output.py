@@ -12,16 +12,18 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console, RenderableType
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from mlf_sdk.errors import ArchiveError, MlfError
 from mlf_sdk.pipeline.progress import Progress as Receiver
 from mlf_sdk.tools.checks import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SCHEMA = 1
 """Version of the JSON of every command; a key that changes its meaning raises it."""
@@ -116,34 +118,50 @@ def _error_values(error: MlfError) -> dict[str, Any]:
 
 
 class Status(Receiver):
-    """Progress on standard error; silent when that is no terminal or JSON was asked for."""
+    """Progress on standard error.
 
-    def __init__(self, bar: Progress, *, shows_log: bool = False) -> None:
+    Args:
+        console: for the output of other programs.
+        bar: None where standard error is no terminal, or JSON was asked for.
+        shows_log: print the output of other programs.
+    """
+
+    def __init__(self, console: Console, bar: Progress | None, *, shows_log: bool = False) -> None:
+        self._console = console
         self._progress = bar
         self.shows_log = shows_log
-        self._task = bar.add_task("", total=None)
+        self._task = bar.add_task("", total=None) if bar is not None else None
         self._what = ""
 
     def say(self, what: str) -> None:
         """Name what is being done now."""
         self._what = escaped(what)
-        self._progress.update(self._task, description=self._what)
+        self._show(self._what)
+
+    def _show(self, text: str) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, description=text)
 
     def log(self, line: str) -> None:
         """Print a line that another program wrote, terminal or not."""
         if self.shows_log:
-            self._progress.console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
+            self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
 
     def count(self, done: int, total: int) -> None:
         """Show how much of it is done."""
-        self._progress.update(self._task, description=f"{self._what}: {done:,} of {total:,} inferences")
+        self._show(f"{self._what}: {done:,} of {total:,} inferences")
 
 
 @contextmanager
 def status(*, as_json: bool, verbose: bool = False) -> Iterator[Status]:
     """A progress line for anything that takes longer than a second."""
     console = message_console()
+    shows_log = verbose and not as_json
+    if as_json or not console.is_terminal:
+        yield Status(console, None, shows_log=shows_log)
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    silent = as_json or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
-        yield Status(progress, shows_log=verbose and not as_json)
+    with Progress(*columns, console=console, transient=True) as progress:
+        yield Status(console, progress, shows_log=shows_log)

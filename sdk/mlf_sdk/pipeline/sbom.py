@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlf_sdk.codegen.lock import Lock, LockModel, read_lock
 from mlf_sdk.codegen.provenance import provenance_of
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, command_text
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.firmware import load_firmware
 from mlf_sdk.targets.choice import TargetChoice
@@ -196,7 +196,7 @@ def _add_image(bill: _Bill, folder: Path, lock: Lock, project: Package) -> None:
         raise InputError(
             "the image was built from another state of the project",
             where=str(elf),
-            hint=f"Build it again: mlf-sdk build {folder}",
+            hint=f"Build it again: {command_text('build', folder)}",
         )
     version = f"build id {firmware.build_id}" if firmware.build_id else ""
     images = [p for p in sorted(elf.parent.glob(f"{elf.stem}.*")) if p.suffix in _IMAGES and p.is_file()]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +14,9 @@ Parts = list[RenderableType]
 Cell = str | Text
 
 _LABEL_WIDTH = 10
+_LEAST_TEXT = 12  # width of a column whose text folds
+_GAP = 2
+_WHOLE = ">=~"  # marks of columns that never fold
 _KIB, _MIB = 1 << 10, 1 << 20
 
 
@@ -70,22 +73,70 @@ def lines(label: str, texts: Iterable[Cell]) -> Parts:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
-    """Table with headings.
+    """Table with headings; where the terminal is too narrow for it, rows as paragraphs.
 
     Args:
         columns: headings; ``>`` before one: figures, to the right, never folded; ``=``: text that is
-            never folded; else the text folds where the terminal is narrow.
+            never folded; ``~``: a picture, left out where it does not fit; else the text folds where the
+            terminal is narrow.
         rows: a cell for each column.
     """
-    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        whole = name[:1] in (">", "=")
-        found.add_column(
-            name[1:] if whole else name,
-            justify="right" if name[:1] == ">" else "left",
-            no_wrap=whole,
-            overflow="fold",
-        )
+    found = _WholeTable(columns)
     for row in rows:
         found.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return found
+
+
+class _WholeTable(Table):
+    """Table that never cuts a figure: it drops pictures, then becomes paragraphs."""
+
+    def __init__(self, headings: Sequence[str]) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        self.headings = headings
+        for name in headings:
+            self.add_column(
+                name.lstrip(_WHOLE),
+                justify="right" if name[:1] == ">" else "left",
+                no_wrap=name[:1] in tuple(_WHOLE),
+                overflow="fold",
+            )
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the first form that fits."""
+        if self._least_width() <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        plain = [index for index, name in enumerate(self.headings) if name[:1] != "~"]
+        cells = [list(map(_as_text, column.cells)) for column in self.columns]
+        rows = [[column[at] for column in cells] for at in range(self.row_count)]
+        if len(plain) < len(self.headings):
+            yield table([self.headings[i] for i in plain], [[row[i] for i in plain] for row in rows])
+        else:
+            yield from (_paragraph(self.headings, row) for row in rows)
+
+    def _least_width(self) -> int:
+        """Characters of a line that the table needs at least."""
+        width = _GAP * (len(self.headings) - 1)
+        for name, column in zip(self.headings, self.columns, strict=True):
+            cells = [_as_text(cell).cell_len for cell in column.cells]
+            folds = name[:1] not in tuple(_WHOLE)
+            most = min(_LEAST_TEXT, max(cells, default=0)) if folds else max(cells, default=0)
+            width += max(cell_len(name.lstrip(_WHOLE)), most)
+        return width
+
+
+def _as_text(cell: RenderableType) -> Text:
+    return cell if isinstance(cell, Text) else Text(str(cell))
+
+
+def _paragraph(headings: Sequence[str], cells: Sequence[Text]) -> Table:
+    """Cells of a row with their headings, folded between them."""
+    text = Text("")
+    for heading, cell in zip(headings, cells, strict=True):
+        name = heading.lstrip(_WHOLE)
+        if cell.plain not in ("", "-"):
+            text.append("  " if text else "").append(f"{name}\u00a0" if name else "").append(cell)
+    grid = Table.grid()
+    grid.add_column(overflow="fold")
+    grid.add_row(text)
+    return grid

@@ -41,7 +41,7 @@ def _rest(profile: Profile) -> str:
 def _headings(profile: Profile) -> list[str]:
     spread = [">least", ">most"] if profile.runs > 1 else []
     more = [">MACs", ">each", ">bytes"] if profile.rows == "steps" else []
-    return [">step", ">share", "=", f">{profile.unit}", *spread, *more, "function"]
+    return [">step", ">share", "~", f">{profile.unit}", *spread, *more, "function"]
 
 
 def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:

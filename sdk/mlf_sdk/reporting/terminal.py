@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.errors import command_text
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
@@ -77,7 +78,7 @@ def generated_parts(project: GeneratedProject) -> Parts:
 def _next_text(project: GeneratedProject) -> str:
     if project.lock.options.app == "library":
         return f"{project.folder / 'README.md'} has the lines for your application"
-    return f"mlf-sdk build {project.folder}"
+    return command_text("build", project.folder)
 
 
 def _promise_text(model: LockModel) -> str:
@@ -88,4 +89,7 @@ def _promise_text(model: LockModel) -> str:
 
 def built_parts(folder: Path, built: BuiltProject) -> Parts:
     """Lay out a finished build and the next command."""
-    return [line("image", f"{built.elf} in {built.seconds:.1f} s"), line("next", f"mlf-sdk check {folder}")]
+    return [
+        line("image", f"{built.elf} in {built.seconds:.1f} s"),
+        line("next", command_text("check", folder)),
+    ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles, template_text
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, command_text
 from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
@@ -107,7 +107,9 @@ class BaremetalTarget(CmakeTarget):
         found = find_runner(job.runner, self.board, job.runner_file)
         if not self.image(folder).is_file():
             raise InputError(
-                "the project is not built", where=str(folder), hint=f"Build it: mlf-sdk build {folder}"
+                "the project is not built",
+                where=str(folder),
+                hint=f"Build it: {command_text('build', folder)}",
             )
         return found
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.errors import InputError, ToolError, command_text
 from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 
@@ -168,7 +168,7 @@ class Target(ABC):
         raise InputError(
             "it is a program of this machine: nothing has to be flashed",
             where=str(folder),
-            hint=f"Run it: mlf-sdk run {folder}",
+            hint=f"Run it: {command_text('run', folder)}",
         )
 
     def flash(self, folder: Path, job: FlashOptions) -> FlashRun:

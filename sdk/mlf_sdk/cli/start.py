@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entry point of the installed command. Imports nothing that takes time: Ctrl-C is heard at once."""
+
+from __future__ import annotations
+
+import sys
+
+from mlf_sdk.cli import STOPPED
+
+
+def run_console_script() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # names are Unicode
+        from mlf_sdk.cli.main import main
+
+        code = main()
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        code = STOPPED
+    sys.exit(code)
