@@ -13,7 +13,7 @@ import pytest
 
 from archives import Spec, build, write
 from mlf_sdk.codegen.lock import LockModel, LockTensor
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.judge.data import (
     accuracy,
     fit_array,
@@ -66,7 +66,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(InputError, match="can't write the file: No space left on device"):
+    with pytest.raises(ToolError, match="the disk is full"):
         write_npz(tmp_path / "out.npz", {"a": F8 * 2})
     monkeypatch.undo()
     np.testing.assert_array_equal(read_npz(tmp_path / "out.npz")["a"], F8)

@@ -35,7 +35,7 @@ def test_a_full_disk_leaves_the_former_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, name, full)
-    with pytest.raises(InputError, match="can't write the file: No space left on device") as caught:
+    with pytest.raises(ToolError, match="the disk is full") as caught:
         write_whole(tmp_path / "a", b"new")
     monkeypatch.undo()
     assert caught.value.where == str(tmp_path / "a")

@@ -112,7 +112,8 @@ class _WholeTable(Table):
         if len(plain) < len(self.headings):
             yield table([self.headings[i] for i in plain], [[row[i] for i in plain] for row in rows])
         else:
-            yield from (_paragraph(self.headings, row) for row in rows)
+            for row in rows:
+                yield from _paragraph(self.headings, row, options.max_width)
 
     def _least_width(self) -> int:
         """Characters of a line that the table needs at least."""
@@ -129,14 +130,16 @@ def _as_text(cell: RenderableType) -> Text:
     return cell if isinstance(cell, Text) else Text(str(cell))
 
 
-def _paragraph(headings: Sequence[str], cells: Sequence[Text]) -> Table:
-    """Cells of a row with their headings, folded between them."""
-    text = Text("")
+def _paragraph(headings: Sequence[str], cells: Sequence[Text], width: int) -> Parts:
+    """Lines of at most ``width`` characters: the cells of a row that are not empty, with their headings."""
+    found: list[Text] = []
     for heading, cell in zip(headings, cells, strict=True):
+        if cell.plain in ("", "-"):
+            continue
         name = heading.lstrip(_WHOLE)
-        if cell.plain not in ("", "-"):
-            text.append("  " if text else "").append(f"{name}\u00a0" if name else "").append(cell)
-    grid = Table.grid()
-    grid.add_column(overflow="fold")
-    grid.add_row(text)
-    return grid
+        item = Text(f"{name} " if name else "", overflow="fold").append(cell)
+        if found and found[-1].cell_len + _GAP + item.cell_len <= width:
+            found[-1].append(" " * _GAP).append(item)
+        else:
+            found.append(item)
+    return [*found]
