@@ -4,7 +4,7 @@
  *   bit 0: the rest is what comes over the line, byte by byte;
  *   else: the rest is requests, each a byte with its size, a byte of options and its payload; they are put
  *   into good frames (options: 1 keeps the sequence number as it is, 2 keeps the version, 4 repeats the
- *   frame, 8 damages one byte of it).
+ *   frame, 8 damages one byte of it, 16 keeps the session).
  * What the server sends must be good frames no larger than it promised.
  */
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static void check_reply(void *ctx, const uint8_t *data, size_t size) {
     const mlf_frame_event_t event = mlf_frame_rx_push(&rx, data[i]);
     require(event != MLF_FRAME_DROPPED);
     good += event == MLF_FRAME_READY;
-    require(event != MLF_FRAME_READY || (i == size - 1u && rx.size > MLF_RPC_HEADER_SIZE));
+    require(event != MLF_FRAME_READY || (i == size - 1u && rx.size > MLF_RPC_PREFIX_SIZE + 2u));
   }
   require(good == 1 && (buffer[1] & MLF_RPC_REPLY) != 0);
 }
@@ -122,7 +122,7 @@ static void send(mlf_rpc_t *rpc, const uint8_t *payload, size_t size, uint8_t op
 }
 
 static void send_requests(mlf_rpc_t *rpc, const uint8_t *data, size_t size) {
-  static const uint8_t hello[8] = {MLF_RPC_VERSION, MLF_RPC_HELLO, 0, 0, 1, 2, 3, 4};
+  static const uint8_t hello[MLF_RPC_HEADER_SIZE] = {MLF_RPC_VERSION, MLF_RPC_HELLO, 0, 0, 1, 2, 3, 4};
   uint16_t sequence = 1;
   uint8_t payload[256];
   send(rpc, hello, sizeof hello, 0);
@@ -137,9 +137,12 @@ static void send_requests(mlf_rpc_t *rpc, const uint8_t *data, size_t size) {
       payload[2] = (uint8_t)sequence;
       payload[3] = (uint8_t)(sequence >> 8);
     }
+    if (count >= MLF_RPC_HEADER_SIZE && (options & 16u) == 0) {
+      memcpy(&payload[MLF_RPC_PREFIX_SIZE], &hello[MLF_RPC_PREFIX_SIZE], 4);
+    }
     /* a run of 2^32 inferences is no error, but it takes its time */
-    if (count == 9 && payload[1] == MLF_RPC_RUN) {
-      memset(&payload[6], 0, 3);
+    if (count == MLF_RPC_HEADER_SIZE + 5u && payload[1] == MLF_RPC_RUN) {
+      memset(&payload[MLF_RPC_HEADER_SIZE + 2u], 0, 3);
     }
     send(rpc, payload, count, options);
     data += 2u + count;

@@ -89,7 +89,7 @@ def rpc_seeds() -> Iterable[bytes]:
             yield b"\x01" + stream
 
     def request(opcode: int, body: bytes, options: int = 0) -> bytes:
-        payload = bytes([1, opcode, 0, 0]) + body
+        payload = bytes([2, opcode, 0, 0, 1, 2, 3, 4]) + body
         return bytes([len(payload), options]) + payload
 
     infer = request(4, b"\0\0\0\0\0\0" + b"x" * 16) + request(5, b"\0\1\0\0\0")
@@ -105,7 +105,7 @@ def rpc_seeds() -> Iterable[bytes]:
     )
     yield b"\x00" + push + infer + request(0x40, b"\0")
     yield b"\x00" + request(0x41, b"\0" + struct.pack("<IH", 0, 200)) + request(0x42, b"\0\0\0\0\0\x60\0", 4)
-    yield b"\x00" + request(1, b"\1\2\3\4") + request(5, b"\0\1\0\0\0", 4) + request(0x50, b"\0", 8)
+    yield b"\x00" + request(1, b"") + request(5, b"\0\1\0\0\0", 4) + request(0x50, b"\0", 8)
 
 
 def _hex_texts(value: object) -> Iterable[bytes]:

@@ -6,7 +6,7 @@
 
 #include "mlf_rpc_internal.h"
 
-#define LARGEST_REFUSAL (MLF_RPC_HEADER_SIZE + 3u)
+#define LARGEST_REFUSAL (MLF_RPC_HEADER_SIZE + 5u)
 
 /* At another rate than the first, the line returns to the first after this many consecutive drops; the
  * count starts at FIRST_CONSECUTIVE_DROPS until the first good request. */
@@ -62,10 +62,7 @@ static const handler_t *handler_of(uint8_t opcode) {
 static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, size_t size,
                          mlf_rpc_out_t *out) {
   if (opcode == MLF_RPC_HELLO) {
-    if (size != 4) {
-      return MLF_RPC_E_LENGTH;
-    }
-    return mlf_rpc_u32(body) == 0 ? (int32_t)MLF_E_ARGUMENT : mlf_rpc_do_hello(rpc, out);
+    return size != 0 ? (int32_t)MLF_RPC_E_LENGTH : mlf_rpc_do_hello(rpc->config, out);
   }
   if (opcode == MLF_RPC_BAUD && rpc->config->set_baud != NULL) {
     return size != 4 ? (int32_t)MLF_RPC_E_LENGTH : do_baud(rpc, mlf_rpc_u32(body));
@@ -98,22 +95,29 @@ static int32_t carry_out(mlf_rpc_t *rpc, uint8_t opcode, const uint8_t *body, si
 
 /* ---- replies and sessions ------------------------------------------------------------------- */
 
-static void put_header(mlf_rpc_out_t *out, const uint8_t *request, int32_t status) {
+/* Put the request's own header of `size` bytes, and the status. */
+static void put_header(mlf_rpc_out_t *out, const uint8_t *request, size_t size, int32_t status) {
   mlf_rpc_put_u8(out, MLF_RPC_VERSION);
   mlf_rpc_put_u8(out, request[1] | MLF_RPC_REPLY);
-  mlf_rpc_put_bytes(out, &request[2], 2);
+  mlf_rpc_put_bytes(out, &request[2], size - 2u);
   mlf_rpc_put_u8(out, (uint8_t)status);
 }
 
-/* Answer without carrying out anything, and without touching the last reply. */
+/* Answer without carrying out anything, and without touching the last reply. A request of another version
+ * may have no session: its refusal has none either. */
 static void refuse(const mlf_rpc_t *rpc, const uint8_t *request, int32_t status) {
   uint8_t frame[MLF_FRAME_TX_SIZE(LARGEST_REFUSAL)];
   uint8_t payload[LARGEST_REFUSAL];
   mlf_rpc_out_t out = {payload, sizeof payload, 0};
-  put_header(&out, request, status);
   if (status == MLF_RPC_E_VERSION) { /* lowest and highest version */
+    put_header(&out, request, MLF_RPC_PREFIX_SIZE, status);
     mlf_rpc_put_u8(&out, MLF_RPC_VERSION);
     mlf_rpc_put_u8(&out, MLF_RPC_VERSION);
+  } else {
+    put_header(&out, request, MLF_RPC_HEADER_SIZE, status);
+  }
+  if (status == MLF_RPC_E_SESSION) {
+    mlf_rpc_put_u32(&out, rpc->session);
   }
   const size_t size = mlf_frame_encode(frame, sizeof frame, payload, sizeof payload - out.left);
   rpc->config->write(rpc->config->ctx, frame, size);
@@ -137,7 +141,7 @@ static void answer(mlf_rpc_t *rpc, const uint8_t *request, size_t size) {
   if (status == MLF_RPC_E_CAPACITY) {
     out.next = &payload[MLF_RPC_HEADER_SIZE + 1u];
   }
-  put_header(&header, request, status);
+  put_header(&header, request, MLF_RPC_HEADER_SIZE, status);
   rpc->reply_size =
       mlf_frame_encode(rpc->tx_buffer, sizeof rpc->tx_buffer, payload, (size_t)(out.next - payload));
   rpc->config->write(rpc->config->ctx, rpc->tx_buffer, rpc->reply_size);
@@ -178,7 +182,8 @@ static void count_zeros(mlf_rpc_t *rpc, uint8_t byte) {
 }
 
 static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t crc) {
-  if (size < MLF_RPC_HEADER_SIZE || (request[1] & MLF_RPC_REPLY) != 0) {
+  if (size < MLF_RPC_PREFIX_SIZE || (request[1] & MLF_RPC_REPLY) != 0 ||
+      (request[0] == MLF_RPC_VERSION && size < MLF_RPC_HEADER_SIZE)) {
     count_dropped(rpc);
     return;
   }
@@ -187,13 +192,11 @@ static void handle(mlf_rpc_t *rpc, const uint8_t *request, size_t size, uint32_t
     refuse(rpc, request, MLF_RPC_E_VERSION);
     return;
   }
-  if (request[1] == MLF_RPC_HELLO && size == MLF_RPC_HEADER_SIZE + 4u) {
-    const uint32_t session = mlf_rpc_u32(&request[MLF_RPC_HEADER_SIZE]);
-    if (session != 0 && session != rpc->session) {
-      start_session(rpc, session);
-    }
+  const uint32_t session = mlf_rpc_u32(&request[MLF_RPC_PREFIX_SIZE]);
+  if (request[1] == MLF_RPC_HELLO && size == MLF_RPC_HEADER_SIZE && session != 0 && session != rpc->session) {
+    start_session(rpc, session);
   }
-  if (rpc->session == 0) {
+  if (rpc->session == 0 || session != rpc->session) {
     refuse(rpc, request, MLF_RPC_E_SESSION);
     return;
   }

@@ -53,8 +53,9 @@ extern "C" {
 
 /* ---- numbers on the wire -------------------------------------------------------------------- */
 
-#define MLF_RPC_VERSION 1u     /* the protocol version that this server speaks */
-#define MLF_RPC_HEADER_SIZE 4u /* u8 version, u8 opcode, u16 sequence number */
+#define MLF_RPC_VERSION 2u     /* the protocol version that this server speaks */
+#define MLF_RPC_PREFIX_SIZE 4u /* u8 version, u8 opcode, u16 sequence number: the same in all versions */
+#define MLF_RPC_HEADER_SIZE 8u /* the prefix, u32 session */
 #define MLF_RPC_REPLY 0x80u    /* set in the opcode of a reply */
 
 /* The first opcode that config->extension carries out. */
@@ -83,7 +84,7 @@ typedef enum {
   MLF_RPC_E_VERSION = -32,  /* the request's protocol version is not spoken here */
   MLF_RPC_E_OPCODE = -33,   /* no such request */
   MLF_RPC_E_LENGTH = -34,   /* the body has the wrong length for its opcode */
-  MLF_RPC_E_SESSION = -35,  /* no HELLO since the device started: it was reset */
+  MLF_RPC_E_SESSION = -35,  /* not the current session: a reset, or the HELLO of another host */
   MLF_RPC_E_SEQUENCE = -36, /* an old sequence number, or the last one on another request */
   MLF_RPC_E_MODEL = -37,    /* no model of this index */
   MLF_RPC_E_TENSOR = -38,   /* no such direction, or no tensor of this index */

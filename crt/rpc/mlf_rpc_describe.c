@@ -6,8 +6,7 @@ static size_t build_id(const mlf_rpc_config_t *config, const uint8_t **out_id) {
   return config->build_id != NULL ? config->build_id(config->ctx, out_id) : 0;
 }
 
-int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
-  const mlf_rpc_config_t *config = rpc->config;
+int32_t mlf_rpc_do_hello(const mlf_rpc_config_t *config, mlf_rpc_out_t *out) {
   const uint8_t *id = NULL;
   uint32_t capabilities = MLF_TRACE != 0 ? (uint32_t)MLF_RPC_CAN_TRACE : 0u;
   capabilities |= mlf_rpc_stack_size(config) != 0 ? (uint32_t)MLF_RPC_CAN_STACK : 0u;
@@ -22,7 +21,6 @@ int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out) {
   mlf_rpc_put_u16(out, config->window_bytes);
   mlf_rpc_put_u32(out, config->boot_nonce);
   mlf_rpc_put_u32(out, config->ticks != NULL ? config->ticks_hz : 0u);
-  mlf_rpc_put_u32(out, rpc->session);
   mlf_rpc_put_name(out, 0, config->sdk_version);
   return MLF_OK;
 }

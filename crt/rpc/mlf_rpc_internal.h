@@ -55,7 +55,7 @@ size_t mlf_rpc_stack_size(const mlf_rpc_config_t *config);
 
 /* ---- requests: each returns a status and puts the rest of its reply's body in `out` ---------- */
 
-int32_t mlf_rpc_do_hello(const mlf_rpc_t *rpc, mlf_rpc_out_t *out);
+int32_t mlf_rpc_do_hello(const mlf_rpc_config_t *config, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_build(const mlf_rpc_config_t *config, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_model(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);
 int32_t mlf_rpc_do_tensor(const mlf_rpc_request_t *request, mlf_rpc_out_t *out);

@@ -8,6 +8,7 @@
 #include "mlf_rpc.h"
 
 #define MAX_PAYLOAD ((size_t)MLF_RPC_MAX_PAYLOAD)
+#define HEADER ((size_t)MLF_RPC_HEADER_SIZE)
 #define SESSION 0x11223344u
 #define STATE_WORDS MLF_RPC_STATE_WORDS(FAKE_TOTAL_INPUTS, FAKE_NUM_MODELS)
 
@@ -22,6 +23,7 @@ static mlf_rpc_t *rpc; /* on the heap, and its state: the sanitizer sees each by
 static uint32_t *state;
 static mlf_rpc_config_t config;
 static uint16_t sequence;
+static uint32_t session; /* of the next request */
 
 static void take(void *ctx, const uint8_t *data, size_t size) {
   CHECK(ctx == &sent_size);
@@ -91,6 +93,7 @@ static void start(void) {
   config.sdk_version = "1.2.3";
   CHECK(mlf_rpc_init(rpc, &config) == MLF_OK);
   sequence = 100;
+  session = SESSION;
   sent_size = 0;
 }
 
@@ -101,6 +104,7 @@ typedef struct {
   uint8_t version;
   uint8_t opcode;
   uint16_t sequence;
+  uint32_t session;
   int8_t status;
   const uint8_t *body; /* behind the status */
   size_t size;
@@ -122,14 +126,17 @@ static reply_t replies(void) {
     const mlf_frame_event_t event = mlf_frame_rx_push(&rx, sent[i]);
     CHECK(event != MLF_FRAME_DROPPED);
     if (event == MLF_FRAME_READY) {
-      CHECK(rx.size >= 5);
+      /* a version that is not spoken: the only reply without a session */
+      const size_t header = rx.size == 7 ? MLF_RPC_PREFIX_SIZE : HEADER;
+      CHECK(rx.size > header);
       reply.count++;
       reply.version = reply_buffer[0];
       reply.opcode = reply_buffer[1];
       reply.sequence = (uint16_t)(reply_buffer[2] | reply_buffer[3] << 8);
-      reply.status = (int8_t)reply_buffer[4];
-      reply.body = &reply_buffer[5];
-      reply.size = rx.size - 5;
+      reply.session = u32(&reply_buffer[MLF_RPC_PREFIX_SIZE]);
+      reply.status = (int8_t)reply_buffer[header];
+      reply.body = &reply_buffer[header + 1];
+      reply.size = rx.size - header - 1;
     }
   }
   CHECK(sent_size == 0 || sent[sent_size - 1] == 0);
@@ -150,10 +157,13 @@ static size_t make(uint8_t *payload, uint8_t opcode, const uint8_t *body, size_t
   payload[1] = opcode;
   payload[2] = (uint8_t)sequence;
   payload[3] = (uint8_t)(sequence >> 8);
-  if (size != 0) {
-    memcpy(&payload[4], body, size);
+  for (uint32_t i = 0; i < 4; i++) {
+    payload[4 + i] = (uint8_t)(session >> 8 * i);
   }
-  return size + 4;
+  if (size != 0) {
+    memcpy(&payload[HEADER], body, size);
+  }
+  return size + HEADER;
 }
 
 /* Sends a request with the next sequence number; there must be exactly one reply, and its own. */
@@ -161,8 +171,8 @@ static reply_t request(uint8_t opcode, const uint8_t *body, size_t size) {
   uint8_t payload[2 * MLF_RPC_MAX_PAYLOAD];
   sequence++;
   const reply_t reply = send_payload(payload, make(payload, opcode, body, size));
-  CHECK(reply.count == 1 && reply.version == 1);
-  CHECK(reply.opcode == (opcode | 0x80) && reply.sequence == sequence);
+  CHECK(reply.count == 1 && reply.version == MLF_RPC_VERSION);
+  CHECK(reply.opcode == (opcode | 0x80) && reply.sequence == sequence && reply.session == session);
   return reply;
 }
 
@@ -171,10 +181,11 @@ static reply_t request(uint8_t opcode, const uint8_t *body, size_t size) {
   request(opcode, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 #define STATUS(opcode, ...) (REQUEST(opcode, __VA_ARGS__).status)
 
-static void hello(uint32_t session) {
-  const reply_t reply = REQUEST(MLF_RPC_HELLO, (uint8_t)session, (uint8_t)(session >> 8),
-                                (uint8_t)(session >> 16), (uint8_t)(session >> 24));
+static reply_t hello(uint32_t number) {
+  session = number;
+  const reply_t reply = request(MLF_RPC_HELLO, NULL, 0);
   CHECK(reply.status == 0);
+  return reply;
 }
 
 static void begin(void) {
@@ -230,29 +241,25 @@ static void test_init(void) {
   config.build_id = NULL;
   config.sdk_version = NULL;
   CHECK(mlf_rpc_init(rpc, &config) == MLF_OK);
-  const reply_t reply = REQUEST(MLF_RPC_HELLO, 1, 0, 0, 0);
-  CHECK(reply.status == 0 && reply.size == 22 && reply.body[3] == 0);
+  const reply_t reply = hello(1);
+  CHECK(reply.size == 18 && reply.body[3] == 0);
   CHECK(u32(&reply.body[4]) == (MLF_TRACE ? 1u : 0u) + (MLF_OBSERVE ? 32u : 0u) && u32(&reply.body[12]) == 0);
-  CHECK(reply.body[20] == 0 && reply.body[21] == 0);
+  CHECK(reply.body[16] == 0 && reply.body[17] == 0);
   CHECK(STATUS(MLF_RPC_MODEL, 0) == MLF_RPC_E_MODEL);
 }
 
 static void test_hello(void) {
   start();
-  const reply_t reply = REQUEST(MLF_RPC_HELLO, 0x44, 0x33, 0x22, 0x11);
-  CHECK(reply.status == 0 && reply.size == 22 + 5);
-  CHECK(reply.body[0] == 1);
+  const reply_t reply = hello(SESSION);
+  CHECK(reply.size == 18 + 5);
+  CHECK(reply.body[0] == MLF_RPC_VERSION);
   CHECK((reply.body[1] | reply.body[2] << 8) == MLF_RPC_MAX_PAYLOAD);
   CHECK(reply.body[3] == FAKE_NUM_MODELS);
   CHECK(u32(&reply.body[4]) == (20u | (MLF_TRACE ? 1u : 0u) | (MLF_OBSERVE ? 32u : 0u)));
   CHECK(u32(&reply.body[8]) == 0xB0070001u);
   CHECK(u32(&reply.body[12]) == 1000000u);
-  CHECK(u32(&reply.body[16]) == SESSION);
-  CHECK(reply.body[20] == 0 && reply.body[21] == 5 && memcmp(&reply.body[22], "1.2.3", 5) == 0);
-  CHECK(STATUS(MLF_RPC_HELLO, 0, 0, 0, 0) == MLF_E_ARGUMENT);
+  CHECK(reply.body[16] == 0 && reply.body[17] == 5 && memcmp(&reply.body[18], "1.2.3", 5) == 0);
   CHECK(STATUS(MLF_RPC_HELLO, 1) == MLF_RPC_E_LENGTH);
-  CHECK(request(MLF_RPC_HELLO, NULL, 0).status == MLF_RPC_E_LENGTH);
-  CHECK(STATUS(MLF_RPC_HELLO, 1, 0, 0, 0, 0) == MLF_RPC_E_LENGTH);
 }
 
 static void test_model(void) {
@@ -275,7 +282,7 @@ static void test_model(void) {
 static void test_long_names(void) {
   begin();
   reply_t reply = REQUEST(MLF_RPC_MODEL, 1);
-  const size_t room = MAX_PAYLOAD - 5 - 46;
+  const size_t room = MAX_PAYLOAD - HEADER - 1 - 46;
   const size_t expected = (room < 255 ? room : 255) & ~(size_t)1;
   CHECK(reply.status == 0 && reply.size == 46 + expected);
   CHECK(reply.body[44] == (MLF_RPC_NAME_CUT | MLF_RPC_INPUTS_KEPT) && reply.body[45] == expected);
@@ -449,7 +456,7 @@ static void test_read_capacity(void) {
     body[3] = (uint8_t)(offset >> 8);
     CHECK(request(MLF_RPC_WRITE, body, sizeof body).status == 0);
   }
-  const size_t most = MAX_PAYLOAD - 5 < 520 ? MAX_PAYLOAD - 5 : 520;
+  const size_t most = MAX_PAYLOAD - HEADER - 1 < 520 ? MAX_PAYLOAD - HEADER - 1 : 520;
   reply_t reply = REQUEST(MLF_RPC_READ, 1, 0, 0, 0, 0, 0, 0, (uint8_t)most, (uint8_t)(most >> 8));
   CHECK(reply.status == 0 && reply.size == most);
   if (most < 520) {
@@ -493,7 +500,7 @@ static void test_stack(void) {
   config.stack_low = stack;
   config.stack_top = &stack[sizeof stack];
   config.stack_pointer = stack_pointer;
-  reply_t reply = REQUEST(MLF_RPC_HELLO, 2, 0, 0, 0);
+  reply_t reply = hello(2);
   CHECK((u32(&reply.body[4]) & MLF_RPC_CAN_STACK) != 0);
   const size_t painted = stack_at - MLF_RPC_STACK_MARGIN;
   memset(stack, 0, sizeof stack);
@@ -548,12 +555,12 @@ static void test_shared_arena(void) {
 
 static void test_session(void) {
   start();
-  for (uint8_t opcode = 0; opcode < 0x80; opcode++) {
-    if (opcode != MLF_RPC_HELLO) {
-      CHECK(STATUS(opcode, 0) == MLF_RPC_E_SESSION);
-    }
+  for (uint8_t opcode = 0; opcode < 0x80; opcode++) { /* HELLO: of a wrong length */
+    const reply_t reply = REQUEST(opcode, 0);
+    CHECK(reply.status == MLF_RPC_E_SESSION && reply.size == 4 && u32(reply.body) == 0);
   }
-  CHECK(STATUS(MLF_RPC_HELLO, 0, 0, 0, 0) == MLF_RPC_E_SESSION);
+  session = 0;
+  CHECK(request(MLF_RPC_HELLO, NULL, 0).status == MLF_RPC_E_SESSION);
   hello(5);
   write_twins(1);
   hello(5); /* the same session again: nothing is lost */
@@ -566,10 +573,35 @@ static void test_session(void) {
   CHECK(STATUS(MLF_RPC_RUN, 0, 1, 0, 0, 0) == MLF_E_STATE);
 }
 
+/* A second host: it starts a session of its own, and the first is refused, whatever it asks. */
+static void test_two_hosts(void) {
+  begin();
+  write_twins(1);
+  session = 5;
+  for (uint8_t opcode = 0; opcode < 0x80; opcode++) {
+    const reply_t reply = REQUEST(opcode, 0);
+    CHECK(reply.status == MLF_RPC_E_SESSION && u32(reply.body) == SESSION);
+  }
+  session = 0;
+  CHECK(STATUS(MLF_RPC_RUN, 0, 1, 0, 0, 0) == MLF_RPC_E_SESSION);
+  CHECK(request(MLF_RPC_HELLO, NULL, 0).status == MLF_RPC_E_SESSION);
+  session = SESSION;
+  CHECK(STATUS(MLF_RPC_RUN, 0, 1, 0, 0, 0) == 0); /* none of these was carried out */
+  CHECK(STATUS(MLF_RPC_READ, 0, 1, 0, 0, 0, 0, 0, 4, 0) == 0);
+  hello(5);
+  write_twins(2);
+  session = SESSION;
+  const reply_t refused = REQUEST(MLF_RPC_RUN, 0, 1, 0, 0, 0);
+  CHECK(refused.status == MLF_RPC_E_SESSION && u32(refused.body) == 5);
+  CHECK(STATUS(MLF_RPC_WRITE, 0, 1, 0, 0, 0, 0, 9) == MLF_RPC_E_SESSION);
+  session = 5;
+  CHECK(STATUS(MLF_RPC_RUN, 0, 1, 0, 0, 0) == 0);
+}
+
 /* A repeated request is answered with the same bytes, and carried out once. */
 static void test_duplicates(void) {
   static uint8_t first[MLF_FRAME_TX_SIZE(MLF_RPC_MAX_PAYLOAD)];
-  uint8_t payload[16];
+  uint8_t payload[24];
   uint8_t frame[MLF_FRAME_TX_SIZE(sizeof payload)];
   begin();
   write_twins(1);
@@ -590,13 +622,13 @@ static void test_duplicates(void) {
 
   sent_size = 0; /* refusals do not touch the last reply */
   payload[1] = MLF_RPC_STATS;
-  reply_t reply = send_payload(payload, 5); /* the same number, another request */
+  reply_t reply = send_payload(payload, HEADER + 1); /* the same number, another request */
   CHECK(reply.count == 1 && reply.status == MLF_RPC_E_SEQUENCE);
   static const uint16_t backs[] = {1, 2, 300, 0x7FFF, 0x8000};
   for (size_t i = 0; i < sizeof backs / sizeof backs[0]; i++) {
     payload[2] = (uint8_t)(sequence - backs[i]);
     payload[3] = (uint8_t)((sequence - backs[i]) >> 8);
-    reply = send_payload(payload, 5);
+    reply = send_payload(payload, HEADER + 1);
     CHECK(reply.count == 1 && reply.status == MLF_RPC_E_SEQUENCE);
   }
   mlf_rpc_feed(rpc, frame, length);
@@ -613,7 +645,7 @@ static void test_duplicates(void) {
 static void test_unknown(void) {
   begin();
   for (unsigned opcode = 0; opcode < 256; opcode++) {
-    uint8_t payload[8] = {0};
+    uint8_t payload[MLF_RPC_HEADER_SIZE] = {0};
     if ((opcode >= MLF_RPC_HELLO && opcode <= MLF_RPC_PREPARE) || opcode == MLF_RPC_BUILD ||
         (MLF_OBSERVE && opcode >= MLF_RPC_STEP && opcode <= MLF_RPC_PEEK)) {
       continue;
@@ -627,15 +659,15 @@ static void test_unknown(void) {
   }
   CHECK(u32(&stats(0).body[25]) == 128);
   for (unsigned version = 0; version < 256; version++) {
-    uint8_t payload[5] = {0};
+    uint8_t payload[MLF_RPC_HEADER_SIZE + 1] = {0};
     sequence++;
     make(payload, MLF_RPC_STATS, NULL, 0);
     payload[0] = (uint8_t)version;
-    const reply_t reply = send_payload(payload, 5);
-    CHECK(reply.count == 1 && reply.version == 1 && reply.sequence == sequence);
-    if (version != 1) {
+    const reply_t reply = send_payload(payload, HEADER + 1);
+    CHECK(reply.count == 1 && reply.version == MLF_RPC_VERSION && reply.sequence == sequence);
+    if (version != MLF_RPC_VERSION) {
       CHECK(reply.status == MLF_RPC_E_VERSION && reply.size == 2);
-      CHECK(reply.body[0] == 1 && reply.body[1] == 1);
+      CHECK(reply.body[0] == MLF_RPC_VERSION && reply.body[1] == MLF_RPC_VERSION);
     } else {
       CHECK(reply.status == 0);
     }
@@ -647,21 +679,26 @@ static void test_dropped(void) {
   begin();
   CHECK(u32(&stats(0).body[25]) == 0);
   memset(payload, 1, sizeof payload);
-  for (size_t size = 0; size < 4; size++) { /* no header */
+  for (size_t size = 0; size < MLF_RPC_PREFIX_SIZE; size++) { /* not even the prefix of all versions */
     CHECK(send_payload(payload, size).count == 0);
   }
   CHECK(u32(&stats(0).body[25]) == 4);
+  payload[0] = MLF_RPC_VERSION;
+  for (size_t size = MLF_RPC_PREFIX_SIZE; size < HEADER; size++) { /* no header of this version */
+    CHECK(send_payload(payload, size).count == 0);
+  }
+  CHECK(u32(&stats(0).body[25]) == 8);
   CHECK(send_payload(payload, sizeof payload).count == 0); /* too long by a byte */
   sequence++;
   memset(payload, 0, sizeof payload);
   make(payload, MLF_RPC_WRITE, NULL, 0);
-  payload[4] = 1;
+  payload[HEADER] = 1;
   CHECK(send_payload(payload, MAX_PAYLOAD).count == 1); /* as long as may be */
-  CHECK(u32(&stats(0).body[25]) == 5);
+  CHECK(u32(&stats(0).body[25]) == 9);
   static const uint8_t text[] = "Hello, world\n\0\x03\x01\0\xFF\0";
   mlf_rpc_feed(rpc, text, sizeof text);
   CHECK(sent_size == 0);
-  CHECK(u32(&stats(0).body[25]) == 8);
+  CHECK(u32(&stats(0).body[25]) == 12);
   mlf_rpc_feed(rpc, text, 5); /* text right before a frame */
   CHECK(stats(0).status == 0);
   mlf_rpc_feed(rpc, NULL, 0);
@@ -677,7 +714,7 @@ typedef struct {
 } sample_t;
 
 static const sample_t samples[] = {
-    {MLF_RPC_HELLO, 4, {0x44, 0x33, 0x22, 0x11}},
+    {MLF_RPC_HELLO, 0, {0}},
     {MLF_RPC_MODEL, 1, {0}},
     {MLF_RPC_TENSOR, 3, {0, 1, 1}},
     {MLF_RPC_WRITE, 9, {0, 1, 0, 0, 0, 0, 1, 2, 3}},
@@ -694,14 +731,14 @@ static void test_truncated_payloads(void) {
   for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
     const sample_t *sample = &samples[i];
     CHECK(request(sample->opcode, sample->body, sample->size).status == 0);
-    for (size_t size = 0; size < sample->size + 4u; size++) {
-      uint8_t payload[16];
+    for (size_t size = 0; size < sample->size + HEADER; size++) {
+      uint8_t payload[MLF_RPC_HEADER_SIZE + sizeof sample->body];
       sequence++;
       make(payload, sample->opcode, sample->body, sample->size);
       const reply_t reply = send_payload(payload, size);
-      CHECK(reply.count == (size >= 4));
-      if (size >= 4) {
-        const int shorter_write = sample->opcode == MLF_RPC_WRITE && size >= 10;
+      CHECK(reply.count == (size >= HEADER));
+      if (size >= HEADER) {
+        const int shorter_write = sample->opcode == MLF_RPC_WRITE && size >= HEADER + 6;
         CHECK(reply.status == (shorter_write ? 0 : MLF_RPC_E_LENGTH));
       }
     }
@@ -710,7 +747,7 @@ static void test_truncated_payloads(void) {
 
 /* A frame cut short, with one bit wrong, or with a byte lost or doubled: no reply at all. */
 static void test_damaged_frames(void) {
-  uint8_t payload[16];
+  uint8_t payload[24];
   uint8_t frame[MLF_FRAME_TX_SIZE(sizeof payload)];
   uint8_t copy[sizeof frame + 1];
   static const uint8_t zero[1] = {0};
@@ -749,20 +786,17 @@ static void test_random_requests(void) {
   uint8_t payload[MAX_PAYLOAD];
   begin();
   for (int i = 0; i < 30000; i++) {
-    const size_t body = random_below(8) != 0 ? random_below(14) : random_below(MAX_PAYLOAD - 4);
+    const size_t body = random_below(8) != 0 ? random_below(14) : random_below(MAX_PAYLOAD - HEADER);
     for (size_t at = 0; at < body; at++) {
       const uint32_t kind = random_below(4);
-      payload[4 + at] = (uint8_t)(kind == 0 ? 0 : kind < 3 ? random_below(6) : random_below(256));
+      payload[HEADER + at] = (uint8_t)(kind == 0 ? 0 : kind < 3 ? random_below(6) : random_below(256));
     }
     sequence++;
-    payload[0] = 1;
-    payload[1] = (uint8_t)random_below(11);
-    payload[2] = (uint8_t)sequence;
-    payload[3] = (uint8_t)(sequence >> 8);
+    make(payload, (uint8_t)random_below(11), NULL, 0);
     if (payload[1] == MLF_RPC_RUN && body == 5) {
-      memset(&payload[6], 0, 3); /* not for hours */
+      memset(&payload[HEADER + 2], 0, 3); /* not for hours */
     }
-    const reply_t reply = send_payload(payload, body + 4);
+    const reply_t reply = send_payload(payload, body + HEADER);
     CHECK(reply.count == 1 && reply.sequence == sequence);
   }
 }
@@ -800,13 +834,13 @@ static void drop(int times) {
 }
 
 static void test_baud(void) {
-  uint8_t payload[8];
+  uint8_t payload[16];
   uint8_t frame[MLF_FRAME_TX_SIZE(sizeof payload)];
   begin();
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == MLF_RPC_E_OPCODE); /* the rate is fixed */
   start_rated();
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0) == MLF_RPC_E_SESSION);
-  const reply_t reply = REQUEST(MLF_RPC_HELLO, 0x44, 0x33, 0x22, 0x11);
+  const reply_t reply = hello(SESSION);
   CHECK((u32(&reply.body[4]) & 8u) != 0 && u32(&reply.body[4]) >> 16 == 1000);
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3) == MLF_RPC_E_LENGTH);
   CHECK(STATUS(MLF_RPC_BAUD, 0, 0x84, 3, 0, 0) == MLF_RPC_E_LENGTH);
@@ -912,8 +946,7 @@ static void test_build_id(void) {
   for (size_t i = 0; i < 2; i++) {
     config.build_id = unknown[i];
     CHECK(request(MLF_RPC_BUILD, NULL, 0).status == MLF_RPC_E_OPCODE);
-    const reply_t hello = REQUEST(MLF_RPC_HELLO, 0x44, 0x33, 0x22, 0x11);
-    CHECK((u32(&hello.body[4]) & MLF_RPC_CAN_BUILD) == 0);
+    CHECK((u32(&hello(SESSION).body[4]) & MLF_RPC_CAN_BUILD) == 0);
   }
 }
 
@@ -1013,6 +1046,7 @@ int main(int argc, char **argv) {
   test_stack();
   test_shared_arena();
   test_session();
+  test_two_hosts();
   test_duplicates();
   test_unknown();
   test_dropped();

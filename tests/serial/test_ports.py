@@ -25,7 +25,6 @@ from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
 from mlf_sdk.targets.serial.session import port_session, start_baud
 from mlf_sdk.targets.serial.stream import SerialTransport, open_port
-from mlf_sdk.tools.locks import lock_folder
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.session import Session, Timeouts
@@ -253,38 +252,73 @@ def test_the_second_is_told_who_has_the_port(pty_device: PtyDevice, tmp_path: Pa
     open_port(str(link)).close()
 
 
-def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
+def holder(name: str, user: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a process, as another user if one is given, that holds the lock of a port, or says who has it."""
     script = (
-        "import sys, pathlib\n"
+        "import os, sys\n"
         "from mlf_sdk.targets.serial.lock import lock_port\n"
-        "held = lock_port('/dev/ttyX', folder=pathlib.Path(sys.argv[1]))\n"
+        "if len(sys.argv) > 2: os.setgroups([]); os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
+        "held = lock_port(sys.argv[1])\n"
         "print('held', flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)],
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, "-c", script, name, *([str(user)] if user else [])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        with pytest.raises(PortBusyError, match=f"process {process.pid} \\(.*{tmp_path.name}"):
-            lock_port("/dev/ttyX", folder=tmp_path)
+        stderr=subprocess.STDOUT,
+        env=env,
+    )
+
+
+def said(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
+    name = str(tmp_path / "ttyX")
+    with holder(name) as process:
+        assert said(process) == b"held\n"
+        with pytest.raises(PortBusyError, match=rf"process {process.pid} \(.*{tmp_path.name}"):
+            lock_port(name)
         process.kill()
         process.wait(10)
-    with lock_port("/dev/ttyX", folder=tmp_path):
-        pass
-
-
-def test_a_lock_without_a_name_in_it(tmp_path: Path) -> None:
-    first = lock_port("/dev/ttyX", folder=tmp_path, command="")
-    next(tmp_path.glob("port-*.json")).write_bytes(b"{")
-    with pytest.raises(PortBusyError, match="in use by another process"):
-        lock_port("/dev/ttyX", folder=tmp_path)
+    first = lock_port(name)
+    with pytest.raises(PortBusyError, match=f"process {os.getpid()}"):
+        lock_port(name)
     first.release()
     first.release()
-    assert lock_folder().is_relative_to(os.environ["XDG_CACHE_HOME"])
+    lock_port(name).release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+def test_a_lock_holds_against_other_users(tmp_path: Path) -> None:
+    """In both directions; neither needs a folder that both may write to."""
+    name = str(tmp_path / "ttyX")
+    with holder(name, user=65534) as process:
+        assert said(process) == b"held\n"
+        with pytest.raises(PortBusyError, match=f"process {process.pid} "):
+            lock_port(name)
+        process.kill()
+    with lock_port(name), holder(name, user=65534) as process:
+        assert process.stdout is not None
+        assert f"in use by process {os.getpid()} (" in process.stdout.read().decode()
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["socket://127.0.0.1:{}", "socket://127.1:{}", "socket://[::1]:{}", "rfc2217://LOCALHOST:{}?logging=info"],
+)
+def test_a_lock_covers_all_spellings_of_an_address(spelling: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = server.getsockname()[1]
+        with lock_port(f"socket://localhost:{number}"):
+            with pytest.raises(PortBusyError, match="in use"):
+                lock_port(spelling.format(number))
+            lock_port(spelling.format(number - 1)).release()
+            lock_port(f"socket://192.0.2.7:{number}").release()  # another machine
 
 
 def test_a_port_that_another_program_has_locked(pty_device: PtyDevice) -> None:

@@ -19,12 +19,19 @@ VECTORS = Path(__file__).parent / "vectors" / "rpc.json"
 IN, OUT = Direction.INPUT, Direction.OUTPUT
 
 
-def request(sequence: int, opcode: int, body: bytes = b"", version: int = protocol.VERSION) -> bytes:
-    return frames.encode(Message(opcode=opcode, sequence=sequence, body=body, version=version).pack())
+FIRST, SECOND = 0xCAFE, 0xBEEF0000  # sessions
 
 
-def hello(session: int) -> bytes:
-    return protocol.HelloRequest(session).pack()
+def request(
+    sequence: int,
+    opcode: int,
+    body: bytes = b"",
+    *,
+    session: int = FIRST,
+    version: int = protocol.VERSION,
+) -> bytes:
+    message = Message(opcode=opcode, sequence=sequence, session=session, body=body, version=version)
+    return frames.encode(message.pack())
 
 
 def write(model: int, index: int, offset: int, data: bytes) -> bytes:
@@ -97,8 +104,8 @@ def _step_requests() -> list[tuple[str, int, bytes]]:
         ("bad-position", Opcode.ADVANCE, advance(0, 1)),
         ("kept-advance", Opcode.ADVANCE, advance(1, 0)),
         ("kept-again", Opcode.ADVANCE, advance(1, 0)),
-        ("kept-peek", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 507)),
-        ("kept-peek-capacity", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 508)),
+        ("kept-peek", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 503)),
+        ("kept-peek-capacity", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 504)),
         ("kept-run", Opcode.RUN, run(1)),
         ("kept-peek-after-run", Opcode.PEEK, peek(1, 0, OUT, 0, 0, 1)),
         ("unknown-write", Opcode.WRITE, write(2, 0, 0, b"\x01\x02\x03\x04")),
@@ -115,9 +122,8 @@ def _requests() -> list[tuple[str, int, bytes]]:
     model, prepare = protocol.ModelRequest, protocol.PrepareRequest
     floats = bytes(range(256)) * 2 + bytes(8)
     listed: list[tuple[str, int, bytes]] = [
-        ("hello", Opcode.HELLO, hello(0xCAFE)),
-        ("hello-again", Opcode.HELLO, hello(0xCAFE)),
-        ("hello-zero", Opcode.HELLO, hello(0)),
+        ("hello", Opcode.HELLO, b""),
+        ("hello-again", Opcode.HELLO, b""),
     ]
     listed += [(f"model-{i}", Opcode.MODEL, model(i).pack()) for i in range(5)]
     for index, counts in enumerate([(2, 2), (1, 1), (1, 1), (0, 2)]):
@@ -149,12 +155,12 @@ def _requests() -> list[tuple[str, int, bytes]]:
         ("read-nothing", Opcode.READ, read(0, OUT, 1, 5, 0)),
         ("read-range", Opcode.READ, read(0, OUT, 1, 4, 2)),
         ("stats", Opcode.STATS, model(0).pack()),
-        ("large-write-0", Opcode.WRITE, write(1, 0, 0, floats[:502])),
-        ("large-write-1", Opcode.WRITE, write(1, 0, 502, floats[502:520])),
+        ("large-write-0", Opcode.WRITE, write(1, 0, 0, floats[:498])),
+        ("large-write-1", Opcode.WRITE, write(1, 0, 498, floats[498:520])),
         ("large-run", Opcode.RUN, run(1, 3)),
-        ("large-read-0", Opcode.READ, read(1, OUT, 0, 0, 507)),
-        ("large-read-1", Opcode.READ, read(1, OUT, 0, 507, 13)),
-        ("large-read-capacity", Opcode.READ, read(1, OUT, 0, 0, 508)),
+        ("large-read-0", Opcode.READ, read(1, OUT, 0, 0, 503)),
+        ("large-read-1", Opcode.READ, read(1, OUT, 0, 503, 17)),
+        ("large-read-capacity", Opcode.READ, read(1, OUT, 0, 0, 504)),
         ("sharer-write", Opcode.WRITE, write(2, 0, 0, b"\x01\x02\x03\xff")),
         ("twins-outputs-lost", Opcode.READ, read(0, OUT, 0, 0, 24)),
         ("sharer-run", Opcode.RUN, run(2)),
@@ -181,13 +187,27 @@ def _requests() -> list[tuple[str, int, bytes]]:
         ("build", Opcode.BUILD, b""),
         ("build-long", Opcode.BUILD, b"\x00"),
         ("unknown-opcode", 0x55, b"\x00"),
-        ("hello-long", Opcode.HELLO, hello(0xCAFE) + b"\x00"),
+        ("hello-long", Opcode.HELLO, b"\x00"),
         ("short", Opcode.RUN, b"\x00\x01"),
         ("long", Opcode.STATS, b"\x00\x00"),
-        ("new-session", Opcode.HELLO, hello(0xBEEF)),
-        ("after-new-session", Opcode.READ, read(2, OUT, 0, 0, 4)),
     ]
     return listed
+
+
+def _sessions(sequence: int) -> list[tuple[str, bytes]]:
+    """Return requests of other sessions, and of one that takes the place of the first."""
+    model, old = protocol.ModelRequest(0).pack(), read(2, OUT, 0, 0, 4)
+    return [
+        ("foreign-session", request(sequence, Opcode.MODEL, model, session=SECOND)),
+        ("foreign-hello-long", request(sequence, Opcode.HELLO, b"\x00", session=SECOND)),
+        ("hello-zero", request(sequence, Opcode.HELLO, session=0)),
+        ("zero-session", request(sequence, Opcode.MODEL, model, session=0)),
+        ("still-first", request(sequence, Opcode.MODEL, model)),
+        ("new-session", request(sequence + 1, Opcode.HELLO, session=SECOND)),
+        ("after-new-session", request(sequence + 2, Opcode.READ, old, session=SECOND)),
+        ("replaced-session", request(sequence + 3, Opcode.MODEL, model)),
+        ("first-again", request(sequence + 4, Opcode.HELLO)),
+    ]
 
 
 def conversation() -> list[tuple[str, bytes]]:
@@ -204,19 +224,23 @@ def conversation() -> list[tuple[str, bytes]]:
         if opcode in (Opcode.RUN, Opcode.HELLO, Opcode.BAUD, Opcode.ADVANCE):
             sent.append((name + "-repeated", frame))
         sequence = (sequence + 1) & 0xFFFF
+    sent += _sessions(sequence)
+    sequence += 5
     last = (sequence - 1) & 0xFFFF
     damaged = bytearray(request(sequence, Opcode.STATS, model))
     damaged[4] ^= 0x10
     sent += [
         ("same-number", request(last, Opcode.STATS, model)),
         ("old-number", request((last - 5) & 0xFFFF, Opcode.STATS, model)),
-        ("version", request(sequence, Opcode.STATS, model, version=2)),
+        ("version", request(sequence, Opcode.STATS, model, version=3)),
         ("reply-as-request", request(sequence, Opcode.STATS | protocol.REPLY, model)),
-        ("no-header", frames.encode(b"\x01\x07\x00")),
+        ("no-prefix", frames.encode(b"\x02\x07\x00")),
+        ("no-session-field", frames.encode(bytes([2, Opcode.STATS]) + bytes(5))),
+        ("short-version", frames.encode(bytes([3, Opcode.STATS]) + bytes(2))),
         ("empty", b"\x00\x00\x00"),
         ("damaged", bytes(damaged)),
-        ("too-long", request(sequence, Opcode.WRITE, bytes(509))),
-        ("longest", request(sequence, Opcode.WRITE, bytes(508))),
+        ("too-long", request(sequence, Opcode.WRITE, bytes(505))),
+        ("longest", request(sequence, Opcode.WRITE, bytes(504))),
         (
             "two-at-once",
             request(sequence + 1, Opcode.STATS, model) + request(sequence + 2, Opcode.MODEL, model),

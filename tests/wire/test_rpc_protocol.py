@@ -69,7 +69,7 @@ def test_the_specification_names_every_number(kind: type) -> None:
 def test_body_sizes_are_those_of_the_specification() -> None:
     text = (CRT / "PROTOCOL.md").read_text(encoding="utf-8")
     layouts = {
-        Opcode.HELLO: (protocol.HelloRequest, protocol.HelloReply),
+        Opcode.HELLO: (None, protocol.HelloReply),
         Opcode.MODEL: (protocol.ModelRequest, protocol.ModelReply),
         Opcode.TENSOR: (protocol.TensorRequest, protocol.TensorReply),
         Opcode.WRITE: (protocol.WriteRequest, protocol.WriteReply),
@@ -110,10 +110,10 @@ def test_fixed_bodies_round_trip_and_check_their_size() -> None:
 
 
 def test_messages() -> None:
-    message = Message(opcode=Opcode.READ, sequence=0x1234, body=b"xy")
-    assert message.pack() == b"\x01\x06\x34\x12xy"
+    message = Message(opcode=Opcode.READ, sequence=0x1234, session=0x89ABCDEF, body=b"xy")
+    assert message.pack() == b"\x02\x06\x34\x12\xef\xcd\xab\x89xy"
     assert Message.unpack(message.pack()) == message
-    for size in range(4):
+    for size in range(8):
         with pytest.raises(MessageError):
             Message.unpack(bytes(size))
 
@@ -147,20 +147,26 @@ def test_the_vectors_are_what_the_script_makes() -> None:
 def test_the_vectors_are_well_formed_frames() -> None:
     for step in STEPS:
         sent, received = bytes.fromhex(step["send"]), bytes.fromhex(step["receive"])
+        asked = {frames.decode(part)[1:8] for part in sent.split(b"\0") if received and part}
         for chunk in filter(None, received.split(b"\0")):
-            reply = Message.unpack(frames.decode(chunk))
-            assert reply.version == protocol.VERSION
-            assert reply.opcode & protocol.REPLY
-            requests = [Message.unpack(frames.decode(part)) for part in sent.split(b"\0") if part]
-            assert (reply.opcode & ~protocol.REPLY, reply.sequence) in {
-                (r.opcode, r.sequence) for r in requests
-            }
+            reply = frames.decode(chunk)
+            assert reply[0] == protocol.VERSION
+            assert reply[1] & protocol.REPLY
+            header = bytes([reply[1] & ~protocol.REPLY]) + reply[2 : status_at(reply)]
+            assert any(request.startswith(header) for request in asked)
+
+
+def status_at(reply: bytes) -> int:
+    """Offset of a reply's status: only the refusal of a version has no session before it."""
+    refused = len(reply) == protocol.VersionReply.LAYOUT.size
+    return (protocol.PREFIX if refused else protocol.HEADER).size
 
 
 def status_of(name: str) -> Status:
     step = next(step for step in STEPS if step["name"] == name)
     payload = frames.decode(bytes.fromhex(step["receive"]).strip(b"\0"))
-    return Status(int.from_bytes(payload[4:5], "little", signed=True))
+    at = status_at(payload)
+    return Status(int.from_bytes(payload[at : at + 1], "little", signed=True))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,14 @@ def status_of(name: str) -> Status:
     [
         ("no-session", Status.SESSION),
         ("hello", Status.OK),
-        ("hello-zero", Status.ARGUMENT),
+        ("foreign-session", Status.SESSION),
+        ("foreign-hello-long", Status.SESSION),
+        ("hello-zero", Status.SESSION),
+        ("zero-session", Status.SESSION),
+        ("still-first", Status.OK),
+        ("replaced-session", Status.SESSION),
+        ("first-again", Status.OK),
+        ("short-version", Status.VERSION),
         ("model-4", Status.MODEL),
         ("tensor-0-0-2", Status.TENSOR),
         ("tensor-3-1-0", Status.OK),
@@ -207,14 +220,23 @@ def test_the_vectors_cover_every_status_and_opcode() -> None:
         for chunk in filter(None, bytes.fromhex(step["receive"]).split(b"\0")):
             payload = frames.decode(chunk)
             asked.add(payload[1] & ~protocol.REPLY)
-            seen.add(int.from_bytes(payload[4:5], "little", signed=True))
+            at = status_at(payload)
+            seen.add(int.from_bytes(payload[at : at + 1], "little", signed=True))
     assert seen == set(Status)
     assert asked >= set(Opcode)
 
 
 def test_what_is_no_request_gets_no_reply() -> None:
     silent = {step["name"] for step in STEPS if not step["receive"]}
-    assert silent == {"console-text", "reply-as-request", "no-header", "empty", "damaged", "too-long"}
+    assert silent == {
+        "console-text",
+        "reply-as-request",
+        "no-prefix",
+        "no-session-field",
+        "empty",
+        "damaged",
+        "too-long",
+    }
 
 
 def test_the_fake_device_holds_the_vectors_in_pieces() -> None:

@@ -14,7 +14,7 @@ from mlf_sdk.testing.fake import FakeClock, FakeDevice, FakeTensor
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Opcode, Status
 from mlf_sdk.wire.device import TensorInfo
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
 from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.measure import measure
 from mlf_sdk.wire.session import Session
@@ -41,7 +41,7 @@ def session(device: FakeDevice) -> Session:
 
 def test_hello_describes_all(session: Session) -> None:
     info = session.info
-    assert (info.protocol_version, info.sdk_version, info.max_payload) == (1, "1.2.3", 512)
+    assert (info.protocol_version, info.sdk_version, info.max_payload) == (2, "1.2.3", 512)
     assert (info.capabilities, info.boot_nonce, info.ticks_hz) == (Capability.TICKS, 0xB0070001, 1_000_000)
     twins, negate, sharer = info.models
     assert twins.archive_sha256 == bytes(range(32)).hex()
@@ -234,7 +234,7 @@ def test_models_that_share_an_arena(session: Session) -> None:
 
 def test_a_status_of_tomorrow(device: FakeDevice, session: Session) -> None:
     def refuse(payload: bytes) -> bytes:
-        return frames.encode(bytes([1, payload[1] | 0x80]) + payload[2:4] + b"\x88more")
+        return frames.encode(bytes([2, payload[1] | 0x80]) + payload[2:8] + b"\x88more")
 
     session._link._transport = LoopbackTransport(lambda data: refuse(frames.decode(data.strip(b"\0"))))
     with pytest.raises(DeviceError, match="status -120, which this version"):
@@ -245,11 +245,11 @@ def test_a_device_of_another_version() -> None:
     def answer(data: bytes) -> bytes:
         payload = frames.decode(data.strip(b"\0"))
         status = Status.VERSION.to_bytes(1, "little", signed=True)
-        return frames.encode(bytes([3, payload[1] | 0x80]) + payload[2:4] + status + b"\x02\x03")
+        return frames.encode(bytes([4, payload[1] | 0x80]) + payload[2:4] + status + b"\x03\x04")
 
     with pytest.raises(DeviceError, match="VERSION") as error:
         session_over(answer).hello()
-    assert error.value.hint == "It speaks versions 2 to 3, this SDK 1."
+    assert error.value.hint == "It speaks versions 3 to 4, this SDK 2."
 
 
 @pytest.mark.parametrize("size", range(0, 24))
@@ -258,7 +258,7 @@ def test_a_malformed_reply_is_a_target_error(size: int) -> None:
 
     def shorten(data: bytes) -> bytes:
         payload = frames.decode(device.feed(data).strip(b"\0"))
-        return frames.encode(payload[: 5 + size])
+        return frames.encode(payload[: 9 + size])
 
     with pytest.raises(TargetError):
         session_over(shorten, hello_s=2).hello()
@@ -282,9 +282,11 @@ def forging(
 def test_replies_that_are_none_are_passed_over(device: FakeDevice) -> None:
     def surround(payload: bytes) -> list[bytes]:
         other_number = payload[:2] + bytes([payload[2] ^ 1]) + payload[3:]
-        other_version = b"\x02" + payload[1:]
-        other_opcode = bytes([1, Opcode.READ | 0x80]) + payload[2:]
-        return [b"", b"\x01\x85", payload[:4], other_number, other_version, other_opcode, payload]
+        other_version = b"\x01" + payload[1:]
+        other_opcode = bytes([2, Opcode.READ | 0x80]) + payload[2:]
+        other_session = payload[:4] + bytes([payload[4] ^ 1]) + payload[5:]
+        others = (other_number, other_version, other_opcode, other_session)
+        return [b"", b"\x02\x85", payload[:4], payload[:8], *others, payload]
 
     session = session_over(forging(device, Opcode.RUN, surround))
     session.hello()
@@ -523,7 +525,7 @@ def test_a_flood_does_not_outlast_the_deadline() -> None:
     class Flood(LoopbackTransport):
         def read(self, max_bytes: int, deadline: object) -> bytes:
             clock.sleep(0.01)
-            return frames.encode(b"\x01\x85\x00\x00\x00")
+            return frames.encode(b"\x02\x85\x00\x00\x00\x00\x00\x00\x00")
 
     session = Session(Flood(lambda data: b""), timeouts=Timeouts(clock=clock), draw=numbers())
     with pytest.raises(NoAnswerError):
@@ -557,24 +559,89 @@ def test_a_reset_between_run_and_its_reply_is_no_second_run(device: FakeDevice, 
     assert device.runs == 1
 
 
-def test_a_late_reply_to_an_earlier_session_is_ignored(device: FakeDevice) -> None:
-    Session(LoopbackTransport(device.feed), draw=numbers(1000)).hello()
-    stale: list[bytes] = []
+class SharedLine:
+    """A line with several hosts: the device hears all of them, and each hears all that the device says."""
 
-    def with_stale(data: bytes) -> bytes:
-        real = device.feed(data)
-        payload = frames.decode(real.strip(b"\0"))
-        if payload[1] == Opcode.HELLO | protocol.REPLY:
-            forged = bytearray(payload)
-            forged[5 + 16 : 5 + 20] = b"\x01\x02\x03\x04"
-            stale.append(frames.encode(bytes(forged)))
-            return stale[-1] + real
+    def __init__(self, device: FakeDevice) -> None:
+        self._device = device
+        self._heard: list[bytearray] = []
+
+    def host(self, first: int) -> Session:
+        """Return the session of one more host, before its hello."""
+        clock = FakeClock()
+        mine = bytearray()
+        self._heard.append(mine)
+
+        def carry(data: bytes) -> bytes:
+            said = self._device.feed(data)
+            for heard in self._heard:
+                heard += said
+            out = bytes(mine)
+            mine.clear()
+            return out
+
+        line = LoopbackTransport(carry, idle=clock.sleep)
+        return Session(line, timeouts=Timeouts(clock=clock), draw=numbers(first))
+
+
+@pytest.mark.parametrize("number", [1, 20, 400, 40_000, 64_000])
+def test_a_second_host_gives_no_wrong_answer(device: FakeDevice, number: int) -> None:
+    """Whatever its sequence numbers are, the first host is told, and the second one's answers are right."""
+    line = SharedLine(device)
+    first, second = line.host(300), line.host(300 + number)
+    other = Y[::-1].copy()
+    first.hello()
+    first.write_input(0, 0, X)
+    first.write_input(0, 1, Y)
+    second.hello()
+    second.write_input(0, 0, X)
+    second.write_input(0, 1, other)
+    for call in (
+        lambda: first.run(0),
+        lambda: first.read_output(0, 1),
+        lambda: first.write_input(0, 1, Y),
+        lambda: first.stats(0),
+    ):
+        with pytest.raises(SessionTakenError, match="another host has started a session") as error:
+            call()
+        assert "End the other program" in error.value.hint
+    second.run(0)
+    np.testing.assert_array_equal(second.read_output(0, 1), other)
+    assert device.runs == 1
+
+
+@pytest.mark.parametrize("opcode", [Opcode.HELLO, Opcode.RUN, Opcode.READ, Opcode.WRITE])
+def test_a_replayed_reply_is_refused(device: FakeDevice, opcode: Opcode) -> None:
+    """Replies of an earlier session with the very same sequence numbers, each before the right one."""
+    recorded: list[bytes] = []
+
+    def record(data: bytes) -> bytes:
+        recorded.append(device.feed(data))
+        return recorded[-1]
+
+    first = Session(LoopbackTransport(record), draw=numbers(1000))
+    first.hello()
+    first.infer(0, [X, Y[::-1].copy()])
+    replays = iter(recorded)
+    replayed = 0
+
+    def replay(data: bytes) -> bytes:
+        nonlocal replayed
+        old, real = next(replays), device.feed(data)
+        same = frames.decode(old.strip(b"\0"))[:4] == frames.decode(real.strip(b"\0"))[:4]
+        assert same
+        if frames.decode(real.strip(b"\0"))[1] == opcode | protocol.REPLY:
+            replayed += 1
+            return old + real
         return real
 
-    session = session_over(with_stale)
+    draws = iter([1000, 5])  # the same sequence numbers, another session
+    session = Session(LoopbackTransport(replay), draw=lambda limit: next(draws))
     session.hello()
-    assert stale
-    np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)
+    total, echo = session.infer(0, [X, Y])
+    np.testing.assert_array_equal(total, SUM)
+    np.testing.assert_array_equal(echo, Y)
+    assert replayed
 
 
 # ---- console ----------------------------------------------------------------------------------

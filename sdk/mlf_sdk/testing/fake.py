@@ -6,6 +6,7 @@ Give ``FakeDevice.feed`` to a ``LoopbackTransport``. The shared vectors hold it 
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
 
@@ -92,7 +93,8 @@ class FakeDevice:
             payload = frames.decode(chunk)
         except frames.FrameError:
             payload = b""
-        if protocol.HEADER.size <= len(payload) <= self.max_payload and not payload[1] & protocol.REPLY:
+        least = protocol.HEADER.size if payload[:1] == bytes([protocol.VERSION]) else protocol.PREFIX.size
+        if least <= len(payload) <= self.max_payload and not payload[1] & protocol.REPLY:
             return self._handle(payload)
         self._dropped += 1
         self._count_drop()
@@ -107,16 +109,17 @@ class FakeDevice:
     # ---- sessions and sequence numbers ----------------------------------------------------------
 
     def _handle(self, payload: bytes) -> bytes:
-        request = Message.unpack(payload)
         self._consecutive_drops = min(self._consecutive_drops, 1)
-        if request.version != protocol.VERSION:
-            return _frame(
-                request, Status.VERSION, protocol.VersionReply(protocol.VERSION, protocol.VERSION).pack()
-            )
-        if request.opcode == Opcode.HELLO and len(request.body) == protocol.HelloRequest.LAYOUT.size:
-            self._start_session(protocol.HelloRequest.unpack(request.body).session)
-        if self._session == 0:
-            return _frame(request, Status.SESSION)
+        version, opcode, sequence = protocol.PREFIX.unpack_from(payload)
+        if version != protocol.VERSION:
+            speaks = (protocol.VERSION, protocol.VERSION)
+            refusal = (protocol.VERSION, opcode | protocol.REPLY, sequence, Status.VERSION, *speaks)
+            return frames.encode(protocol.VersionReply(*refusal).pack())
+        request = Message.unpack(payload)
+        if opcode == Opcode.HELLO and not request.body:
+            self._start_session(request.session)
+        if self._session == 0 or request.session != self._session:
+            return _frame(request, Status.SESSION, protocol.SessionReply(self._session).pack())
         if self._last is not None:
             ahead = (request.sequence - self._last[0]) & 0xFFFF
             if ahead == 0 and payload == self._last[1]:
@@ -172,10 +175,8 @@ class FakeDevice:
         return self.max_payload - protocol.HEADER.size - protocol.STATUS_SIZE - len(body)
 
     def _hello(self, body: bytes) -> bytes:
-        if len(body) != protocol.HelloRequest.LAYOUT.size:
+        if body:
             raise _Refused(Status.LENGTH)
-        if protocol.HelloRequest.unpack(body).session == 0:
-            raise _Refused(Status.ARGUMENT)
         reply = protocol.HelloReply(
             protocol.VERSION,
             self.max_payload,
@@ -187,7 +188,6 @@ class FakeDevice:
             self.window_bytes,
             self.boot_nonce,
             self.ticks_hz,
-            self._session,
         ).pack()
         return reply + protocol.pack_name(self.sdk_version, self._room(reply))
 
@@ -323,7 +323,7 @@ class FakeDevice:
 
 def _frame(request: Message, status: int, body: bytes = b"") -> bytes:
     head = status.to_bytes(protocol.STATUS_SIZE, "little", signed=True)
-    reply = Message(opcode=request.opcode | protocol.REPLY, sequence=request.sequence, body=head + body)
+    reply = dataclasses.replace(request, opcode=request.opcode | protocol.REPLY, body=head + body)
     return frames.encode(reply.pack())
 
 

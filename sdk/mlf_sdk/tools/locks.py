@@ -19,18 +19,18 @@ def lock_folder() -> Path:
     return Path(platformdirs.user_cache_dir("mlf-sdk")) / "locks"
 
 
-def lock_path(name: str, *, prefix: str = "", folder: Path | None = None) -> Path:
-    """The lock file of ``name``, in a folder that exists.
+def lock_path(name: str) -> Path:
+    """Return the path of the lock file of ``name``, in a folder that exists.
 
     Raises:
         ToolError: the folder can't be made.
     """
-    where = folder or lock_folder()
+    where = lock_folder()
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ToolError(f"can't make the folder of locks: {error.strerror}", where=str(where)) from error
-    return where / f"{prefix}{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+    return where / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
 
 
 @contextmanager

@@ -63,7 +63,7 @@ STATUS_TEXT = {
     Status.VERSION: "the device speaks another version of the protocol",
     Status.OPCODE: "the device does not know this request",
     Status.LENGTH: "the request has the wrong length",
-    Status.SESSION: "the device was reset",
+    Status.SESSION: "the device was reset, or serves another host",
     Status.SEQUENCE: "the sequence number was used before",
     Status.MODEL: "there is no such model",
     Status.TENSOR: "there is no such tensor",

@@ -15,6 +15,10 @@ class DeviceResetError(TargetError):
     """Device reset during the session: data written to it is lost."""
 
 
+class SessionTakenError(TargetError):
+    """Another host has started a session: what was written to the device is lost."""
+
+
 class DeviceError(TargetError):
     """The device answered a request with an error.
 

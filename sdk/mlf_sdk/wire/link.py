@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
@@ -14,7 +15,7 @@ from mlf_sdk.triage.fault_report import FaultReport, parse_fault
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Opcode, Status
 from mlf_sdk.wire.deadline import Clock, Deadline
-from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
 from mlf_sdk.wire.protocol import Message
 from mlf_sdk.wire.transport import RatedTransport, Transport
 
@@ -108,6 +109,10 @@ class Link:
         timeouts: waits and tries.
         console: called with each piece of text between messages; None: only collected.
         sequence: number of the first request.
+
+    Attributes:
+        session: number of the session, in each request and each reply that is taken.
+        on_silence: called before NoAnswerError; may raise a better explanation.
     """
 
     def __init__(
@@ -126,7 +131,8 @@ class Link:
         self._recent = ""
         self._deframer = frames.Deframer(_LARGEST_PAYLOAD, self._on_text)
         self._received: deque[bytes] = deque()
-        self.on_silence: Callable[[Opcode], None] | None = None  # may raise a better explanation
+        self.session = 0
+        self.on_silence: Callable[[Opcode], None] | None = None
 
     @property
     def console_text(self) -> str:
@@ -148,19 +154,11 @@ class Link:
         return size_bytes * _BITS / self._transport.baud
 
     def _number(self, opcode: Opcode, body: bytes) -> Message:
-        request = Message(opcode=opcode, sequence=self._sequence, body=body)
+        request = Message(opcode=opcode, sequence=self._sequence, session=self.session, body=body)
         self._sequence = (self._sequence + 1) & 0xFFFF
         return request
 
-    def call(
-        self,
-        opcode: Opcode,
-        body: bytes,
-        deadline: Deadline,
-        *,
-        where: str = "",
-        accept: Callable[[bytes], bool] = bool,
-    ) -> bytes:
+    def call(self, opcode: Opcode, body: bytes, deadline: Deadline, *, where: str = "") -> bytes:
         """Send a request until it is answered; return the body of the reply behind its status.
 
         Args:
@@ -168,12 +166,11 @@ class Link:
             body: of the request.
             deadline: for the answer, whatever the number of tries.
             where: the model or tensor it is about, for errors.
-            accept: says of a reply's body (status first) if it is the one that was waited for.
 
         Raises:
             NoAnswerError: the tries or the time ran out.
             DeviceFaultError: the device stopped with a fault.
-            DeviceResetError, DeviceError: the device answered with an error.
+            DeviceResetError, SessionTakenError, DeviceError: the device answered with an error.
         """
         request = self._number(opcode, body)
         frame = frames.encode(request.pack())
@@ -185,7 +182,7 @@ class Link:
                 break
             tries += 1
             self._transport.write(frame, deadline)
-            reply = self._receive(request, deadline.within(wait + on_line_s), accept, where)
+            reply = self._receive(request, deadline.within(wait + on_line_s), where)
             if reply is not None:
                 return self.result(opcode, reply, where)
         raise self.no_answer(opcode, tries, started, where, late=deadline.expired)
@@ -197,16 +194,16 @@ class Link:
         return request.sequence
 
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
-        """Return the next reply to any request; None if the deadline comes first.
+        """Return the next reply to any request of this session; None if the deadline comes first.
 
         Raises:
             DeviceFaultError: the device stopped with a fault.
         """
         while (payload := self._next_payload(deadline, where)) is not None:
-            try:
-                return Message.unpack(payload)
-            except protocol.MessageError:
-                continue
+            with suppress(protocol.MessageError):
+                reply = Message.unpack(payload)
+                if reply.session == self.session:
+                    return reply
         return None
 
     def no_answer(self, opcode: Opcode, tries: int, started: float, where: str, *, late: bool) -> TargetError:
@@ -227,12 +224,11 @@ class Link:
             self.on_silence(opcode)
         return error
 
-    def _receive(
-        self, request: Message, deadline: Deadline, accept: Callable[[bytes], bool], where: str
-    ) -> Message | None:
+    def _receive(self, request: Message, deadline: Deadline, where: str) -> Message | None:
         while (payload := self._next_payload(deadline, where)) is not None:
+            _check_version(request, payload)
             reply = _reply_to(request, payload)
-            if reply is not None and accept(reply.body):
+            if reply is not None:
                 return reply
         return None
 
@@ -252,27 +248,30 @@ class Link:
         """Return the body of a reply behind its status.
 
         Raises:
-            DeviceResetError, DeviceError: the status is not OK.
+            DeviceResetError, SessionTakenError, DeviceError: the status is not OK.
         """
         status = int.from_bytes(reply.body[: protocol.STATUS_SIZE], "little", signed=True)
         body = reply.body[protocol.STATUS_SIZE :]
         if status == Status.OK:
             return body
-        if status == Status.SESSION and opcode is not Opcode.HELLO:
-            raise DeviceResetError(
-                f"the device was reset before {opcode.name}", where=where, hint=self._last_words()
-            )
+        if status == Status.SESSION:
+            raise self._session_lost(opcode, body, where)
         step = None
         if opcode in (Opcode.RUN, Opcode.ADVANCE) and len(body) >= 4:  # both begin with the step
             failed = int.from_bytes(body[:4], "little", signed=True)
             step = failed if failed != protocol.NO_STEP else None
-        error = DeviceError(status, opcode, where=where, step=step)
-        if status == Status.VERSION and len(body) == protocol.VersionReply.LAYOUT.size:
-            speaks = protocol.VersionReply.unpack(body)
-            error.hint = (
-                f"It speaks versions {speaks.lowest} to {speaks.highest}, this SDK {protocol.VERSION}."
+        raise DeviceError(status, opcode, where=where, step=step)
+
+    def _session_lost(self, opcode: Opcode, body: bytes, where: str) -> TargetError:
+        if protocol.SessionReply.unpack(body).current == 0:
+            return DeviceResetError(
+                f"the device was reset before {opcode.name}", where=where, hint=self._last_words()
             )
-        raise error
+        return SessionTakenError(
+            f"another host has started a session with the device before {opcode.name}",
+            where=where,
+            hint="End the other program, on this machine or at the other end of the line, and start again.",
+        )
 
     def _on_text(self, text: str) -> None:
         self._console.append(text)
@@ -300,9 +299,22 @@ def _reply_to(request: Message, payload: bytes) -> Message | None:
         reply = Message.unpack(payload)
     except protocol.MessageError:
         return None
-    if reply.opcode != request.opcode | protocol.REPLY or reply.sequence != request.sequence:
-        return None
-    if not reply.body:
-        return None
-    refused = reply.body[: protocol.STATUS_SIZE] == Status.VERSION.to_bytes(1, "little", signed=True)
-    return reply if reply.version == request.version or refused else None
+    answered = Message(
+        opcode=request.opcode | protocol.REPLY,
+        sequence=request.sequence,
+        session=request.session,
+        body=reply.body,
+    )
+    return reply if reply == answered and reply.body else None
+
+
+def _check_version(request: Message, payload: bytes) -> None:
+    """Raise the DeviceError of a device that refuses HELLO because it speaks other versions."""
+    if len(payload) != protocol.VersionReply.LAYOUT.size or request.opcode != Opcode.HELLO:
+        return
+    reply = protocol.VersionReply.unpack(payload)
+    answered = (reply.opcode, reply.sequence) == (request.opcode | protocol.REPLY, request.sequence)
+    if answered and reply.status == Status.VERSION:
+        error = DeviceError(Status.VERSION, Opcode.HELLO)
+        error.hint = f"It speaks versions {reply.lowest} to {reply.highest}, this SDK {protocol.VERSION}."
+        raise error

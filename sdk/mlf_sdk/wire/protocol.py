@@ -12,11 +12,12 @@ from dataclasses import astuple, dataclass
 from typing import ClassVar, TypeVar
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.wire.codes import Flag, Status
+from mlf_sdk.wire.codes import Flag
 
-VERSION = 1
+VERSION = 2
 REPLY = 0x80
-HEADER = struct.Struct("<BBH")
+PREFIX = struct.Struct("<BBH")  # version, opcode, sequence number: the same in all versions
+HEADER = struct.Struct("<BBHI")  # the prefix, and the session
 STATUS_SIZE = 1
 NO_STEP = -1
 TICKS = struct.Struct("<Q")
@@ -28,24 +29,35 @@ class MessageError(TargetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A payload: the fixed header and a body."""
+    """A payload: the header and a body.
+
+    Attributes:
+        opcode: of the request, in a reply with ``REPLY`` set.
+        sequence: number of the request.
+        session: number of the session; a reply carries that of its request.
+        body: all behind the header; that of a reply starts with the status.
+        version: of the protocol.
+    """
 
     opcode: int
     sequence: int
+    session: int
     body: bytes
     version: int = VERSION
 
     def pack(self) -> bytes:
         """Return the payload."""
-        return HEADER.pack(self.version, self.opcode, self.sequence) + self.body
+        return HEADER.pack(self.version, self.opcode, self.sequence, self.session) + self.body
 
     @classmethod
     def unpack(cls, payload: bytes) -> Message:
         """Return the message in a payload; raises MessageError when it has no header."""
         if len(payload) < HEADER.size:
             raise MessageError("a message is shorter than its header")
-        version, opcode, sequence = HEADER.unpack_from(payload)
-        return cls(version=version, opcode=opcode, sequence=sequence, body=payload[HEADER.size :])
+        version, opcode, sequence, session = HEADER.unpack_from(payload)
+        return cls(
+            version=version, opcode=opcode, sequence=sequence, session=session, body=payload[HEADER.size :]
+        )
 
 
 _B = TypeVar("_B", bound="Body")
@@ -70,14 +82,6 @@ class Body:
 
 
 # ---- requests ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class HelloRequest(Body):
-    """HELLO: the host's number of the session, not 0."""
-
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
-    session: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +187,33 @@ class PeekRequest(Body):
 
 @dataclass(frozen=True, slots=True)
 class VersionReply(Body):
-    """Any request of another version: the lowest and highest version that the device speaks."""
+    """Refusal of another version: a whole payload without a session, the same in all versions.
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BB")
+    ``lowest`` and ``highest`` are the versions that the device speaks.
+    """
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBHbBB")
+    version: int
+    opcode: int
+    sequence: int
+    status: int
     lowest: int
     highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReply(Body):
+    """Refusal of another session (Status.SESSION): the current one; 0: none since the device started."""
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
+    current: int
 
 
 @dataclass(frozen=True, slots=True)
 class HelloReply(Body):
     """HELLO: the device; flags and the SDK version as a name follow."""
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHHIII")
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHHII")
     version: int
     max_payload: int
     num_models: int
@@ -202,7 +221,6 @@ class HelloReply(Body):
     window_bytes: int
     boot_nonce: int
     ticks_hz: int
-    session: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,13 +302,6 @@ class AdvanceReply(Body):
     position: int
     crc32: int
     empty_ticks: int
-
-
-def is_hello_of(reply: bytes, session: int) -> bool:
-    """Return whether a reply to HELLO (status first) is of this session and not of an earlier one."""
-    if reply[:1] != bytes([Status.OK]):
-        return True
-    return split(HelloReply, reply[STATUS_SIZE:])[0].session == session
 
 
 def split(layout: type[_B], body: bytes) -> tuple[_B, bytes]:

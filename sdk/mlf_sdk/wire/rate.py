@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import protocol
@@ -12,30 +11,21 @@ from mlf_sdk.wire.codes import Opcode
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, PortError
 from mlf_sdk.wire.link import Link
-from mlf_sdk.wire.protocol import is_hello_of
 from mlf_sdk.wire.transport import RatedTransport, Transport
 
 CONFIRM_S = 2.0
 _GOODBYE_S = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionMark:
-    """Identity of a session: its number, and the nonce of the device's boot."""
-
-    session: int
-    boot_nonce: int
-
-
 def change_baud(
-    link: Link, transport: RatedTransport, mark: SessionMark, baud: int, first: int, deadline: Deadline
+    link: Link, transport: RatedTransport, boot_nonce: int, baud: int, first: int, deadline: Deadline
 ) -> bool:
     """Switch the line to ``baud``, and verify that the device answers at it.
 
     Args:
         link: after a hello, on ``transport``.
         transport: whose own rate is changed as well.
-        mark: the current session, which goes on.
+        boot_nonce: of the current session, which goes on.
         baud: bits a second.
         first: the rate that the device starts with, to which it goes back when it hears nothing good.
         deadline: for all of it.
@@ -53,14 +43,14 @@ def change_baud(
         return False
     except NoAnswerError:  # it may have changed, and its answer be lost
         transport.set_baud(first)
-        _find_again(link, mark, deadline)
+        _find_again(link, boot_nonce, deadline)
         return False
     try:
         transport.set_baud(baud)
-        _find_again(link, mark, deadline.within(CONFIRM_S))
+        _find_again(link, boot_nonce, deadline.within(CONFIRM_S))
     except (NoAnswerError, PortError):
         transport.set_baud(first)
-        _find_again(link, mark, deadline)
+        _find_again(link, boot_nonce, deadline)
         return False
     return True
 
@@ -73,11 +63,11 @@ class LineRate:
         transport: has a rate, or not.
 
     Attributes:
-        mark: the current session.
+        boot_nonce: nonce of the device's boot, from its reply to HELLO.
     """
 
     def __init__(self, link: Link, transport: Transport) -> None:
-        self.mark = SessionMark(session=0, boot_nonce=0)
+        self.boot_nonce = 0
         self._link = link
         self._transport = transport if isinstance(transport, RatedTransport) else None
         self._first = self.baud
@@ -96,7 +86,7 @@ class LineRate:
     def raise_to(self, baud: int, deadline: Deadline) -> None:
         """Raise the rate to ``baud`` where it is lower; see change_baud."""
         if self._transport is not None and baud > self.baud:
-            change_baud(self._link, self._transport, self.mark, baud, self._first, deadline)
+            change_baud(self._link, self._transport, self.boot_nonce, baud, self._first, deadline)
 
     def fall_back(self) -> None:
         """Set this end to the first rate, which a device uses after a reset."""
@@ -117,21 +107,15 @@ class LineRate:
         if self.is_raised and opcode not in (Opcode.HELLO, Opcode.BAUD):
             self.fall_back()
             with suppress(NoAnswerError):
-                _find_again(self._link, self.mark, self._link.after(CONFIRM_S))
+                _find_again(self._link, self.boot_nonce, self._link.after(CONFIRM_S))
 
 
-def greet(link: Link, session: int, deadline: Deadline) -> bytes:
-    """Send HELLO until the device answers for this session; return the body of its reply."""
-    request = protocol.HelloRequest(session).pack()
-    return link.call(Opcode.HELLO, request, deadline, accept=lambda body: is_hello_of(body, session))
-
-
-def _find_again(link: Link, mark: SessionMark, deadline: Deadline) -> None:
+def _find_again(link: Link, boot_nonce: int, deadline: Deadline) -> None:
     """Send HELLO until the device answers; at a rate that is not its own this makes it fall back.
 
     Raises:
         DeviceResetError: it has started again meanwhile.
     """
-    body = greet(link, mark.session, deadline)
-    if protocol.split(protocol.HelloReply, body)[0].boot_nonce != mark.boot_nonce:
+    body = link.call(Opcode.HELLO, b"", deadline)
+    if protocol.split(protocol.HelloReply, body)[0].boot_nonce != boot_nonce:
         raise DeviceResetError("the device was reset: it runs the line at its first rate again")

@@ -24,7 +24,7 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import Link, Timeouts
-from mlf_sdk.wire.rate import CONFIRM_S, LineRate, SessionMark, greet
+from mlf_sdk.wire.rate import CONFIRM_S, LineRate
 from mlf_sdk.wire.tensors import Array, Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
 from mlf_sdk.wire.transport import Transport
 
@@ -45,7 +45,8 @@ class Session:
         max_baud: ``hello`` raises the rate of the line to this, when the device, the port and the line can.
         draw: returns a number below its argument; makes session and sequence numbers.
 
-    Every method may raise NoAnswerError, DeviceResetError and DeviceError, all of them TargetError.
+    Every method may raise NoAnswerError, DeviceResetError, SessionTakenError and DeviceError, all of them
+    TargetError.
     Where no deadline is given, one is made from ``timeouts``.
     """
 
@@ -117,12 +118,12 @@ class Session:
         raised, if that was asked for; a line that does not carry it stays at its first one.
         """
         until = deadline or self._link.after(self.timeouts.hello_s)
-        session = self._draw((1 << 32) - 1) + 1
-        body = self._greet(session, until)
+        self._link.session = self._draw((1 << 32) - 1) + 1
+        body = self._greet(until)
         hello, rest = protocol.split(protocol.HelloReply, body)
         if hello.max_payload < _LEAST_PAYLOAD:
             raise TargetError(f"the device's largest message has {hello.max_payload} bytes, which is too few")
-        self._rate.mark = SessionMark(session=session, boot_nonce=hello.boot_nonce)
+        self._rate.boot_nonce = hello.boot_nonce
         self._pace = Pace(window_bytes=hello.window_bytes, payload_bytes=hello.max_payload)
         self._info = DeviceInfo(
             protocol_version=hello.version,
@@ -138,13 +139,13 @@ class Session:
         self.raise_baud(self._max_baud, until)
         return self._info
 
-    def _greet(self, session: int, until: Deadline) -> bytes:
+    def _greet(self, until: Deadline) -> bytes:
         """Send HELLO at the present rate, then at the first one, which a device has after a reset."""
         if self._rate.is_raised:
             with suppress(NoAnswerError):
-                return greet(self._link, session, until.within(CONFIRM_S))
+                return self._link.call(Opcode.HELLO, b"", until.within(CONFIRM_S))
             self._rate.fall_back()
-        return greet(self._link, session, until)
+        return self._link.call(Opcode.HELLO, b"", until)
 
     def _build_id(self, can: Capability, deadline: Deadline) -> str:
         return self._link.call(Opcode.BUILD, b"", deadline).hex() if Capability.BUILD in can else ""
