@@ -223,7 +223,7 @@ def test_throughput_is_measured_and_never_beyond_the_line(baud: int, bulk_server
 
 
 def test_other_figures(bulk_server: Path, small_server: Path) -> None:
-    assert round_trip_bytes(bulk_server) == {"request_bytes": 20, "reply_bytes": 12}
+    assert round_trip_bytes(bulk_server) == {"request_bytes": 24, "reply_bytes": 16}
     bad = goodput(small_server, 1e-3, inferences=20)
     assert bad["wrong"] == 0 and 0.1 < bad["goodput_share"] < 1
 

@@ -309,7 +309,12 @@ def test_a_lock_holds_against_other_users(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "spelling",
-    ["socket://127.0.0.1:{}", "socket://127.1:{}", "socket://[::1]:{}", "rfc2217://LOCALHOST:{}?logging=info"],
+    [
+        "socket://127.0.0.1:{}",
+        "socket://127.1:{}",
+        "socket://[::1]:{}",
+        "rfc2217://LOCALHOST:{}?logging=info",
+    ],
 )
 def test_a_lock_covers_all_spellings_of_an_address(spelling: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,12 +28,10 @@ from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
 from mlf_sdk.targets.serial import ports as ports_module
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port
-from mlf_sdk.targets.serial.session import open_chosen_port, port_session
+from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.testing.badline import Faults, FaultTransport
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.session import Session, Timeouts
-from mlf_sdk.wire.transport import Transport
 from rpc_models import fake_models
 from serial_helpers import PtyDevice, SocketBridge
 
@@ -74,39 +71,6 @@ def test_ports_are_listed_with_the_boards_they_may_be(call: Caller) -> None:
 
 
 # ---- monitor and errors ----
-
-
-class UntilSilent:
-    """A port that its user leaves with Ctrl-C as soon as it has said something and is silent again."""
-
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self._heard = False
-
-    def read(self, max_bytes: int, deadline: Deadline) -> bytes:
-        data = self._inner.read(max_bytes, deadline)
-        if self._heard and not data:
-            raise KeyboardInterrupt
-        self._heard = self._heard or bool(data)
-        return data
-
-    def close(self) -> None:
-        self._inner.close()
-
-
-def test_monitor_shows_text_and_no_messages(
-    pty_device: PtyDevice, call: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def open_and_say(*args: Any, **options: Any) -> UntilSilent:
-        port = open_chosen_port(*args, **options)
-        pty_device.say(b"booting\n\x00\x05\x01\x81\x02\x02\x00\x1b[2Jready")
-        return UntilSilent(port)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(serial_api, "open_chosen_port", open_and_say)
-        done = call("monitor", "--port", pty_device.path)
-    assert (done.code, done.out) == (0, "booting\n\\x1b[2Jready")
-    assert call("monitor", "--port", pty_device.path, "--timeout", "0.1", "--json").value["text"] == ""
 
 
 def test_monitor_ends_with_ctrl_c(pty_device: PtyDevice) -> None:
@@ -161,6 +125,21 @@ def test_verify_a_device_that_holds_something_else(pty_device: PtyDevice, call: 
     assert done.value["device"][0]["name"] == "twins"
     shown = call("verify", ARCHIVE, "--port", pty_device.path)
     assert shown.code == 1 and "FAIL" in shown.out and "twins" in shown.out
+
+
+def test_strings_of_a_device_drive_no_terminal(pty_device: PtyDevice, call: Caller) -> None:
+    """Line feeds, escape sequences, C1 controls and marks of direction; in text, in JSON, and in errors."""
+    evil = "x\n  PASS\x1b[2J\x9b1m\u202ekcab\u2066"
+    pty_device.device.models[0].name = pty_device.device.sdk_version = evil
+    harmless = r"x\n  PASS\x1b[2J\x9b1m\u202ekcab\u2066"
+    shown = call("verify", ARCHIVE, "--port", pty_device.path)
+    assert harmless in shown.out
+    as_json = call("verify", ARCHIVE, "--port", pty_device.path, "--json").value
+    assert as_json["sdk_version"] == as_json["device"][0]["name"] == harmless
+    refused = call("run", ARCHIVE, "--port", pty_device.path)
+    assert refused.code == 4 and "does not hold the model" in refused.err
+    for text in (shown.out, refused.err):
+        assert all(char.isprintable() or char == "\n" for char in text)
 
 
 def test_verify_compares_the_sdk_of_a_project(call: Caller, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from mlf_sdk.wire import frames
 from mlf_sdk.wire.frames import Deframer, FrameError
 
 
-def deframer(max_payload: int = 512) -> tuple[Deframer, list[str]]:
-    texts: list[str] = []
+def deframer(max_payload: int = 512) -> tuple[Deframer, list[bytes]]:
+    texts: list[bytes] = []
     return Deframer(max_payload, texts.append), texts
 
 
@@ -66,8 +66,8 @@ def test_pieces_of_any_size_give_the_same(pieces: list[bytes], draw: random.Rand
             payloads += cut.feed(stream[at : at + size])
             at += size
         assert payloads == expected
-        assert "".join(cut_texts) == "".join(texts)
-        assert cut.dropped == whole.dropped
+        assert b"".join(cut_texts) == b"".join(texts)
+        assert (cut.dropped, cut.good, cut.bad) == (whole.dropped, whole.good, whole.bad)
 
 
 def test_frames_between_console_text() -> None:
@@ -76,15 +76,15 @@ def test_frames_between_console_text() -> None:
         b"boot\r\n" + frames.encode(b"one") + "größe \x1b[1mbold\n".encode() + frames.encode(b"two") + b"end"
     )
     assert split.feed(stream) == [b"one", b"two"]
-    assert texts == ["boot\r\n", "größe \x1b[1mbold\n"]
+    assert texts == [b"boot\r\n", "größe \x1b[1mbold\n".encode()]
     split.flush()
-    assert texts[-1] == "end"
+    assert texts[-1] == b"end"
     assert split.dropped == 0
 
 
 def test_flush_keeps_a_frame_under_way() -> None:
     split, texts = deframer()
-    payload = b"\x01\x42abcdefghijklmnopqrstuvwxyz"
+    payload = b"\x02\x42abcdefghijklmnopqrstuvwxyz"
     frame = frames.encode(payload)
     for cut in range(len(frame)):
         assert split.feed(frame[:cut]) == []
@@ -95,8 +95,8 @@ def test_flush_keeps_a_frame_under_way() -> None:
 
 def test_noise_is_counted_and_not_shown() -> None:
     split, texts = deframer()
-    assert split.feed(b"\xff\xfe\xfd\x00\x01\x02\x00abc\x80\x00") == []
-    assert (split.dropped, texts) == (3, [])
+    assert split.feed(b"\xff\xfe\xfd\x00\x01\x02\x00a\x80\x81\x82c\x00") == []
+    assert (split.dropped, split.bad, texts) == (3, 8, [])
     assert split.feed(frames.encode(b"good")) == [b"good"]
 
 
@@ -116,7 +116,7 @@ def test_endless_text_is_handed_over_and_memory_stays_bounded() -> None:
         split.feed(line.encode())
         assert len(split._pending) <= frames.longest_frame(64)
     assert split.feed(b"\x00" + frames.encode(b"x")) == [b"x"]
-    assert "".join(texts) == line * 500
+    assert b"".join(texts) == line.encode() * 500
 
 
 def test_endless_text_without_lines_keeps_its_characters() -> None:
@@ -124,20 +124,49 @@ def test_endless_text_without_lines_keeps_its_characters() -> None:
         split, texts = deframer(64)
         text = "x" * shift + "ä€😀" * 100
         split.feed(text.encode() + b"\x00")
-        assert "".join(texts) == text
+        assert b"".join(texts) == text.encode()
 
 
-def test_endless_noise_is_skipped() -> None:
+def test_endless_noise_is_dropped() -> None:
     split, texts = deframer(64)
     for _ in range(200):
         assert split.feed(b"\xff\x80" * 50) == []
-    assert len(split._pending) == 0
-    assert split.feed(b"tail\x00" + frames.encode(b"x")) == [b"x"]
-    assert (split.dropped, texts) == (1, [])
+        assert len(split._pending) <= frames.longest_frame(64)
+    assert split.feed(b"\x00" + frames.encode(b"x")) == [b"x"]
+    assert texts == [] and split.dropped > 100 and split.bad == 200 * 100
+
+
+@pytest.mark.parametrize("byte", [b"\xff", b"\x80", b"\x02", b"\x00", b"\x1f"])
+def test_one_byte_mutes_nothing(byte: bytes) -> None:
+    """Wherever it stands, before text, inside or behind, and however long the device is silent then."""
+    text = b"first line\n"
+    for at in range(len(text) + 1):
+        split, texts = deframer()
+        assert split.feed(text[:at] + byte + text[at:]) == []
+        split.flush(quiet=True)
+        split.feed(b"next\n")
+        split.flush()
+        assert b"".join(texts).replace(byte, b"") == text + b"next\n"
+
+
+def test_text_of_another_encoding_is_text() -> None:
+    split, texts = deframer()
+    split.feed("temp 23°C\n".encode("latin-1"))
+    split.flush()
+    assert texts == [b"temp 23\xb0C\n"]
+
+
+def test_text_amid_noise_is_found_at_the_next_line() -> None:
+    split, texts = deframer()
+    noise = bytes(range(128, 256))
+    split.feed(noise + b"\nready to go\n" + noise)
+    split.flush(quiet=True)
+    assert texts == [b"ready to go\n"]
+    assert split.bad == 256 and split.dropped == 1
 
 
 def test_a_frame_longer_than_allowed_is_no_frame() -> None:
     split, _ = deframer(64)
     assert split.feed(frames.encode(b"\x01" * 64)) == [b"\x01" * 64]
     assert split.feed(frames.encode(b"\x01" * 80)) == []
-    assert split.dropped == 1
+    assert split.dropped == 2  # its beginning and its end

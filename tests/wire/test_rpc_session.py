@@ -652,7 +652,7 @@ def test_console_text_is_collected_and_handed_over(device: FakeDevice, line: Lin
     session = session_over(line, console=pieces.append)
     line.to_host = once(lambda data: b"booting\r\n" + data + "größe\n".encode())
     session.hello()
-    assert session.console_text == "".join(pieces) == "booting\r\ngröße\n"
+    assert session.console_text == "".join(pieces) == "booting\ngröße\n"
 
 
 def test_a_fault_report_is_part_of_the_error(device: FakeDevice, line: Line) -> None:

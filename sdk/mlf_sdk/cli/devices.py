@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,35 +92,51 @@ def verify(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     return Outcome(parts=verify_parts(found), values=verify_values(found), exit_code=0 if found.ok else 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Text:
-    """Text of a board, printed as it comes, or collected for ``--json``."""
-
-    pieces: list[str]
-    printed: bool
-
-    def take(self, text: str) -> None:
-        from mlf_sdk.cli.output import escaped
-
-        if self.printed:
-            sys.stdout.write(escaped(text))
-            sys.stdout.flush()
-        else:
-            self.pieces.append(text)
-
-
 def monitor(request: Request, own: MonitorOptions, progress: Progress) -> Outcome:
-    """Show what a board prints, until Ctrl-C.
+    """Show what a board prints, until Ctrl-C; send it the lines that are typed.
 
-    Example: mlf-sdk monitor --port /dev/ttyACM0
+    A board that is unplugged or reset is waited for. Its colours are shown on a terminal, all other control
+    characters are escaped.
+
+    Example: mlf-sdk monitor --port /dev/ttyACM0 --timestamps
+
+    Example: echo status | mlf-sdk monitor --port /dev/ttyACM0 --timeout 2
     """
-    from mlf_sdk.pipeline.serial import monitor as watch
+    from mlf_sdk.pipeline.monitor import Terminal
+    from mlf_sdk.pipeline.monitor import monitor as watch
 
     as_json = _wants_json()
-    text = _Text(pieces=[], printed=not as_json)
+    pieces: list[bytes] = []
+    terminal = Terminal(
+        show=pieces.append if as_json else _show_bytes,
+        note=_note,
+        colours=not as_json and sys.stdout.isatty() and "NO_COLOR" not in os.environ,
+        typed=_typed(),
+    )
     with suppress(KeyboardInterrupt):  # the way to end it
-        watch(request, own, text.take)
-    return Outcome(values={"port": request.port, "text": "".join(text.pieces)} if as_json else {})
+        watch(request, own, terminal)
+    text = b"".join(pieces).decode(errors="backslashreplace")
+    return Outcome(values={"port": request.port, "text": text} if as_json else {})
+
+
+def _show_bytes(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _note(text: str) -> None:
+    from mlf_sdk.cli.output import message_console
+
+    message_console().print(f"mlf-sdk: {text}", soft_wrap=True)
+
+
+def _typed() -> int | None:
+    """Return the descriptor of standard input; None: there is none, or it belongs to another job."""
+    try:
+        typed = sys.stdin.fileno()
+        return typed if not os.isatty(typed) or os.tcgetpgrp(typed) == os.getpgrp() else None
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 def _wants_json() -> bool:

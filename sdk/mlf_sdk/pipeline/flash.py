@@ -185,11 +185,11 @@ def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> st
     claim = f"{row.name} claims success, but "
     device, expected = found.device, found.expected
     if not found.models_ok:
-        held = {m.name: m.archive_sha256 for m in device.models}
-        wanted = {m.name: m.archive_sha256 for m in expected.models}
+        held = [f"{m.name} ({m.archive_sha256[:12]})" for m in device.models]
+        wanted = [f"{m.name} ({m.archive_sha256[:12]})" for m in expected.models]
         raise FlashNotProvenError(
-            f"{claim}the board runs something else: it holds {_listed(held)}; "
-            f"the project has {_listed(wanted)}",
+            f"{claim}the board runs something else: it holds {', '.join(held) or 'no model'}; "
+            f"the project has {', '.join(wanted) or 'no model'}",
             where=found.port,
             hint="Was the project built after it was generated? Is this the board that was flashed? "
             "Does the board have to be reset?",
@@ -210,7 +210,3 @@ def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> st
         where=found.port,
         hint="Is this the board that was flashed? Does the board have to be reset?",
     )
-
-
-def _listed(models: dict[str, str]) -> str:
-    return ", ".join(f"{name} ({sha[:12]})" for name, sha in models.items()) or "no model"

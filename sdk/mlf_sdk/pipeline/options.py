@@ -189,3 +189,8 @@ class MonitorOptions:
     elf: str | None = option(
         None, "Image or project of the board: faults that it prints are explained.", metavar="ELF|DIR"
     )
+    timestamps: bool = option(False, "Put the time in front of each line.")
+    raw: bool = option(False, "Pass on every byte as it is, messages of the protocol among them.")
+    line_end: str = option(
+        "lf", "End of a typed line, as the board expects it.", choices=("lf", "crlf", "cr")
+    )

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from mlf_sdk.tools.devicetext import DeviceText, device_text
+
 _FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+) (?P<rest>[^\n]*)\n")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _HEX = re.compile(r"[0-9a-f]{1,8}")
@@ -29,8 +31,8 @@ class FaultReport:
     kind: str
     registers: dict[str, int]
     step: int
-    model: str
-    line: str
+    model: DeviceText
+    line: DeviceText
     calls: tuple[tuple[int, int], ...] = ()
 
 
@@ -46,7 +48,7 @@ def parse_faults(console: bytes) -> tuple[FaultReport, ...]:
 
 
 def _report(found: re.Match[bytes]) -> FaultReport:
-    fields = dict(_FIELD.findall(found.group("rest").decode("utf-8", "replace")))
+    fields = dict(_FIELD.findall(device_text(found.group("rest"))))
     model = fields.pop("model", "-")
     step = fields.pop("step", "-1")
     calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
@@ -54,8 +56,8 @@ def _report(found: re.Match[bytes]) -> FaultReport:
         kind=found.group("kind").decode("ascii"),
         registers={name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)},
         step=int(step) if _STEP.fullmatch(step) else -1,
-        model="" if model == "-" else model,
-        line=found.group().decode("utf-8", "replace").strip(),
+        model=device_text("" if model == "-" else model),
+        line=device_text(found.group().strip()),
         calls=tuple((_signed(int(pair[1], 16)), int(pair[2], 16)) for pair in calls if pair),
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlf_sdk.errors import TargetError
+from mlf_sdk.tools.devicetext import DeviceText
 from mlf_sdk.wire.codes import Capability, Direction
 
 _KINDS = {0: "i", 1: "u", 2: "f"}
@@ -30,7 +31,7 @@ class TensorInfo:
 
     direction: Direction
     index: int
-    name: str
+    name: DeviceText
     shape: tuple[int, ...]
     type_code: int
     bits: int
@@ -90,7 +91,7 @@ class ModelInfo:
     """
 
     index: int
-    name: str
+    name: DeviceText
     archive_sha256: str
     num_steps: int
     arena_bytes: int
@@ -123,7 +124,7 @@ class DeviceInfo:
     """
 
     protocol_version: int
-    sdk_version: str
+    sdk_version: DeviceText
     max_payload: int
     capabilities: Capability
     boot_nonce: int

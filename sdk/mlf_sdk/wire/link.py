@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
+from mlf_sdk.tools.devicetext import console_text
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines, triage_values
 from mlf_sdk.triage.fault_report import FaultReport, parse_fault
 from mlf_sdk.wire import frames, protocol
@@ -211,7 +212,7 @@ class Link:
 
         ``late``: the deadline came, which may be that of more than this request.
         """
-        self._deframer.flush()
+        self._deframer.flush(quiet=True)
         self._raise_fault(where)
         waited_s = self.timeouts.clock() - started
         advice = _MORE_TIME if opcode in _RUNNING else _TIME_IS_UP if late and opcode > Opcode.HELLO else ""
@@ -273,7 +274,8 @@ class Link:
             hint="End the other program, on this machine or at the other end of the line, and start again.",
         )
 
-    def _on_text(self, text: str) -> None:
+    def _on_text(self, data: bytes) -> None:
+        text = console_text(data)
         self._console.append(text)
         self._recent = (self._recent + text)[-_CONSOLE_TAIL:]
         if self._listener is not None:

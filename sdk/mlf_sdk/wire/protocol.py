@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass
 from typing import ClassVar, TypeVar
 
 from mlf_sdk.errors import TargetError
+from mlf_sdk.tools.devicetext import DeviceText, device_text
 from mlf_sdk.wire.codes import Flag
 
 VERSION = 2
@@ -327,11 +328,11 @@ def pack_name(name: str, room: int, flags: int = 0) -> bytes:
     return struct.pack("<BB", flags, len(data)) + data
 
 
-def unpack_name(body: bytes) -> tuple[Flag, str]:
+def unpack_name(body: bytes) -> tuple[Flag, DeviceText]:
     """Return the flags and the name at the end of a body."""
     if len(body) < 2 or len(body) != 2 + body[1]:
         raise MessageError("a name has the wrong size")
-    return Flag(body[0]), body[2:].decode(errors="replace")
+    return Flag(body[0]), device_text(body[2:])
 
 
 def unpack_ticks(body: bytes) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mlf_sdk.tools.devicetext import DeviceText
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.bulk import read_all
 from mlf_sdk.wire.codes import Capability, Direction, Opcode
@@ -27,7 +28,7 @@ class StepInfo:
     number: int
     num_inputs: int
     num_outputs: int
-    name: str
+    name: DeviceText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,9 +75,9 @@ def port_keys(name: str) -> set[str]:
     """Return what identifies a port: its device number, or each address and TCP port that its URL names."""
     if "://" in name:
         return _address_keys(name)
-    real = os.path.realpath(name)
+    real = Path(os.path.realpath(name))
     with suppress(OSError):
-        status = os.stat(real)
+        status = real.stat()
         if stat.S_ISCHR(status.st_mode):
             return {f"device {os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"}
     return {f"path {real}"}

@@ -10,6 +10,7 @@ from serial.tools import list_ports
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.tools.devicetext import DeviceText, device_text
 from mlf_sdk.wire.errors import PortMissingError
 
 AUTO = "auto"
@@ -29,8 +30,8 @@ class Port:
 
     device: str
     usb_id: str
-    serial_number: str
-    description: str
+    serial_number: DeviceText
+    description: DeviceText
 
     @property
     def label(self) -> str:
@@ -44,8 +45,8 @@ def list_serial_ports() -> list[Port]:
     found = []
     for info in list_ports.comports():
         usb_id = f"{info.vid:04x}:{info.pid:04x}" if info.vid is not None and info.pid is not None else ""
-        said = info.description if info.description not in (None, "n/a") else ""
-        number = info.serial_number or ""
+        said = device_text(info.description if info.description not in (None, "n/a") else "")
+        number = device_text(info.serial_number or "")
         found.append(Port(device=info.device, usb_id=usb_id, serial_number=number, description=said))
     return sorted(found, key=lambda port: port.device)
 
