@@ -44,7 +44,7 @@ Note = Callable[[str], None]
 
 @dataclass(slots=True, kw_only=True)
 class Terminal:
-    """Where the text of a board goes, and where typed lines come from.
+    """Output for the text of a board, and input for typed lines.
 
     Attributes:
         show: called with UTF-8 text of the board, or all of its bytes in the raw view.
