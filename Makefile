@@ -29,6 +29,7 @@ demo: tools runtime
 # The tests of the parsers (tests/readers) must reach every line and branch of what reads an archive;
 # tests/conftest.py keeps all others out of the count.
 PARSERS := analysis.c analysis.elf analysis.thumb.objectcode analysis.thumb.workspaces frontends.intake \
+  frontends.glow \
   $(addprefix frontends.mlf.,archive graph interface members metadata metadata_memory params rawgraph \
   rawmetadata signatures)
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --hypothesis-seed=0 $(PARSERS:%=--cov=mlf_sdk.%) \

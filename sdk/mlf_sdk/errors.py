@@ -70,6 +70,16 @@ class ModuleChoiceError(InputError):
         super().__init__(what, where=where, hint="Choose one with --module: " + ", ".join(self.names))
 
 
+class UndecidedError(InputError):
+    """A file does not state the directions of its tensors, and nothing else decides them."""
+
+    def __init__(self, what: str, *, where: str, names: Iterable[str]) -> None:
+        """As `MlfError`; ``names`` are those of all tensors that a caller sees."""
+        self.names = tuple(names)
+        hint = "Name each output with --output-name NAME; the others are inputs. The tensors are: "
+        super().__init__(what, where=where, hint=hint + ", ".join(self.names[:20]))
+
+
 class ToolError(MlfError):
     """A tool is missing or failed (exit code 3)."""
 

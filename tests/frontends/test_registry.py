@@ -135,7 +135,7 @@ def test_unknown_file(tmp_path: Path, name: str, never: None) -> None:
     assert caught.value.where == str(path)
     assert caught.value.hint.startswith(hint)
     assert caught.value.hint.endswith(
-        "Known formats: never (a test's format), mlf (TVM's Model Library Format)."
+        "Known formats: never (a test's format), mlf (TVM's Model Library Format), glow (Glow's bundle)."
     )
 
 
@@ -174,3 +174,15 @@ def test_damaged_archives_are_recognised(tmp_path: Path, end: str) -> None:
 
 def test_built_in_formats_are_imported_on_use() -> None:
     assert all(":" in place for place in registry._BUILT_IN.values())
+
+
+@pytest.mark.parametrize(
+    ("stated", "flag"), [({"outputs": ("y",)}, "--output-name"), ({"types": ("x=int8",)}, "--type")]
+)
+def test_an_archive_that_states_its_tensors_takes_no_statements(
+    tmp_path: Path, stated: dict[str, tuple[str, ...]], flag: str
+) -> None:
+    path = write(build(), tmp_path / "a.tar")
+    for call in (frontends.load, frontends.examine):
+        with pytest.raises(InputError, match=f"{flag}: the file states its inputs"):
+            call(path, stated=frontends.Stated(**stated))

@@ -132,13 +132,15 @@ class TestReading:
         (("cortex-m4", "fpv4-sp-d16", "softfp"), M4, []),
         (("cortex-m4", "fpv4-sp-d16", "softfp"), M4F, ["FPU registers"]),
         (("cortex-m4", "", "soft"), M4F, ["no FPU", "FPU registers"]),
-        (("cortex-m4", "fpv4-sp-d16", "hard"), {**M4F, 27: 0}, ["for double"]),
+        (("cortex-m4", "fpv4-sp-d16", "hard"), {**M4F, 27: 0}, []),
         (("cortex-m4", "fpv4-sp-d16", "hard"), {**M4F, 10: 8}, ["does not have"]),
         (("cortex-m4", "fpv4-sp-d16", "hard"), {**M4F, 10: 3}, ["does not have"]),
         (("cortex-m7", "fpv5-d16", "hard"), {**M4F, 10: 8, 27: 0}, []),
         (("cortex-m33", "fpv5-sp-d16", "hard"), M4F, []),
         (("cortex-m55", "fpv5-d16", "hard"), M55, []),
-        (("cortex-m33", "fpv5-sp-d16", "hard"), M55, ["v8.1-M.main", "for double", "MVE"]),
+        (("cortex-m33", "fpv5-sp-d16", "hard"), M55, ["v8.1-M.main", "MVE"]),
+        (("cortex-m33+nodsp", "none", "soft"), {6: 17, 46: 1}, ["the DSP extension"]),
+        (("cortex-m33", "none", "soft"), {6: 17, 46: 1}, []),
         (("cortex-m3", "none", "soft"), M4, ["v7E-M (made for cortex-m4)"]),
         (("cortex-m3", "none", "soft"), M3, []),
         (("cortex-m0", "none", "soft"), M3, ["v7-M"]),
@@ -156,6 +158,34 @@ def test_what_a_board_can_link(board, tags, problems):
     found = check_object_against(*board, info)
     assert len(found) == len(problems)
     assert all(part in text for part, text in zip(problems, found, strict=True))
+
+
+VADD_F64, VADD_F32 = b"\x30\xee\x00\x0b", b"\x30\xee\x00\x0a"
+VCVT_F64_F32 = b"\xb7\xee\xc0\x0a"
+VMOV_TO_SCALAR = b"\x00\xee\x10\x0b"  # vmov.32 d0[0], r0: there on every FPU
+BX_LR = b"\x70\x47"
+
+
+@pytest.mark.parametrize(
+    ("text", "marks", "problems"),
+    [
+        (VADD_F32 + BX_LR, [], []),
+        (BX_LR + VADD_F64, [], ["for double"]),
+        (VCVT_F64_F32, [], ["for double"]),
+        (VMOV_TO_SCALAR + BX_LR, [], []),
+        (BX_LR + b"\0\0" + VADD_F64, [("$t", 0, 0, 1), ("$d.1", 4, 0, 1)], []),
+        (VADD_F32 + VADD_F64, [("$d", 0, 0, 1), ("$t", 4, 0, 1)], ["for double"]),
+        (VADD_F64[:2], [], []),
+    ],
+)
+def test_double_is_told_by_the_code_where_the_attributes_allow_it(text, marks, problems):
+    """An FPU for float runs code that might use double, and uses none."""
+    info, _ = read(Elf(text=text, tags={**M4F, 27: 0}, symbols=[("k", 1, 18, 1), *marks]).build())
+    found = check_object_against("cortex-m4", "fpv4-sp-d16", "hard", info)
+    assert len(found) == len(problems)
+    assert all(part in text for part, text in zip(problems, found, strict=True))
+    said, _ = read(Elf(text=text, tags=M4F).build())
+    assert not said.computes_in_double  # single precision only, by its attributes
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,8 @@ class _Renderer:
                 path = f"{folder}/{_entry_name(model.c_name, step.index)}"
                 entry = {"e": entry_values(layout, linkage, step), **view}
                 files[path] = self._render("common/entry.c.j2", entry)
+        if model.exports:
+            files[f"{folder}/exports.syms"] = "".join(f"{name}\n" for name in model.exports).encode()
         if linkage.renames:
             pairs = sorted(linkage.renames.items())
             lines = "".join(f"#define {old} {new}\n" for old, new in pairs)
@@ -256,7 +258,7 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
         "dir": folder,
         "sources": sources + entries,
         "entries": entries,
-        "objects": [_object(folder, u, linkage) for u in linked if u.kind is UnitKind.OBJECT],
+        "objects": _objects(folder, layout, linkage),
         "renames": bool(linkage.renames),
         "flags": _needed_flags(layout),
         "include_dirs": sorted(headers),
@@ -273,10 +275,22 @@ def _needed_flags(layout: ModelLayout) -> list[str]:
     return ["-fno-strict-aliasing"] if any(step.phases > 1 for step in layout.steps) else []
 
 
-def _object(folder: str, unit: CodeUnit, linkage: Linkage) -> dict[str, Any]:
-    path = f"{folder}/{unit.member}"
-    renamed = bool(linkage.renames)
-    return {"path": path, "renamed": renamed, "output": path.replace("/", "_")}
+def _objects(folder: str, layout: ModelLayout, linkage: Linkage) -> list[dict[str, Any]]:
+    """Objects to link, and those that are made from the model's: joined, or with other names of symbols."""
+    model = layout.model
+    units = [unit for unit in model.units if unit.linked and unit.kind is UnitKind.OBJECT]
+    paths = [f"{folder}/{unit.member}" for unit in units]
+    if not model.exports:
+        made = bool(linkage.renames)
+        return [{"path": path, "made": made, "joins": [], "output": path.replace("/", "_")} for path in paths]
+    output = f"{folder}/joined.o".replace("/", "_")
+    return [{"path": output, "made": True, "joins": paths, "output": output, "absent": _absent(units)}]
+
+
+def _absent(units: Sequence[CodeUnit]) -> list[str]:
+    """Symbols of the C++ unwinder that are only named, to have it linked; the joined object has none."""
+    named = {name for unit in units for name in (b"__aeabi_unwind_cpp_pr0",) if name in unit.data}
+    return sorted(name.decode() for name in named)
 
 
 def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:

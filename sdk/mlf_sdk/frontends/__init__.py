@@ -17,6 +17,7 @@ from mlf_sdk.frontends.registry import (
     register_frontend,
     unregister_frontend,
 )
+from mlf_sdk.frontends.stated import NOTHING, Stated
 
 if TYPE_CHECKING:
     from mlf_sdk.ir.model import Model
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Examination",
     "Frontend",
+    "Stated",
     "examine",
     "find_frontend",
     "frontends",
@@ -34,19 +36,21 @@ __all__ = [
 ]
 
 
-def load(path: Path, module: str | None = None) -> Model:
+def load(path: Path, module: str | None = None, stated: Stated = NOTHING) -> Model:
     """Load a compiled model of any known format.
 
     Args:
         path: a file or a folder.
         module: name of the model to load, where the file holds several.
+        stated: facts that the file does not hold.
 
     Raises:
         ArchiveError: the file is broken; all of its faults at once.
         ModuleChoiceError: it holds several models, and ``module`` names none of them.
+        UndecidedError: it does not state which of its tensors are outputs.
         InputError: it can't be read, or is of no known format.
     """
-    return find_frontend(path).load(path, module)
+    return find_frontend(path).load_stated(path, module, stated)
 
 
 def modules(path: Path) -> tuple[str, ...]:
@@ -54,6 +58,6 @@ def modules(path: Path) -> tuple[str, ...]:
     return find_frontend(path).modules(path)
 
 
-def examine(path: Path, module: str | None = None) -> Examination:
+def examine(path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
     """Load a model and list what is unusual about its file; arguments and errors as in `load`."""
-    return find_frontend(path).examine(path, module)
+    return find_frontend(path).examine(path, module, stated)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import looks_like
+from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 
 if TYPE_CHECKING:
     from mlf_sdk.ir.finding import Finding
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "mlf_sdk.frontends"
 """Entry-point group of other packages; each names a class derived from `Frontend`."""
 
-_BUILT_IN: Final = {"mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend"}
+_BUILT_IN: Final = {
+    "mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend",
+    "glow": "mlf_sdk.frontends.glow.frontend:GlowFrontend",
+}
 _registered: dict[str, Frontend] = {}
 
 
@@ -64,9 +68,18 @@ class Frontend(ABC):
         """Names of the models in ``path`` that `load` can be asked for; empty when there is no choice."""
         return ()
 
-    def examine(self, path: Path, module: str | None = None) -> Examination:
-        """Load the model as `load` does, and list what is unusual about its file."""
-        return Examination(model=self.load(path, module))
+    def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
+        """Load the model as `load` does, with facts that the user states because the file does not.
+
+        Raises:
+            InputError: the format holds those facts itself.
+        """
+        refuse_statements(stated, str(path))
+        return self.load(path, module)
+
+    def examine(self, path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
+        """Load the model as `load_stated` does, and list what is unusual about its file."""
+        return Examination(model=self.load_stated(path, module, stated))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

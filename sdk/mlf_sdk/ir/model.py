@@ -110,6 +110,8 @@ class Model:
         steps: in an order in which they can run.
         symbol_prefix: of all functions; displays leave it out.
         alignment: bytes; of the arena, its buffers and the constants.
+        exports: not empty: the objects of its code are joined to one in which only these symbols are seen
+            from outside, so that private functions of two models never meet.
 
     Raises:
         InputError: the parts contradict each other; says where.
@@ -129,6 +131,7 @@ class Model:
     summary: MemorySummary
     symbol_prefix: str = ""
     alignment: int = ALIGNMENT
+    exports: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the model."""

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends import examine
+from mlf_sdk.frontends.sources import with_sources
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.loading import stated_in
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.findings import board_findings
@@ -69,8 +71,9 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
     board = None
     if request.board is not None and request.platform != ZEPHYR:
         board = resolve_target(stages.target_choice(request.replace(port=None))).board
-    found = examine(Path(request.source[0]), request.module)
-    model, findings = found.model, found.findings
+    found = examine(Path(request.source[0]), request.module, stated_in(request))
+    model = with_sources(found.model, [Path(path) for path in request.more_sources])
+    findings = found.findings
     if board is not None:
         findings += board_findings(model, board)
         if not any(o.blocks for o in findings) and not model.external_headers:

@@ -65,6 +65,36 @@ class Request:
         metavar="NAME",
     )
 
+    output_names: tuple[str, ...] = option(
+        (),
+        "Tensor that is an output, where the file does not state it; the others are inputs. May repeat.",
+        group="Target",
+        stage=Stage.LOAD,
+        flags=("--output-name",),
+        metavar="NAME",
+        fixed=True,
+    )
+    tensor_types: tuple[str, ...] = option(
+        (),
+        "Type and extents of a tensor, where the file does not state them: NAME=float32[1,8]. May repeat.",
+        group="Target",
+        stage=Stage.LOAD,
+        flags=("--type",),
+        metavar="NAME=TYPE",
+        fixed=True,
+    )
+    more_sources: tuple[str, ...] = option(
+        (),
+        "C source, header or object with functions that the archive's code needs and does not hold. May "
+        "repeat.",
+        group="Build",
+        stage=Stage.LOAD,
+        flags=("--source",),
+        metavar="FILE",
+        fixed=True,
+        exists=True,
+    )
+
     # ---- plan: the target ----
     board: str | None = option(
         None,

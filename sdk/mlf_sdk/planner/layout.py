@@ -52,9 +52,13 @@ class ModelLayout:
     @property
     def io_bytes(self) -> int:
         """Bytes of the inputs and outputs that lie in the arena."""
-        roots = {self.model.root(i).id for i in (*self.model.inputs, *self.model.outputs)}
-        tensors = [self.model.tensors[i] for i in roots]
-        return sum(t.size_bytes for t in tensors if t.kind not in OUTSIDE)
+        model = self.model
+        sizes = {
+            (model.root(i).id, model.offset_in_root(i)): model.tensors[i].size_bytes
+            for i in (*model.inputs, *model.outputs)
+            if model.root(i).kind not in OUTSIDE
+        }
+        return sum(sizes.values())
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _CPU_NAME, _CPU_ARCH, _PROFILE, _ARM_ISA, _FP_ARCH = 5, 6, 7, 8, 10
-_FP_NUMBER_MODEL, _HARD_FP_USE, _VFP_ARGS, _COMPATIBILITY, _MVE = 23, 27, 28, 32, 48
+_FP_NUMBER_MODEL, _HARD_FP_USE, _VFP_ARGS, _COMPATIBILITY, _DSP, _MVE = 23, 27, 28, 32, 46, 48
 _LAST_TAG_OF_FIXED_KIND = 32
 _FILE_SCOPE = 1
 _MAX_TAGS = 256
@@ -56,6 +56,7 @@ class ArmAttributes:
         single_precision_only: of those, only the ones for float.
         vfp_args: ``hard``: floats in FPU registers; ``soft``: in integer registers; None: not stated.
         mve: 0 no vector extension, 1 integer, 2 integer and float.
+        dsp: it may use the DSP extension of Armv8-M.
     """
 
     cpu_name: str
@@ -65,6 +66,7 @@ class ArmAttributes:
     single_precision_only: bool
     vfp_args: str | None
     mve: int
+    dsp: bool = False
 
     @property
     def has_fpu_registers(self) -> bool:
@@ -170,6 +172,7 @@ def _interpret(tags: dict[int, int | str]) -> ArmAttributes:
         single_precision_only=_number(tags, _HARD_FP_USE) == 1,
         vfp_args=arguments,
         mve=_number(tags, _MVE),
+        dsp=_number(tags, _DSP) != 0,
     )
 
 
@@ -200,6 +203,8 @@ def attribute_problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes)
         problems.append(f"it is code for ARM{found.cpu_arch}{made_for}, which a {cpu} does not run")
     if found.uses_arm_instructions:
         problems.append("it has 32-bit ARM instructions; a Cortex-M runs Thumb only")
+    if found.dsp and "+nodsp" in cpu.lower():
+        problems.append(f"it uses the DSP extension, which a {cpu} does not have")
     problems += _fpu_problems(fpu.lower(), found)
     if found.mve and name not in _HAS_MVE:
         problems.append(f"it uses the vector extension (MVE), which a {cpu} does not have")

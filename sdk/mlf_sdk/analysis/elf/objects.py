@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.elf import raw as rawelf
@@ -12,6 +13,7 @@ from mlf_sdk.analysis.elf.armattributes import (
     attribute_problems,
     read_attributes,
 )
+from mlf_sdk.analysis.elf.doubles import computes_in_double
 from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.cwords import ALLOCATE
@@ -43,6 +45,7 @@ class ObjectInfo:
         strong: those of them that must not be defined again.
         undefined: symbols that it needs.
         allocator_sites: references to the workspace allocator, by section name and offset.
+        computes_in_double: its code has floating-point instructions for double.
     """
 
     machine: str
@@ -53,6 +56,7 @@ class ObjectInfo:
     strong: tuple[str, ...]
     undefined: tuple[str, ...]
     allocator_sites: tuple[tuple[str, int], ...]
+    computes_in_double: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,10 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
             for r in elf.relocations
             if elf.symbols[r.symbol].name == ALLOCATE
         ),
+        computes_in_double=attributes is not None
+        and bool(attributes.fp_arch)
+        and not attributes.single_precision_only
+        and computes_in_double(elf),
     )
 
 
@@ -106,7 +114,11 @@ def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -
         return [f"it is a {info.elf_class}-bit {info.machine} file, not a 32-bit little-endian ARM object"]
     if info.attributes is None:
         return ["it has no build attributes: its CPU is not stated"]
-    return attribute_problems(cpu, fpu, float_abi, info.attributes)
+    # The attributes say which instructions were allowed: the code, whether there are any for double.
+    found = info.attributes
+    if not info.computes_in_double:
+        found = dataclasses.replace(found, single_precision_only=True)
+    return attribute_problems(cpu, fpu, float_abi, found)
 
 
 def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:

@@ -76,12 +76,17 @@ class RawSymbol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRelocation:
-    """One relocation of ``section`` at ``offset``; ``symbol`` is an index."""
+    """One relocation of ``section`` at ``offset``; ``symbol`` is an index.
+
+    Attributes:
+        addend: as the table states it; None: it is in the bytes of the section.
+    """
 
     section: int
     offset: int
     type: int
     symbol: int
+    addend: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +267,7 @@ class _Reader:
             left -= section.size // layout.size
             if left < 0:
                 raise ElfFormatError(f"it has more than {MAX_RELOCATIONS} relocations")
-            for offset, info, *_ in layout.iter_unpack(section.data):
+            for offset, info, *addend in layout.iter_unpack(section.data):
                 if info >> shift >= symbols:
                     raise ElfFormatError("a relocation names a symbol that does not exist")
                 yield RawRelocation(
@@ -270,6 +275,7 @@ class _Reader:
                     offset=offset,
                     type=info & ((1 << shift) - 1),
                     symbol=info >> shift,
+                    addend=addend[0] if addend else None,
                 )
 
 

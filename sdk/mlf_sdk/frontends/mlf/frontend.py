@@ -16,6 +16,7 @@ from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
 from mlf_sdk.frontends.mlf.load import build_model, choose_module, load_model
 from mlf_sdk.frontends.registry import Examination, Frontend
+from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
 
 _TYPICAL: Final = re.compile(
@@ -46,8 +47,9 @@ class MlfFrontend(Frontend):
             return tuple(raw[0].metadata.operator_args)
         return tuple(module.metadata.name for module in raw)
 
-    def examine(self, path: Path, module: str | None = None) -> Examination:
+    def examine(self, path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
         """Load one module and compare what the archive states with its code."""
+        refuse_statements(stated, str(path))
         archive = load_mlf(path)
         model = build_model(archive, module=module)
         return Examination(

@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.objects import check_object_against, read_object
+from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.symbols import is_provided
 
 DSP_HEADERS = ("arm_nnsupportfunctions.h",)
+_HOSTS = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "AArch64", "arm64": "AArch64"}
 
 
 def check_requirements(models: Sequence[Model], board: Board, options: ProjectOptions) -> None:
     """Raise InputError when the code of ``models`` can't be built for ``board`` with ``options``."""
     for model in models:
         _check_objects(model, board)
+        _check_symbols(model)
         _check_headers(model, board, options)
 
 
@@ -33,7 +37,7 @@ def _check_objects(model: Model, board: Board) -> None:
         if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
             continue  # only the linker will know
         if board.platform == "host" or board.zephyr.native:
-            problems = ["it holds machine code for Arm, and the host is another machine"]
+            problems = _host_problems(info)
         else:
             problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
         faults += [Fault(member=unit.member, what=what) for what in problems]
@@ -44,6 +48,32 @@ def _check_objects(model: Model, board: Board) -> None:
             hint=f"The board {board.name} is {board.cpu}, FPU {board.fpu}, {board.float_abi} floats: "
             "choose a board that fits, or export the model again for this one (or with the C target).",
         )
+
+
+def _check_symbols(model: Model) -> None:
+    """Refuse objects that need functions which neither the code, the runtime nor the C library has."""
+    defined = {symbol for unit in model.units if unit.linked for symbol in unit.symbols}
+    wanted: dict[str, str] = {}
+    for unit in model.units:
+        if unit.kind is UnitKind.OBJECT and unit.linked:
+            info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
+            if info is not None:
+                defined.update(info.defined)
+                wanted.update(dict.fromkeys(info.undefined, unit.member))
+    missing = sorted(name for name in wanted if name not in defined and not is_provided(name))
+    if missing:
+        raise InputError(
+            f"its code needs functions that nothing defines: {', '.join(missing[:20])}",
+            where=f"{model.provenance.source}, module {model.name}",
+            hint="Supply them with --source FILE (C source or object). There is no heap, and no file.",
+        )
+
+
+def _host_problems(info: ObjectInfo) -> list[str]:
+    """List the reasons why this machine can't run an object; empty when it can."""
+    if info.machine == _HOSTS.get(platform.machine()) and info.elf_class == 64:
+        return []
+    return [f"it holds machine code for {info.machine}, and the host is another machine"]
 
 
 def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:

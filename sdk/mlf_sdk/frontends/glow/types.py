@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of placeholders as a bundle's header spells them: ``i8[S:0.05 O:-3][-6.25,6.5]<1 x 2 x 6>``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.tensor import Quantisation
+from mlf_sdk.tools.checks import shown
+
+MAX_DIMENSIONS: Final = 16
+MAX_ELEMENTS: Final = 1 << 31
+
+_KINDS: Final = {
+    "float": "float32",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float64": "float64",
+    "i8": "int8",
+    "ui8": "uint8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "uindex8": "uint8",
+    "index32": "int32",
+    "index64": "int64",
+    "bool": "bool",
+}
+_NUMBER: Final = r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?|[-+]?inf|[-+]?nan"
+_TYPE: Final = re.compile(
+    rf"([a-z0-9]+)(?:\[S:({_NUMBER}) O:(-?[0-9]+)\](?:\[[^\]]*\])?)?\s*<([0-9x: ]*)>", re.ASCII
+)
+
+
+class TypeTextError(ValueError):
+    """Text that is no type of a placeholder, or of one that is not supported; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceholderType:
+    """Element type, extents, and scale and offset of a quantised one."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    quantisation: Quantisation | None = None
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes, without the padding behind them."""
+        return self.elements * self.dtype.size_bytes
+
+
+def parse_type(text: str) -> PlaceholderType:
+    """Read the type of a placeholder.
+
+    Raises:
+        TypeTextError: it is none, or one that is not supported.
+    """
+    found = _TYPE.fullmatch(text.strip())
+    if found is None:
+        raise TypeTextError(f"{shown(text)} is not a type")
+    kind, scale, offset, extents = found.groups()
+    if kind not in _KINDS:
+        raise TypeTextError(f"the element type {shown(kind)} is not supported")
+    quantisation = None
+    if scale is not None:
+        quantisation = Quantisation(scale=(float(scale),), zero_point=(int(offset[:12]),))
+    made = PlaceholderType(
+        dtype=DType.parse(_KINDS[kind]), shape=_shape(extents, text), quantisation=quantisation
+    )
+    if made.elements > MAX_ELEMENTS:
+        raise TypeTextError(f"{shown(text)} has more than {MAX_ELEMENTS} elements")
+    return made
+
+
+def _shape(text: str, whole: str) -> tuple[int, ...]:
+    if not text.strip():
+        return ()
+    parts = [part.strip() for part in text.split("x")]
+    if any(":" in part for part in parts):
+        raise TypeTextError(f"{shown(whole)} is a padded tensor, which is not supported")
+    if len(parts) > MAX_DIMENSIONS or not all(part.isdigit() and len(part) <= 10 for part in parts):
+        raise TypeTextError(f"{shown(whole)} has no usable extents")
+    return tuple(map(int, parts))
