@@ -7,7 +7,6 @@ import pytest
 
 from mlf_sdk.targets.boards.symbols import is_provided
 
-
 PROVIDED = (
     *("memcpy", "expf", "exp", "nearbyintf", "atan2f", "__aeabi_fmul", "__aeabi_unwind_cpp_pr0"),
     *("__addsf3", "__divdi3", "__truncdfsf2", "TVMBackendAllocWorkspace"),
