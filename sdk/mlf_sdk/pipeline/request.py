@@ -25,6 +25,7 @@ from mlf_sdk.pipeline.declare import (
     validate,
 )
 
+_STATED: dict[str, Any] = {"group": "Target", "stage": Stage.LOAD, "fixed": True}
 PLATFORMS = ("baremetal", "host", "zephyr")
 _PORT_HELP = (
     "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
@@ -68,31 +69,17 @@ class Request:
     output_names: tuple[str, ...] = option(
         (),
         "Tensor that is an output, where the file does not state it; the others are inputs. May repeat.",
-        group="Target",
-        stage=Stage.LOAD,
-        flags=("--output-name",),
-        metavar="NAME",
-        fixed=True,
+        **{**_STATED, "flags": ("--output-name",), "metavar": "NAME"},
     )
     tensor_types: tuple[str, ...] = option(
         (),
         "Type and extents of a tensor, where the file does not state them: NAME=float32[1,8]. May repeat.",
-        group="Target",
-        stage=Stage.LOAD,
-        flags=("--type",),
-        metavar="NAME=TYPE",
-        fixed=True,
+        **{**_STATED, "flags": ("--type",), "metavar": "NAME=TYPE"},
     )
     more_sources: tuple[str, ...] = option(
         (),
-        "C source, header or object with functions that the archive's code needs and does not hold. May "
-        "repeat.",
-        group="Build",
-        stage=Stage.LOAD,
-        flags=("--source",),
-        metavar="FILE",
-        fixed=True,
-        exists=True,
+        "C source, header or object with functions that the archive's code lacks. May repeat.",
+        **{**_STATED, "flags": ("--source",), "metavar": "FILE", "exists": True},
     )
 
     # ---- plan: the target ----
