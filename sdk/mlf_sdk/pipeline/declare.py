@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import enum
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +72,12 @@ def option(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
     return dataclasses.field(default=default, metadata={_OPTION: Option(help=help, **declared)})
 
 
+def stated(flag: str, metavar: str, help: str, *, exists: bool = False) -> Any:  # noqa: ANN401
+    """Declare a field with what the user states about a file, or adds to it; the option may repeat."""
+    declared = {"group": "Target", "stage": Stage.LOAD, "flags": (flag,), "metavar": metavar}
+    return option((), f"{help} May repeat.", **declared, fixed=True, exists=exists)
+
+
 def option_of(field: dataclasses.Field[Any]) -> Option:
     """Declaration of a field that `option` made."""
     found: Option = field.metadata[_OPTION]
@@ -94,6 +101,17 @@ def not_negative(value: float | None, flag: str) -> None:
     """Check that a number is not below zero; None is allowed."""
     if value is not None and not (value >= 0 and math.isfinite(value)):
         raise InputError(f"invalid value {value:g}", where=flag, hint="It must be a finite number >= 0.")
+
+
+def zephyr_definitions(values: tuple[str, ...], flag: str) -> None:
+    """Check arguments of CMake: ``-DNAME=VALUE`` or ``-UNAME``."""
+    for value in values:
+        if not (re.fullmatch(r"-D[^=\s]+=.*|-U[^=\s]+", value) and value.isprintable()):
+            raise InputError(
+                f"no argument -DNAME=VALUE or -UNAME: {value!r}",
+                where=flag,
+                hint="Such as -DSHIELD=x_nucleo.",
+            )
 
 
 def fraction(value: float | None, flag: str) -> None:

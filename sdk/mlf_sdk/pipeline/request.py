@@ -9,12 +9,10 @@ these fields, so that an option that a stage has, every command that runs the st
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import (
     Stage,
     check_names,
@@ -22,25 +20,16 @@ from mlf_sdk.pipeline.declare import (
     option,
     option_of,
     positive,
+    stated,
     validate,
+    zephyr_definitions,
 )
 
-_STATED: dict[str, Any] = {"group": "Target", "stage": Stage.LOAD, "fixed": True}
 PLATFORMS = ("baremetal", "host", "zephyr")
 _PORT_HELP = (
     "Board that runs the image already: path, socket://HOST:PORT, rfc2217://HOST:PORT, "
     "usb:VID:PID[:SERIAL], or auto (by the board's USB ids)."
 )
-
-
-def _defines(values: tuple[str, ...], flag: str) -> None:
-    for value in values:
-        if not (re.fullmatch(r"-D[^=\s]+=.*|-U[^=\s]+", value) and value.isprintable()):
-            raise InputError(
-                f"no argument -DNAME=VALUE or -UNAME: {value!r}",
-                where=flag,
-                hint="Such as -DSHIELD=x_nucleo.",
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,20 +55,16 @@ class Request:
         metavar="NAME",
     )
 
-    output_names: tuple[str, ...] = option(
-        (),
-        "Tensor that is an output, where the file does not state it; the others are inputs. May repeat.",
-        **{**_STATED, "flags": ("--output-name",), "metavar": "NAME"},
+    output_names: tuple[str, ...] = stated(
+        "--output-name", "NAME", "Output, where the file does not state directions; the others are inputs."
     )
-    tensor_types: tuple[str, ...] = option(
-        (),
-        "Type and extents of a tensor, where the file does not state them: NAME=float32[1,8]. May repeat.",
-        **{**_STATED, "flags": ("--type",), "metavar": "NAME=TYPE"},
+    tensor_types: tuple[str, ...] = stated(
+        "--type",
+        "NAME=TYPE",
+        "Type and extents of a tensor, where the file does not state them: x=float32[1,8].",
     )
-    more_sources: tuple[str, ...] = option(
-        (),
-        "C source, header or object with functions that the archive's code lacks. May repeat.",
-        **{**_STATED, "flags": ("--source",), "metavar": "FILE", "exists": True},
+    more_sources: tuple[str, ...] = stated(
+        "--source", "FILE", "C source, header or object with functions that the code lacks.", exists=True
     )
 
     # ---- plan: the target ----
@@ -225,7 +210,7 @@ class Request:
         stage=Stage.PLAN,
         flags=("--cmake-arg",),
         metavar="ARG",
-        check=_defines,
+        check=zephyr_definitions,
     )
 
     # ---- open ----
