@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz attack clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make docs    renew the reference pages that are made from the code"
 	@echo "make proof   every archive on every emulated board, as a table in docs/proof.md (CMSIS_NN=PATH)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
+	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -73,6 +74,11 @@ fuzz:
 	set -e; for target in $(FUZZERS); do mkdir -p build/fuzz/$$target; \
 	  build/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=1024 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/finding-$$target- build/fuzz/$$target crt/fuzz/corpus/$$target; done
+
+SEED ?= 0
+COUNT ?= 5000
+attack: $(STAMP) tools
+	PYTHONPATH=sdk:tests/support $(PY) tests/attack/attack.py --seed $(SEED) --count $(COUNT) --jobs $(JOBS)
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:
