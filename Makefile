@@ -77,7 +77,7 @@ fuzz:
 
 SEED ?= 0
 COUNT ?= 5000
-attack: $(STAMP) tools
+attack: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) tests/attack/attack.py --seed $(SEED) --count $(COUNT) --jobs $(JOBS)
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
