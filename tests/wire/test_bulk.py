@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk transfer over a line that the test rules: windows, gaps, losses and late replies, on a made-up clock."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from mlf_sdk.errors import TargetError
+from mlf_sdk.wire import frames, protocol
+from mlf_sdk.wire.bulk import UNBOUNDED_WINDOW, Pace, Transfer, carry, read_all
+from mlf_sdk.wire.codes import Opcode, Status
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.errors import DeviceError, DeviceResetError
+from mlf_sdk.wire.link import Link, Timeouts
+from mlf_sdk.wire.protocol import Message
+
+SPAN = struct.Struct("<II")
+PIECE = 64
+
+
+def frame_bytes(data: int) -> int:
+    """Bytes of a WRITE of so much data on the line."""
+    return frames.longest_frame(protocol.HEADER.size + SPAN.size + data) + 2
+
+
+@dataclass
+class Device:
+    """A device behind a line: it takes requests in order, and those beyond its window are lost.
+
+    ``lose(n)``: the n-th request that arrives is lost, or its reply ("request", "reply", "").
+    """
+
+    content: bytes = b""
+    window_bytes: int = UNBOUNDED_WINDOW
+    lose: Callable[[int], str] = lambda n: ""
+    answer: Callable[[Message], Message] = lambda reply: reply
+    memory: bytearray = field(default_factory=bytearray)
+    written: int = 0
+    queue: deque[Message] = field(default_factory=deque)
+    now: float = 0.0
+    arrived: int = 0
+    overrun: bool = False
+    most_queued: int = 0
+    gaps: int = 0
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        return Timeouts(clock=lambda: self.now)
+
+    def line_s(self, size_bytes: int) -> float:
+        return size_bytes * 1e-4
+
+    def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
+        self.arrived += 1
+        request = Message(opcode=opcode, sequence=self.arrived, session=7, body=body)
+        if self.lose(self.arrived) != "request":
+            self.queue.append(request)
+        ahead = [len(m.body) - SPAN.size for m in self.queue][1:]  # it is busy with the first
+        self.overrun |= sum(map(frame_bytes, ahead)) > self.window_bytes
+        self.most_queued = max(self.most_queued, len(self.queue))
+        return self.arrived
+
+    def next_reply(self, deadline: Deadline, where: str) -> Message | None:
+        while self.queue:
+            request = self.queue.popleft()
+            self.now += 0.001
+            status, body = self._carry_out(request)
+            if self.lose(request.sequence) == "reply":
+                continue
+            reply = Message(
+                opcode=request.opcode | protocol.REPLY,
+                sequence=request.sequence,
+                session=7,
+                body=status.to_bytes(1, "little", signed=True) + body,
+            )
+            return self.answer(reply)
+        self.now = max(self.now, deadline.at)
+        return None
+
+    def _carry_out(self, request: Message) -> tuple[Status, bytes]:
+        start, end = SPAN.unpack_from(request.body)
+        self.spans.append((start, end))
+        if request.opcode == Opcode.READ:
+            return Status.OK, self.content[start:end]
+        if start > self.written:
+            self.gaps += 1
+            return Status.GAP, protocol.WriteReply(self.written).pack()
+        self.memory[start:end] = request.body[SPAN.size :]
+        self.written = max(self.written, end)
+        return Status.OK, protocol.WriteReply(self.written).pack()
+
+    result = Link.result
+    _last_words = Link._last_words
+    console_text = ""
+
+    def no_answer(self, opcode: Opcode, tries: int, started: float, where: str, *, late: bool) -> TargetError:
+        return TargetError(f"no answer to {opcode.name} after {tries} silences, late: {late}", where=where)
+
+
+def pace(device: Device, **limits: Any) -> Pace:
+    return Pace(window_bytes=device.window_bytes, payload_bytes=1024, piece_bytes=PIECE, **limits)
+
+
+def write(device: Device, data: bytes, limits: Pace | None = None) -> list[tuple[int, int, bytes]]:
+    """Carry ``data`` to the device; what was taken as done."""
+    taken: list[tuple[int, int, bytes]] = []
+    transfer = Transfer(
+        opcode=Opcode.WRITE,
+        size_bytes=len(data),
+        room_bytes=1000,
+        request=lambda start, end: SPAN.pack(start, end) + data[start:end],
+        take=lambda start, end, body: taken.append((start, end, body)),
+        where="x",
+    )
+    link = cast(Link, device)
+    carry(link, limits or pace(device), transfer, Deadline.after(1000, lambda: device.now))
+    return taken
+
+
+DATA = bytes(range(256)) * 4
+
+
+def test_all_bytes_arrive_in_order() -> None:
+    device = Device()
+    taken = write(device, DATA)
+    assert device.memory == DATA and device.gaps == 0
+    assert sorted(span[:2] for span in taken) == sorted(device.spans)
+    assert device.spans == sorted(device.spans) and device.most_queued == 8
+
+
+@pytest.mark.parametrize(("fits", "queued"), [(0, 2), (-1, 1)])
+def test_window_to_the_byte(fits: int, queued: int) -> None:
+    """One frame besides the one that is worked on, exactly when the window holds all of it."""
+    device = Device(window_bytes=frame_bytes(PIECE) + fits)
+    write(device, DATA[: 3 * PIECE])
+    assert (device.most_queued, device.overrun) == (queued, False)
+
+
+@pytest.mark.parametrize(("fits", "queued"), [(0, 3), (-1, 2)])
+def test_window_of_two_frames(fits: int, queued: int) -> None:
+    device = Device(window_bytes=2 * frame_bytes(PIECE) + fits)
+    write(device, DATA[: 5 * PIECE])
+    assert (device.most_queued, device.overrun) == (queued, False)
+
+
+def test_a_window_smaller_than_a_frame_still_carries() -> None:
+    device = Device(window_bytes=0)
+    write(device, DATA)
+    assert device.memory == DATA and device.most_queued == 1
+
+
+def test_a_lost_request_leaves_gaps_that_are_filled() -> None:
+    """What follows the lost piece came too early: the device says GAP, and it is sent again."""
+    device = Device(lose=lambda n: "request" if n == 2 else "")
+    taken = write(device, DATA)
+    assert device.gaps > 0 and device.memory == DATA
+    assert sorted(span[:2] for span in taken)[0] == (0, PIECE)
+    assert sum(end - start for start, end, _ in taken) == len(DATA)
+
+
+def test_a_gap_at_the_last_piece_alone() -> None:
+    device = Device(lose=lambda n: "request" if n == 1 else "")
+    taken = write(device, DATA[: 2 * PIECE])
+    assert device.gaps == 1 and device.memory == DATA[: 2 * PIECE]
+    assert sorted(span[:2] for span in taken)[-1][1] == 2 * PIECE
+
+
+def test_a_gap_below_what_was_confirmed_is_a_reset() -> None:
+    """The device has forgotten bytes that it had confirmed."""
+    device = Device()
+
+    def forgetful(reply: Message) -> Message:
+        if reply.sequence == 2:
+            device.written = 0  # reset behind its second reply
+        return reply
+
+    device.answer = forgetful
+    with pytest.raises(DeviceResetError, match="has lost what was written"):
+        write(device, DATA, pace(device, most=2))
+
+
+def test_a_gap_at_exactly_what_is_outstanding_is_none() -> None:
+    """The byte that the device waits for is the first that was not confirmed."""
+    device = Device(lose=lambda n: "request" if n == 3 else "")
+    write(device, DATA)
+    assert device.memory == DATA and device.gaps > 0
+
+
+def test_a_status_gap_to_a_read_is_an_error() -> None:
+    device = Device(content=DATA)
+
+    def refused(reply: Message) -> Message:
+        body = Status.GAP.to_bytes(1, "little", signed=True) + protocol.WriteReply(0).pack()
+        return Message(opcode=reply.opcode, sequence=reply.sequence, session=7, body=body)
+
+    device.answer = refused
+    with pytest.raises(DeviceError):
+        read(device, 100)
+
+
+def read(device: Device, size: int) -> bytearray:
+    until = Deadline.after(1000, lambda: device.now)
+    return read_all(cast(Link, device), pace(device), Opcode.READ, size, SPAN.pack, "y", until)
+
+
+def test_read_in_any_order_of_losses() -> None:
+    for seed in range(30):
+        rng = random.Random(seed)
+        lost = {n: rng.choice(["request", "reply"]) for n in range(1, 200) if rng.random() < 0.3}
+        device = Device(content=DATA, lose=lambda n, lost=lost: lost.get(n, ""))
+        assert read(device, len(DATA)) == DATA
+
+
+def test_write_in_any_order_of_losses() -> None:
+    gaps = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        lost = {n: rng.choice(["request", "reply"]) for n in range(1, 200) if rng.random() < 0.3}
+        window = rng.choice([0, 100, 200, 300, UNBOUNDED_WINDOW])
+        device = Device(lose=lambda n, lost=lost: lost.get(n, ""), window_bytes=window)
+        taken = write(device, DATA)
+        assert device.memory == DATA and not device.overrun
+        assert sum(end - start for start, end, _ in taken) == len(DATA)  # each byte is confirmed once
+        gaps += device.gaps
+    assert gaps > 50
+
+
+@pytest.mark.parametrize("opcode", [Opcode.WRITE, Opcode.RUN | protocol.REPLY, 0])
+def test_a_reply_with_another_opcode_is_none(opcode: int) -> None:
+    """A READ is answered by READ's reply and no other, whatever number that has."""
+    device = Device(content=DATA)
+    turned: list[int] = []
+
+    def other(reply: Message) -> Message:
+        if reply.sequence != 1:
+            return reply
+        turned.append(reply.sequence)
+        body = reply.body[:1] + bytes(len(reply.body) - 1)
+        return Message(opcode=opcode, sequence=reply.sequence, session=7, body=body)
+
+    device.answer = other
+    assert read(device, 200) == DATA[:200] and turned == [1]
+
+
+def test_an_empty_reply_and_one_to_nothing_are_none() -> None:
+    device = Device(content=DATA)
+
+    def odd(reply: Message) -> Message:
+        if reply.sequence == 1:
+            return Message(opcode=reply.opcode, sequence=1, session=7, body=b"")
+        sequence = 999 if reply.sequence == 2 else reply.sequence
+        return Message(opcode=reply.opcode, sequence=sequence, session=7, body=reply.body)
+
+    device.answer = odd
+    assert read(device, 300) == DATA[:300]
+
+
+def test_a_piece_of_another_size_is_an_error() -> None:
+    device = Device(content=DATA[:100])
+    with pytest.raises(TargetError, match="instead of"):
+        read(device, 200)
+
+
+def test_silence_ends() -> None:
+    device = Device(lose=lambda n: "request")
+    with pytest.raises(TargetError, match="no answer to WRITE after 5 silences, late: False"):
+        write(device, DATA)
+    assert device.timeouts.silence_s <= device.now <= 1.3 * device.timeouts.silence_s
+
+
+def test_the_deadline_ends_it() -> None:
+    device = Device(content=DATA, lose=lambda n: "reply")
+    until = Deadline.after(0.6, lambda: device.now)
+    with pytest.raises(TargetError, match="late: True"):
+        read_all(cast(Link, device), pace(device), Opcode.READ, 99, SPAN.pack, "y", until)
+
+
+# ---- the pace ----
+
+
+def test_pace_grows_after_good_pieces_and_shrinks_after_losses() -> None:
+    found = Pace(window_bytes=100, payload_bytes=1000, most=4, piece_bytes=100)
+    for _ in range(7):
+        found.good(0.5)
+    assert (found.piece_bytes, found.most) == (100, 4)
+    found.good(0.5)
+    assert (found.piece_bytes, found.most) == (150, 5)
+    found.lost()
+    assert (found.piece_bytes, found.most) == (75, 2)
+    for _ in range(3):
+        found.lost()
+    assert (found.piece_bytes, found.most) == (48, 2)
+    for _ in range(7):
+        found.good(0.5)
+    found.lost()  # seven good ones before it count for nothing
+    found.good(0.5)
+    assert found.piece_bytes == 48
+
+
+def test_pace_stays_within_the_payload_and_eight_requests() -> None:
+    found = Pace(window_bytes=100, payload_bytes=120, most=8, piece_bytes=100)
+    for _ in range(8):
+        found.good(0.1)
+    assert (found.piece_bytes, found.most) == (120, 8)
+    found.piece_bytes = 1 << 16
+    found.lost()
+    assert found.piece_bytes == 60
+
+
+def test_round_trip_is_smoothed_downwards_and_followed_upwards() -> None:
+    found = Pace(window_bytes=100, payload_bytes=100)
+    found.good(1.0)
+    assert found.round_trip_s == pytest.approx(1.0)
+    found.good(0.5)
+    assert found.round_trip_s == pytest.approx(0.95)
+    found.good(2.0)
+    assert found.round_trip_s == pytest.approx(2.0)
