@@ -73,6 +73,15 @@ def test_every_board_of_the_sdk_is_covered() -> None:
     assert {row.name for row in load_boards().values() if row.qemu is not None} == set(EMULATED)
 
 
+def used_by_the_linker(project: Path) -> dict[str, int]:
+    """Bytes of each memory as the linker prints them (--print-memory-usage), of a second link."""
+    (project / "build/app.elf").unlink()
+    said = run_process(["cmake", "--build", str(project / "build")], timeout_s=120).stdout
+    units = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+    rows = re.findall(r"^ *(\w+): +(\d+) (B|KB|MB|GB) +\d+ (?:B|KB|MB|GB) +[\d.]+%", said, re.MULTILINE)
+    return {name: int(count) * units[unit] for name, count, unit in rows}
+
+
 @pytest.mark.parametrize("board", [*map(emulated, EMULATED), "host"])
 def test_digits(board: str) -> None:
     report = run(DIGITS, board)
@@ -95,6 +104,7 @@ def test_digits(board: str) -> None:
     assert 100_000 < report.instructions < 100_000_000
     flash = next(region for region in report.check.regions if region.name == "flash")
     assert 16_872 < flash.used_bytes < 100_000
+    assert {r.name: r.used_bytes for r in report.check.regions} == used_by_the_linker(report.folder)
     twin = mlf_sdk.run(DIGITS, board="host", inputs=images()[0])
     np.testing.assert_array_equal(outputs, next(iter(twin.outputs.values())))
 

@@ -71,16 +71,22 @@ def test_a_wrong_output_fails_its_case_alone(tiny: Path, tmp_path: Path) -> None
     assert report.accuracy == 1.0
 
 
-def test_the_accuracy_is_a_case(tiny: Path, tmp_path: Path) -> None:
+def test_the_accuracy_is_no_case(tiny: Path, tmp_path: Path) -> None:
+    """An inference whose class alone is known has run: only the share of right ones is judged."""
     path = npz(tmp_path / "c.npz", label_wrong=(0,), outputs=False, labels=True)
     enough = mlf_sdk.test(tiny, path, board="host", min_accuracy=0.8)
     assert enough.ok
-    assert enough.accuracy == 0.8
-    assert outcomes(enough) == ["passed"] * (COUNT + 1)
-    assert (enough.cases[0].label, enough.cases[-1].name) == ((enough.cases[0].got + 1) % 8, "accuracy")
+    assert (enough.accuracy, enough.accuracy_why) == (0.8, "")
+    assert outcomes(enough) == ["ran"] * COUNT
+    assert enough.cases[0].label == (enough.cases[0].got + 1) % 8
     low = mlf_sdk.test(tiny, path, board="host", min_accuracy=0.81)
-    assert outcomes(low) == ["passed"] * COUNT + ["failed"]
-    assert low.cases[-1].why == "0.8000 is below 0.81"
+    assert not low.ok
+    assert outcomes(low) == ["ran"] * COUNT
+    assert low.accuracy_why == "0.8000 is below 0.81"
+    suites = ET.fromstring(junit_xml(low))
+    assert [(s.attrib["tests"], s.attrib["failures"]) for s in suites] == [(str(COUNT), "0"), ("1", "1")]
+    both = mlf_sdk.test(tiny, npz(tmp_path / "c.npz", labels=True), board="host", min_accuracy=1)
+    assert outcomes(both) == ["passed"] * COUNT
 
 
 def test_labels_alone(tiny: Path, tmp_path: Path) -> None:
@@ -126,16 +132,13 @@ def test_the_command(tiny: Path, tmp_path: Path, capsys) -> None:
         capsys, "test", tiny, "--cases", cases, "--board", "host", "--min-accuracy", "1", "--junit", junit
     )
     assert (code, err) == (0, "")
-    assert "6 cases" in out
+    assert "5 cases" in out and "5 passed" in out
+    assert "accuracy   1.0000, at least 1  PASS" in out
     assert out.rstrip().endswith("PASS")
     suite = ET.parse(junit).getroot()[0]
     rows = [f"image: {item}" for item in ("arena", "in + out", "parameters", "functions")]
-    assert suite.attrib["tests"] == str(6 + len(rows))
-    assert [c.attrib["name"] for c in suite.iter("testcase")] == [
-        *(f"case {i}" for i in range(COUNT)),
-        "accuracy",
-        *rows,
-    ]
+    assert suite.attrib["tests"] == str(COUNT + len(rows))
+    assert [c.attrib["name"] for c in suite.iter("testcase")] == [*(f"case {i}" for i in range(COUNT)), *rows]
     assert {c.attrib["classname"] for c in suite.iter("testcase")} == {"tiny.host", "tiny.host.image"}
 
 
@@ -155,7 +158,7 @@ def test_the_command_when_a_case_fails(tiny: Path, tmp_path: Path, capsys) -> No
     assert (code, value["ok"], value["counts"]) == (
         1,
         False,
-        {"passed": 4, "failed": 1, "error": 0, "skipped": 0},
+        {"passed": 4, "ran": 0, "failed": 1, "error": 0, "skipped": 0},
     )
     assert value["cases"][4]["comparison"]["mismatches"] == 1
     assert call(capsys, "test", tiny, "--cases", cases, "--board", "host", "--atol", "1")[0] == 0

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,7 +60,8 @@ def test_values(call: Caller, tiny: Path, tmp_path: Path) -> None:
     memory = value["memory"]
     assert memory["arena_bytes"] == memory["lower_bound_bytes"] == memory["arena_high_water_bytes"] == 72
     assert 0 < memory["stack_high_water_bytes"] < memory["stack_bytes"] == 8192
-    assert 0 < value["instructions"] < 10_000
+    assert 100 <= value["instructions"] < 10_000
+    assert (value["instructions"] % 100, value["instructions_resolution"]) == (0, 120)
     assert value["build_seconds"] > 0
     with np.load(out) as written:
         assert written.files == [name]
@@ -77,7 +79,7 @@ def test_lines(call: Caller, tiny: Path) -> None:
         r"build      \d+\.\d s   flash [\d,]+ of 4,194,304 B   ram [\d,]+ of 4,194,304 B$", lines[2]
     )
     assert re.match(r"arena +104 +72 +80 +72  ok  = lower bound$", lines[4])
-    assert re.match(r"run        1 inference, \d+ instructions$", lines[-3])
+    assert re.match(r"run        1 inference, \d+00 ± 120 instructions$", lines[-3])
     assert lines[-2] == "outputs    equal to the host's (max difference 0)  PASS"
     assert lines[-1] == "verdict    PASS"
 
@@ -89,7 +91,43 @@ def test_a_project(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert (called.code, called.err) == (0, "")
     assert (called.value["board"], called.value["compare"]) == ("host", None)
     assert called.value["folder"] == str(app)
-    assert "not compared: --expect" in call("run", app).out
+    shown = call("run", app)
+    assert "not compared: --expect" in shown.out
+    assert (shown.code, shown.out.splitlines()[-1]) == (0, "verdict    RAN, NOT COMPARED")
+    assert (called.value["verdict"], called.value["ok"]) == ("RAN, NOT COMPARED", True)
+
+
+def test_a_project_is_compared_with_the_twin_of_its_archive(call: Caller, tiny: Path, tmp_path: Path) -> None:
+    """The archive is named, or lies beside the project or in the current folder; another one is refused."""
+    app, other = tmp_path / "deep" / "app", write(build(Spec(dtype="int8")), tmp_path / "other.tar")
+    assert call("generate", tiny, "-o", app).code == 0
+    alone = call("run", app)
+    assert (alone.code, alone.out.splitlines()[-1]) == (0, "verdict    RAN, NOT COMPARED")
+    said = " ".join(alone.out.split())
+    assert "a project does not hold the archive that it was made from. Name it: --archive tiny.tar" in said
+    named = call("run", app, "--archive", tiny, "--json").value
+    assert (named["verdict"], named["compare"]["against"], named["twin"]["mismatches"]) == ("PASS", "host", 0)
+    shutil.copy(tiny, app.parent / "tiny.tar")
+    assert call("run", app).out.splitlines()[-2:] == [
+        "outputs    equal to the host's (max difference 0)  PASS",
+        "verdict    PASS",
+    ]
+    wrong = call("run", app, "--archive", other)
+    assert wrong.code == 2 and "not made from this archive" in wrong.block()["what"]
+    shutil.copy(other, app.parent / "tiny.tar")
+    assert call("run", app, "--json").value["verdict"] == "RAN, NOT COMPARED"
+    assert "an archive already" in call("run", tiny, "--archive", tiny).err
+
+
+def test_expected_outputs_that_match_nothing(call: Caller, tiny: Path, tmp_path: Path) -> None:
+    """Labels or another output beside them do not hide it."""
+    np.savez(tmp_path / "in.npz", x=batch(1))
+    for known in ({}, {"label": np.zeros(1)}, {"0": results(batch(1))}):
+        np.savez(tmp_path / "expect.npz", logits=results(batch(1)), **known)
+        done = call("run", tiny, "--inputs", tmp_path / "in.npz", "--expect", tmp_path / "expect.npz")
+        assert done.code == 2
+        assert "no output or input has the name 'logits'" in done.block()["what"]
+        assert "'output'" in done.block()["do"] and "logits" in done.block()["do"]
 
 
 def test_a_standalone_project_takes_no_inputs(call: Caller, tiny: Path, tmp_path: Path) -> None:
@@ -125,10 +163,11 @@ def test_labels_give_an_accuracy(call: Caller, tiny: Path, tmp_path: Path) -> No
     right = results(x).reshape(4, 8).argmax(axis=1)
     np.savez(tmp_path / "in.npz", x=x)
     np.savez(tmp_path / "expect.npz", label=np.where(np.arange(4) == 0, right + 1, right))
-    value = call(
-        "run", tiny, "--inputs", tmp_path / "in.npz", "--expect", tmp_path / "expect.npz", "--json"
-    ).value
+    argv = ("run", tiny, "--inputs", tmp_path / "in.npz", "--expect", tmp_path / "expect.npz")
+    value = call(*argv, "--json").value
     assert value["accuracy"] == 0.75
+    assert value["compare"]["against"] == "host"  # labels alone are no outputs to compare with
+    assert call(*argv, "--no-twin").out.splitlines()[-1] == "verdict    RAN, NOT COMPARED"
 
 
 # ---- 4: the target ----

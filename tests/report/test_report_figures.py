@@ -53,6 +53,17 @@ def test_parts_fill_a_memory_exactly(graph: Path) -> None:
     assert ram == {"stack": 8192, "data": 96, "arena": found.model.arena_reserved_bytes, "bss": 24}
 
 
+def test_one_figure_for_one_inference(graph: Path) -> None:
+    """The profile's exact count stands for the run's as well; without one the run's, with its resolution."""
+    found = findings(graph)
+    report = collect(found)
+    assert report.inference is not None and found.profile is not None
+    assert (report.inference.instructions, report.inference.resolution) == (found.profile.total, 0)
+    alone = collect(dataclasses.replace(found, profile=None)).inference
+    assert alone is not None
+    assert (alone.instructions, alone.resolution) == (1_234_600, 120)
+
+
 def test_debug_information_decides_before_names(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = findings(graph).lock
     image = image_of(lock)

@@ -148,7 +148,7 @@ def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, w
         where: place of the arrays, for errors.
 
     Raises:
-        InputError: no array matches an output, or the number of inferences differs.
+        InputError: no array matches an output, an array matches nothing, or the number of inferences differs.
     """
     outputs: dict[str, Array] = {}
     for index, tensor in enumerate(model.outputs):
@@ -162,9 +162,13 @@ def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, w
         _check_numbers(labels, f"{where}: {LABEL_KEY}")
         labels = labels.reshape(-1)
         _same_count(len(labels), count, f"{where}: {LABEL_KEY}")
-    if not outputs and labels is None:
+    known = {t.name for t in (*model.inputs, *model.outputs)} | {LABEL_KEY}
+    known |= {str(index) for index in range(max(len(model.inputs), len(model.outputs)))}
+    unknown = [f"'{name}'" for name in arrays if name not in known]
+    if unknown or (not outputs and labels is None):
+        what = f"no output or input has the name {', '.join(unknown)}: it would not be compared"
         raise InputError(
-            "no array has the name of an output",
+            what if unknown else "no array has the name of an output",
             where=where,
             hint=f"Its outputs are: {_names(model.outputs)} (or their indices); the file has: "
             f"{', '.join(arrays) or 'nothing'}.",

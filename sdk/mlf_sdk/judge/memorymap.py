@@ -67,12 +67,12 @@ class MemoryMap:
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that sections take."""
+        """Bytes up to the end of the last section, padding between sections included."""
         return sum(part.size_bytes for part in self.parts)
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that no section takes, padding between sections included."""
+        """Bytes behind the last section."""
         return self.size_bytes - self.used_bytes
 
 
@@ -187,37 +187,69 @@ class Contents:
 
 
 def region_use(sections: Sequence[Section], regions: Sequence[tuple[str, int, int]]) -> tuple[Region, ...]:
-    """Compute the use of each memory region (name, origin, size in bytes).
+    """Compute the use of each memory region (name, origin, size in bytes) as the linker does.
 
+    A region is used from its origin to the end of the last section in it, padding between sections included.
     A section counts where it runs, and once more where its bytes are loaded from.
     """
     result = []
     for name, origin, size in regions:
-        used = 0
-        for section in sections:
-            places = {section.address, section.load_address} if section.in_file else {section.address}
-            used += section.size_bytes * sum(origin <= place < origin + size for place in places)
+        ends = [at + length for at, length in _places(sections, origin, size)]
+        used = max(ends, default=origin) - origin
         result.append(Region(name=name, origin=origin, size_bytes=size, used_bytes=used))
     return tuple(result)
+
+
+def _places(sections: Sequence[Section], origin: int, size: int) -> Iterator[tuple[int, int]]:
+    """(address, bytes) of what lies in a region."""
+    for section in sections:
+        places = {section.address, section.load_address} if section.in_file else {section.address}
+        yield from (
+            (at, section.size_bytes) for at in places if section.size_bytes and origin <= at < origin + size
+        )
+
+
+def file_bytes(sections: Sequence[Section], region: Region) -> int:
+    """Bytes of a region's use that the image's file holds; the rest is written at run time."""
+    end = region.origin + region.size_bytes
+    inside = [s for s in sections if s.size_bytes and region.origin <= s.address < end]
+    if all(s.in_file and s.load_address == s.address for s in inside):
+        return region.used_bytes
+    return sum(s.size_bytes for s in sections if s.in_file and region.origin <= s.load_address < end)
 
 
 def memory_maps(
     contents: Contents, image: Image, regions: Sequence[tuple[str, int, int]]
 ) -> tuple[MemoryMap, ...]:
-    """Divide each region (name, origin, size in bytes) into parts; the totals are those of ``region_use``."""
+    """Divide each region (name, origin, size in bytes) into parts; the totals are those of ``region_use``.
+
+    Padding between sections belongs to the part before it.
+    """
     maps = []
     for name, origin, size in regions:
-        parts: dict[PartKind, MemoryPart] = {}
+        stretches: list[tuple[int, int, PartKind]] = []
         for section in image.sections:
             if origin <= section.address < origin + size:
-                for kind, address, length in contents.runs(section):
-                    _add(parts, kind, address, length)
+                stretches += [(at, length, kind) for kind, at, length in contents.runs(section)]
             copied = section.in_file and section.load_address != section.address
-            if copied and origin <= section.load_address < origin + size:
-                _add(parts, "init", section.load_address, section.size_bytes)
-        ordered = tuple(sorted(parts.values(), key=lambda p: (p.address, p.kind)))
-        maps.append(MemoryMap(name=name, origin=origin, size_bytes=size, parts=ordered))
+            if copied and section.size_bytes and origin <= section.load_address < origin + size:
+                stretches.append((section.load_address, section.size_bytes, "init"))
+        parts = _parts(sorted(stretches), origin)
+        maps.append(MemoryMap(name=name, origin=origin, size_bytes=size, parts=parts))
     return tuple(maps)
+
+
+def _parts(stretches: Sequence[tuple[int, int, PartKind]], origin: int) -> tuple[MemoryPart, ...]:
+    """Sums by kind of stretches (address, bytes, kind) in order, by address."""
+    parts: dict[PartKind, MemoryPart] = {}
+    cursor = origin
+    last = stretches[0][2] if stretches else None
+    for address, length, kind in stretches:
+        if address > cursor:
+            _add(parts, last or kind, cursor, address - cursor)
+        _add(parts, kind, address, length)
+        cursor, last = max(cursor, address + length), kind
+    return tuple(sorted(parts.values(), key=lambda p: (p.address, p.kind)))
 
 
 def _add(parts: dict[PartKind, MemoryPart], kind: PartKind, address: int, size_bytes: int) -> None:

@@ -11,6 +11,7 @@ from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.memorymap import file_bytes
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"(\d[\d_,]*|\d+\.\d+)\s*(?:([kmg]?)(?:i?b)?)?", re.IGNORECASE | re.ASCII)
@@ -21,8 +22,8 @@ class Sizes:
     """Bytes of an image.
 
     Attributes:
-        flash: of everything that the image file holds.
-        ram: of everything that is written at run time, the stack's reservation included.
+        flash: of everything that the image file holds, with the padding that the linker counts.
+        ram: of everything that is written at run time, the stack's reservation and padding included.
         stack: the static bound; None where it is not known, and ``stack_note`` says why.
         sections, symbols: by name; symbols of one name (local ones) together.
         models: by model and kind: ``arena``, ``params``.
@@ -40,13 +41,9 @@ class Sizes:
 def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
     """The sizes of a linked image."""
     sections: dict[str, int] = {}
-    flash = ram = 0
     for section in image.sections:
         sections[section.name] = sections.get(section.name, 0) + section.size_bytes
-        if section.in_file:
-            flash += section.size_bytes
-        if not section.in_file or section.load_address != section.address:
-            ram += section.size_bytes
+    flash, ram = _totals(image, report)
     symbols: dict[str, int] = {}
     for symbol in image.symbols:
         if symbol.size_bytes:
@@ -63,6 +60,16 @@ def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
         symbols=symbols,
         models={m.name: {"arena": m.arena_bytes, "params": m.params_bytes} for m in lock.models},
     )
+
+
+def _totals(image: Image, report: CheckReport) -> tuple[int, int]:
+    """Bytes of flash and RAM: the linker's use of each memory, or the sections where none is known."""
+    if report.regions:
+        flash = sum(file_bytes(image.sections, region) for region in report.regions)
+        return flash, sum(region.used_bytes for region in report.regions) - flash
+    held = [s for s in image.sections if s.in_file]
+    written = [s for s in image.sections if not s.in_file or s.load_address != s.address]
+    return sum(s.size_bytes for s in held), sum(s.size_bytes for s in written)
 
 
 def parse_size(value: int | str, where: str) -> int:

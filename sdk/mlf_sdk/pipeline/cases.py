@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many cases on one target: each inference against its reference, or all of them against an accuracy."""
+"""Many cases on one target: each inference against its reference, and all of them against an accuracy."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,25 +27,26 @@ from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError
 
-Outcome = Literal["passed", "failed", "error", "skipped"]
-OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped")
+Outcome = Literal["passed", "ran", "failed", "error", "skipped"]
+OUTCOMES: tuple[Outcome, ...] = ("passed", "ran", "failed", "error", "skipped")
 Count = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One inference, or the accuracy of all.
+    """One inference.
 
     Attributes:
-        index: of the inference; None: this is the accuracy.
-        outcome: ``failed``: the answer is wrong; ``error``: there is none; ``skipped``: the target was dead.
+        index: of the inference.
+        outcome: ``failed``: the answer is wrong; ``error``: there is none; ``skipped``: the target was dead;
+            ``ran``: it has an answer that only counts for the accuracy.
         why: what is wrong; empty when it passed.
         label, got: class that was expected, and that the target gave; None where no labels were given.
         comparison: with the reference outputs, where they were given.
     """
 
     name: str
-    index: int | None
+    index: int
     outcome: Outcome
     why: str = ""
     seconds: float = 0.0
@@ -62,7 +62,8 @@ class CasesReport:
     Attributes:
         check: of the project's image against its promises; None: a board on a port runs an image of its own.
         build_id: of the image that answered, in hex; empty: it does not tell.
-        accuracy: share of right classes among the answers; None without labels or answers.
+        accuracy: share of right classes among the answers; None without labels or answers. It is no case.
+        accuracy_why: why the accuracy that was asked for is not reached; empty when it is.
         error: why the target died; None when it did not.
     """
 
@@ -74,6 +75,7 @@ class CasesReport:
     cases: tuple[Case, ...]
     accuracy: float | None
     min_accuracy: float | None
+    accuracy_why: str
     seconds: float
     console: str
     error: TargetError | None
@@ -84,9 +86,9 @@ class CasesReport:
 
     @property
     def ok(self) -> bool:
-        """Return whether the target did not fail, every case passed, and the image keeps its promises."""
-        passed = all(case.outcome == "passed" for case in self.cases)
-        return self.error is None and passed and (self.check is None or self.check.ok)
+        """Return whether the target did not fail, no case failed, and accuracy and image are as promised."""
+        good = all(case.outcome in ("passed", "ran") for case in self.cases) and not self.accuracy_why
+        return self.error is None and good and (self.check is None or self.check.ok)
 
 
 def test(
@@ -100,8 +102,8 @@ def test(
 ) -> CasesReport:
     """Run every case of ``cases`` on one target.
 
-    With reference outputs each inference is a case; with ``min_accuracy`` the accuracy is one; with labels
-    alone the class of each inference must be its label.
+    Each inference is a case: with reference outputs its outputs must agree; with labels alone its class must
+    be its label, or with ``min_accuracy`` only the share of right classes is judged.
 
     Args:
         source: an archive, or the folder of a project.
@@ -196,9 +198,10 @@ class _Cases:
         why = "" if comparison is None or comparison.ok else _difference(comparison)
         if self.by_class and found != label:
             why = f"its class is {found}, not {label}"
+        judged = comparison is not None or self.by_class
         self._add(
             index,
-            "failed" if why else "passed",
+            "failed" if why else "passed" if judged else "ran",
             why,
             seconds=seconds,
             label=label,
@@ -234,31 +237,27 @@ class _Cases:
     def report(self, port: str | None, check: CheckReport | None, seconds: float) -> CasesReport:
         answered = [case for case in self.cases if case.got is not None]
         accuracy = sum(c.got == c.label for c in answered) / len(answered) if answered else None
-        cases = list(self.cases)
-        if self.min_accuracy is not None:
-            cases.append(self._accuracy_case(accuracy, len(answered)))
         return CasesReport(
             model=self.project.model,
             board=self.project.target.board,
             port=port,
             check=check,
             build_id=self.build_id,
-            cases=tuple(cases),
+            cases=tuple(self.cases),
             accuracy=accuracy,
             min_accuracy=self.min_accuracy,
+            accuracy_why=self._accuracy_why(accuracy, len(answered)),
             seconds=seconds,
             console=self.console,
             error=self.error,
         )
 
-    def _accuracy_case(self, accuracy: float | None, answered: int) -> Case:
-        wanted = self.min_accuracy or 0.0
-        if answered < self.batch.count:
-            why = f"only {answered} of {self.batch.count} inferences have an answer"
-            return Case(name="accuracy", index=None, outcome="error", why=why)
-        good = accuracy is not None and not math.isnan(accuracy) and accuracy >= wanted
-        why = "" if good else f"{accuracy:.4f} is below {wanted:g}"
-        return Case(name="accuracy", index=None, outcome="passed" if good else "failed", why=why)
+    def _accuracy_why(self, accuracy: float | None, answered: int) -> str:
+        if self.min_accuracy is None:
+            return ""
+        if accuracy is None or answered < self.batch.count:
+            return f"only {answered} of {self.batch.count} inferences have an answer"
+        return "" if accuracy >= self.min_accuracy else f"{accuracy:.4f} is below {self.min_accuracy:g}"
 
 
 def _difference(found: Comparison) -> str:

@@ -48,6 +48,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         lower_bound_bytes: no plan can do with less.
         stack_bound_bytes, stack_measured_bytes, stack_bytes: static bound, painted mark, reserved.
         allocators: functions of a heap that are linked.
+        instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
         against: where the outputs were compared with: the host, or the first board that ran it.
         integers: all outputs are integers.
         differing: elements that differ at all (integers) or beyond the tolerance (floats).
@@ -72,6 +73,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     flash_bytes: int | None = None
     ram_bytes: int | None = None
     instructions: int | None = None
+    instructions_resolution: int = 0
     against: str = ""
     integers: bool = False
     differing: int | None = None
@@ -180,6 +182,7 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         flash_bytes=used.get(report.board.flash.name) if report.board.memories else None,
         ram_bytes=used.get(report.board.ram.name) if report.board.memories else None,
         instructions=report.instructions,
+        instructions_resolution=report.instructions_resolution,
         against=against if found is not None else "",
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
         differing=None if found is None else found.mismatches,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mlf_sdk.codegen.lock import Lock, read_lock
+from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.bisect import (
@@ -31,6 +31,7 @@ from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
+from mlf_sdk.pipeline.origin import archive_request, check_same_archive
 from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
@@ -59,7 +60,7 @@ def compare(
     """Run the same inputs on several targets, and find the first step that differs from the first target's.
 
     Args:
-        source: an archive, or the folder of a project (then ``archive`` is what it was made from).
+        source: an archive, or the folder of a project (made from `archive`, or a file beside it).
         request: prepared options.
         own: prepared options of this function alone.
         progress: told what is done.
@@ -77,7 +78,7 @@ def compare(
 def compare_request(request: Request, own: CompareOptions, pipeline: Pipeline) -> CompareReport:
     """Compare targets on a pipeline; errors as in `compare`."""
     folder = request.source[0] if stages.is_project(request) else None
-    archive = request if folder is None else _archive_of(request, own)
+    archive = request if folder is None else _archive_of(request)
     model = pipeline.models(archive)[0]
     default = (HOST, request.board or DEFAULT_BOARD) if folder is None else (HOST, f"dir:{folder}")
     names = own.on or default
@@ -89,21 +90,15 @@ def compare_request(request: Request, own: CompareOptions, pipeline: Pipeline) -
     return _Comparer(model, places, own, pipeline).run()
 
 
-def _archive_of(request: Request, own: CompareOptions) -> Request:
-    if own.archive is None:
-        name = read_lock(Path(request.source[0])).models[0].archive
-        raise InputError(
-            "a project does not hold the archive that it was made from",
-            where=request.source[0],
-            hint=f"Name it: --archive {name}",
-        )
-    return request.replace(source=(own.archive,), board=None, image=request.image or request.source[0])
+def _archive_of(request: Request) -> Request:
+    """The archive of a project; a board on a port must run the project's image."""
+    return archive_request(request).replace(image=request.image or request.source[0])
 
 
 def _request_on(name: str, archive: Request, model: Model) -> Request:
     """Request that runs the archive's model on a target by its name."""
     if name.startswith("dir:"):
-        _check_same_archive(name[4:], read_lock(Path(name[4:])), model)
+        check_same_archive(Path(name[4:]), read_lock(Path(name[4:])), model)
         plain = {f.name: f.default for f in dataclasses.fields(Request) if option_of(f).fixed}
         return archive.replace(**plain, **NO_PORT, source=(name[4:],), board=None, module=model.name)
     if name.startswith("port:"):
@@ -111,17 +106,6 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
     if name == HOST:
         return archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None)
     return archive.replace(**NO_PORT, board=name)
-
-
-def _check_same_archive(folder: str, lock: Lock, model: Model) -> None:
-    if any(m.archive_sha256 == model.provenance.sha256 and m.name == model.name for m in lock.models):
-        return
-    held = ", ".join(f"{m.name} ({m.archive_sha256[:12]})" for m in lock.models)
-    raise InputError(
-        f"the project was not made from this archive ({model.provenance.sha256[:12]}); it holds: {held}",
-        where=folder,
-        hint="Give the archive that it was made from.",
-    )
 
 
 class _Comparer:

@@ -37,7 +37,7 @@ class CasesOptions:
     )
     min_accuracy: float | None = option(
         None,
-        "Least share of right classes, 0 to 1; it is one more case.",
+        "Least share of right classes, 0 to 1; judged beside the cases.",
         group="Inputs",
         metavar="SHARE",
         check=fraction,
@@ -71,9 +71,6 @@ class CompareOptions:
         group="Target",
         metavar="TARGETS",
         complete="target",
-    )
-    archive: str | None = option(
-        None, "Archive that the project DIR was made from.", group="Inputs", metavar="FILE"
     )
     every_step: bool = option(
         True,

@@ -22,6 +22,7 @@ from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
+from mlf_sdk.pipeline.origin import archive_request
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
@@ -155,10 +156,13 @@ class Pipeline:
         """The same model on this machine.
 
         Raises:
-            InputError: there can be no twin: no archive, machine code, or headers that only the target has.
+            InputError: there can be no twin: the archive of a project is not there, machine code, or headers
+                that only the target has.
         """
         if stages.is_project(request):
-            raise InputError("a project has no archive to make a host twin from")
+            request = archive_request(request)
+        elif request.archive is not None:
+            raise InputError("the source is an archive already", where="--archive", hint="Leave it out.")
         for model in self.models(request):
             if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
                 raise InputError("the archive holds machine code for the target: there is no host twin")
@@ -179,6 +183,8 @@ class Pipeline:
             twin = self.twin_request(request)
             self.plan(twin)
         except MlfError as error:
-            return None, error.what
+            if request.archive is not None:
+                raise
+            return None, " ".join(filter(None, [f"{error.what}.", error.hint]))
         self.progress.say("building and running the host twin")
         return self.execute(twin), ""

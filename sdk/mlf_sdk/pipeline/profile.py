@@ -23,6 +23,7 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.targets.qemu import tick_instructions
 from mlf_sdk.targets.target import Target
 from mlf_sdk.wire.steps import can_step
 
@@ -138,7 +139,7 @@ class _Profiler:
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock can't tell the kernels inside apart; QEMU can")
         if target.counts_instructions and hz:
-            step = -(-_NS_PER_S // hz)
+            step = tick_instructions(hz)
             return _Measured(
                 costs=scaled(costs, _NS_PER_S, hz),
                 rows="steps",

@@ -287,10 +287,19 @@ class Request:
     )
     twin: bool | None = option(
         None,
-        "Compare with the host twin as well (default: without --expect).",
+        "Compare with the host twin as well (default: where --expect gives no outputs).",
         group="Inputs",
         stage=Stage.JUDGE,
         negative="--no-twin",
+    )
+    archive: str | None = option(
+        None,
+        "Archive that the project DIR was made from, for the host twin. Default: the file of its name in the "
+        "current folder or beside DIR, if it is the same.",
+        group="Inputs",
+        stage=Stage.JUDGE,
+        metavar="FILE",
+        exists=True,
     )
     strict: bool | None = option(
         None,

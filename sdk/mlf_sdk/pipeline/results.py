@@ -16,6 +16,7 @@ from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.targets.boards.load import Board
 
 Array = npt.NDArray[np.generic]
+NOT_COMPARED = "RAN, NOT COMPARED"
 
 
 def is_exact(model: LockModel) -> bool:
@@ -66,6 +67,7 @@ class RunReport:
         twin_note: why there is no twin although it was asked for.
         accuracy: share of right classes, where labels were given.
         instructions: of one inference, on a machine that counts them; None elsewhere.
+        instructions_resolution: the count by the machine's clock is exact to this many.
         build_seconds: 0 when nothing had to be built.
     """
 
@@ -82,10 +84,21 @@ class RunReport:
     memory: MemoryFigures
     check: CheckReport
     instructions: int | None
+    instructions_resolution: int
     ticks: int
     ticks_hz: int
     build_seconds: float
     console: str
+
+    @property
+    def missing(self) -> str:
+        """`NOT_COMPARED` if no output was compared with anything; else empty."""
+        return NOT_COMPARED if self.compare is None and self.twin is None else ""
+
+    @property
+    def verdict(self) -> str:
+        """``FAIL``, ``PASS``, or `NOT_COMPARED` where nothing failed but nothing was compared either."""
+        return "FAIL" if not self.ok else self.missing or "PASS"
 
     @property
     def ok(self) -> bool:

@@ -18,6 +18,9 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
+from mlf_sdk.targets.qemu import instructions, tick_instructions
+
+_READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
 
 
 def run(
@@ -62,10 +65,13 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     outputs = outputs_by_name(project.model, done)
     tolerance = stages.tolerance_of(request)
     twin, twin_note = None, ""
-    if _wants_twin(request, project):
+    if request.twin and project.target.is_host:
+        twin_note = "the target is this machine itself: its own outputs would be the reference"
+    elif _wants_twin(request, project, reference):
         other, twin_note = pipeline.twin(request)
         if other is not None:
             twin = compare_outputs(outputs, outputs_by_name(project.model, other), tolerance)
+    counted, resolution = _instructions(done) if project.target.counts_instructions else (None, 0)
     return RunReport(
         model=project.model,
         board=project.target.board,
@@ -81,7 +87,8 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         accuracy=_accuracy(done, reference),
         memory=_memory(project.model, done, checked),
         check=_with_measured(checked, project.model, done),
-        instructions=_instructions(done) if project.target.counts_instructions else None,
+        instructions=counted,
+        instructions_resolution=resolution,
         ticks=done.ticks,
         ticks_hz=done.ticks_hz,
         build_seconds=built.seconds,
@@ -94,12 +101,10 @@ def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
     return {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
 
 
-def _wants_twin(request: Request, project: TargetProject) -> bool:
-    if request.twin and project.is_given:
-        return True  # to say why there is none
+def _wants_twin(request: Request, project: TargetProject, reference: Reference | None) -> bool:
     if project.target.is_host:
         return False
-    return request.expect is None and not project.is_given if request.twin is None else request.twin
+    return reference is None or not reference.outputs if request.twin is None else request.twin
 
 
 def _accuracy(done: Execution, reference: Reference | None) -> float | None:
@@ -137,8 +142,10 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
     return dataclasses.replace(checked, rows=tuple(rows))
 
 
-def _instructions(done: Execution) -> int | None:
-    """Instructions of one inference: an emulated board runs one in each nanosecond of its time."""
+def _instructions(done: Execution) -> tuple[int | None, int]:
+    """Instructions of one inference by the machine's clock, and their resolution."""
     if not done.ticks_hz or not done.ticks:
-        return None
-    return round(done.ticks * 1_000_000_000 / done.ticks_hz / done.count)
+        return None, 0
+    resolution = _READING_TICKS * tick_instructions(done.ticks_hz)
+    known = 10 ** (len(str(resolution)) - 1)
+    return round(instructions(done.ticks, done.ticks_hz) / done.count / known) * known, resolution

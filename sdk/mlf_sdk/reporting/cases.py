@@ -16,7 +16,11 @@ _SHOWN = 20
 def cases_parts(report: CasesReport) -> Parts:
     """Lay out the results of all cases; the first wrong ones by name."""
     where = report.port or board_text(report.board)
-    counts = [f"{report.count(o):,} {o}" for o in OUTCOMES if report.count(o) or o == "passed"]
+    counts = [
+        f"{report.count(o):,} {o}"
+        for o in OUTCOMES
+        if report.count(o) or (o == "passed" and not report.count("ran"))
+    ]
     bad = [c for c in report.cases if c.outcome in ("failed", "error")]
     shown = [f"{c.name}: {c.why.splitlines()[0]}" for c in bad[:_SHOWN]]
     if len(bad) > len(shown):
@@ -28,7 +32,8 @@ def cases_parts(report: CasesReport) -> Parts:
     ]
     if report.accuracy is not None:
         least = "" if report.min_accuracy is None else f", at least {report.min_accuracy:g}"
-        parts.append(line("accuracy", f"{report.accuracy:.4f}{least}"))
+        mark = None if report.min_accuracy is None else verdict(not report.accuracy_why)
+        parts.append(line("accuracy", f"{report.accuracy:.4f}{least}", mark))
     said: Parts = [line("verdict", verdict(report.ok))]
     if report.check is not None:
         bad_rows = [row for row in report.check.rows if row.state != PROVEN]

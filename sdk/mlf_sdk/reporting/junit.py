@@ -39,9 +39,22 @@ def junit_xml(report: CasesReport) -> bytes:
     ET.SubElement(suite, "system-out").text = _legal(report.console)
     root = ET.Element("testsuites")
     root.append(suite)
+    if report.min_accuracy is not None:
+        root.append(_accuracy_suite(report))
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
+
+
+def _accuracy_suite(report: CasesReport) -> ET.Element:
+    """The accuracy over all cases: a suite of its own, since it is no case."""
+    name, failed = _legal(f"mlf-sdk {report.model.name} accuracy"), str(int(bool(report.accuracy_why)))
+    suite = ET.Element("testsuite", name=name, tests="1", failures=failed, errors="0", skipped="0")
+    classname = _legal(f"{report.model.name}.{report.board.name}")
+    element = ET.SubElement(suite, "testcase", classname=classname, name="accuracy")
+    if report.accuracy_why:
+        ET.SubElement(element, "failure", message=report.accuracy_why)
+    return suite
 
 
 def _facts(report: CasesReport) -> list[tuple[str, str]]:

@@ -45,8 +45,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun.removesuffix('y')}ies" if noun.endswith("y") else f"{count:,} {noun}s"
 
 
-def verdict(ok: bool) -> Text:
-    """Verdict as coloured text."""
+def verdict(ok: bool, missing: str = "") -> Text:
+    """Verdict as coloured text; ``missing`` names what a good result was not checked against."""
+    if ok and missing:
+        return Text(missing, style="bold yellow")
     return Text("PASS", style="bold green") if ok else Text("FAIL", style="bold red")
 
 

@@ -51,7 +51,7 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
         parts.append(line(found.what, found.text, mark))
     if page is not None:
         parts.append(line("page", str(page)))
-    return [*parts, line("verdict", verdict(report.ok))]
+    return [*parts, line("verdict", verdict(report.ok, report.missing))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

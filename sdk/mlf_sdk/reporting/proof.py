@@ -104,7 +104,7 @@ def run_parts(report: RunReport) -> Parts:
         ProofTable(rows=rows),
         line("run", _run_text(report)),
         *_output_parts(report),
-        line("verdict", verdict(report.ok).append(_failures(report), style="not bold")),
+        line("verdict", verdict(report.ok, report.missing).append(_failures(report), style="not bold")),
     ]
 
 
@@ -167,7 +167,8 @@ def _run_text(report: RunReport) -> str:
     each = " each" if report.inferences > 1 else ""
     said = [counted(report.inferences, "inference")]
     if report.instructions is not None:
-        said.append(f"{report.instructions:,} instructions{each}")
+        counted_to = f" ± {report.instructions_resolution:,}" if report.instructions_resolution else ""
+        said.append(f"{report.instructions:,}{counted_to} instructions{each}")
     elif report.ticks and report.ticks_hz:
         said.append(f"{report.ticks / report.ticks_hz / report.inferences * 1e3:,.3g} ms{each}")
     if report.accuracy is not None:
@@ -180,12 +181,18 @@ def _output_parts(report: RunReport) -> Parts:
     for found, what in ((report.compare, "the reference"), (report.twin, "the host's")):
         if found is not None:
             parts.append(line("outputs", comparison_text(found, what), verdict(found.ok)))
-            parts += _differing(found)
+            parts += [*_differing(found), *_uncompared(found, report)]
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.compare is None and report.twin is None:
-        parts.append(line("outputs", "not compared: --expect FILE gives a reference"))
+        parts.append(line("outputs", "not compared: --expect FILE gives expected outputs"))
     return parts
+
+
+def _uncompared(found: Comparison, report: RunReport) -> Parts:
+    """Line that names outputs without a reference."""
+    left = [f"'{name}'" for name in report.outputs if name not in {o.name for o in found.outputs}]
+    return [line("", f"not compared: {', '.join(left)}")] if left else []
 
 
 def _differing(found: Comparison) -> Parts:

@@ -77,6 +77,11 @@ def instructions(ticks: int, hz: int, *, icount_shift: int = 0) -> int:
     return (ticks * _NS_PER_S + scaled // 2) // scaled
 
 
+def tick_instructions(hz: int) -> int:
+    """Instructions in one tick of a counter of ``hz``, rounded up: the resolution of a count by the clock."""
+    return -(-_NS_PER_S // hz)
+
+
 class QemuMachine:
     """Running emulated board; a context manager that ends it.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
+from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.html.arenadata import arena_of
@@ -36,7 +37,7 @@ def collect(found: Findings) -> Report:
         flow=flow_of(model, labels),
         profile=found.profile,
         no_profile=found.no_profile,
-        inference=_inference(done) if done else None,
+        inference=_inference(done, found.profile) if done else None,
         not_run=found.not_run,
         code=found.code,
         groups=tuple(group for group in found.check.groups if group.size_bytes),
@@ -105,11 +106,15 @@ def _verdicts(found: Findings) -> tuple[Verdict, ...]:
     return image, _memory_verdict(done), *_output_verdicts(done)
 
 
-def _inference(done: RunReport) -> Inference:
+def _inference(done: RunReport, profile: Profile | None) -> Inference:
+    """The figures of one inference: its instructions are those of the profile where that counted exactly."""
+    exact = profile is not None and profile.unit == "instructions" and not profile.resolution
     timed = done.instructions is None and done.ticks and done.ticks_hz
     return Inference(
         count=done.inferences,
-        instructions=done.instructions,
+        instructions=profile.total if profile is not None and exact else done.instructions,
+        resolution=0 if exact else done.instructions_resolution,
+        counted=1 if exact else done.inferences,
         milliseconds=done.ticks / done.ticks_hz / done.inferences * 1e3 if timed else None,
         accuracy=done.accuracy,
     )

@@ -13,6 +13,7 @@ from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.pipeline.results import NOT_COMPARED
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
 
@@ -123,10 +124,17 @@ class Flow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """Run of the model; ``instructions`` and ``milliseconds`` are per inference, None when not measured."""
+    """Run of the model; ``instructions`` and ``milliseconds`` are per inference, None when not measured.
+
+    Attributes:
+        resolution: instructions are exact to this many.
+        counted: inferences that the instructions are the mean of.
+    """
 
     count: int
     instructions: int | None
+    resolution: int
+    counted: int
     milliseconds: float | None
     accuracy: float | None
 
@@ -167,3 +175,15 @@ class Report:
     sections: tuple[Section, ...]
     provenance: tuple[Fact, ...]
     findings: tuple[Finding, ...] | None
+
+    @property
+    def missing(self) -> str:
+        """What a good result was not checked against; empty if it was."""
+        if self.not_run:
+            return "NOT RUN"
+        return NOT_COMPARED if all(v.ok is None for v in self.verdicts if v.what == "outputs") else ""
+
+    @property
+    def verdict(self) -> str:
+        """``FAIL``, ``PASS``, or what is `missing`."""
+        return "FAIL" if not self.ok else self.missing or "PASS"

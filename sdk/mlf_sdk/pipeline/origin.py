@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The archive that a project was made from: a project does not hold it, but knows its digest."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from mlf_sdk.codegen.lock import Lock, LockModel, choose_model, read_lock
+from mlf_sdk.errors import InputError, MlfError, ModuleChoiceError
+from mlf_sdk.ir.model import Model
+from mlf_sdk.pipeline import loading
+from mlf_sdk.pipeline.request import Request
+
+
+def archive_request(request: Request) -> Request:
+    """Return the request of a project with its archive as the source, and the project's own options.
+
+    The archive is the one that the request names, else a file of the recorded name in the current folder or
+    beside the project that has the recorded digest.
+
+    Raises:
+        InputError: there is no such archive, or the one that was named is another.
+    """
+    folder = Path(request.source[0])
+    lock = read_lock(folder)
+    model = choose_model(lock, request.module, folder)
+    path, module = _archive_of(request, folder, lock, model)
+    cflags = request.cflags or " ".join(lock.options.kernel_flags)
+    return request.replace(source=(str(path),), module=module, board=None, archive=None, cflags=cflags)
+
+
+def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) -> tuple[Path, str | None]:
+    """Path of the archive, and the module to choose from it."""
+    if request.archive is not None:
+        return Path(request.archive), _module_of(Path(request.archive), folder, lock, model)
+    for beside in (Path(), folder.resolve().parent):
+        path = beside / Path(model.archive).name
+        if path.exists():
+            with suppress(MlfError):
+                return path, _module_of(path, folder, lock, model)
+    raise InputError(
+        "a project does not hold the archive that it was made from",
+        where=str(folder),
+        hint=f"Name it: --archive {model.archive}",
+    )
+
+
+def _module_of(path: Path, folder: Path, lock: Lock, model: LockModel) -> str | None:
+    """The module of an archive that is the model; None: it is the only one."""
+    try:
+        loaded, module = loading.load(Request(source=(str(path),)))[0], None
+    except ModuleChoiceError:
+        loaded, module = loading.load(Request(source=(str(path),), module=model.name))[0], model.name
+    check_same_archive(folder, lock, loaded)
+    return module
+
+
+def check_same_archive(folder: Path, lock: Lock, model: Model) -> None:
+    """Refuse a project that was made from another archive.
+
+    Raises:
+        InputError: no model of the project has the digest and the name.
+    """
+    if any(m.archive_sha256 == model.provenance.sha256 and m.name == model.name for m in lock.models):
+        return
+    held = ", ".join(f"{m.name} ({m.archive_sha256[:12]})" for m in lock.models)
+    raise InputError(
+        f"the project was not made from this archive ({model.provenance.sha256[:12]}); it holds: {held}",
+        where=str(folder),
+        hint="Give the archive that it was made from.",
+    )
