@@ -168,7 +168,7 @@ def match_reference(model: LockModel, arrays: Mapping[str, Array], count: int, w
     if unknown or (not outputs and labels is None):
         what = f"no output or input has the name {', '.join(unknown)}: it would not be compared"
         raise InputError(
-            what if unknown else "no array has the name of an output",
+            what if outputs or labels is not None else "no array has the name of an output",
             where=where,
             hint=f"Its outputs are: {_names(model.outputs)} (or their indices); the file has: "
             f"{', '.join(arrays) or 'nothing'}.",

@@ -6,14 +6,14 @@
         assert model.infer(IMAGE)[0].argmax() == 3
 
 ``pytest --mlf-board mps2-an386 --mlf-board host`` runs it on both. Nothing of the SDK is imported before a
-test asks for a board. A board that died is not tried again: its other tests are skipped with the reason.
+test asks for a board. An emulated board that died is not started again: its other tests are skipped with the
+reason. Boards on ports (``--mlf-port BOARD=PORT``) are shared between tests and workers of pytest-xdist.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,16 @@ import pytest
 
 from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pytest_plugin.pool import BoardModel, BoardPool, make_pool, ports_by_board
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 if TYPE_CHECKING:
-    from mlf_sdk.pipeline.opentarget import OpenTarget
     from mlf_sdk.wire.session import Session
 
-_PACKAGE = Path(__file__).parent
-_POOL: pytest.StashKey[_Pool] = pytest.StashKey()
+_PACKAGE = Path(__file__).parents[1]
+_POOL: pytest.StashKey[BoardPool] = pytest.StashKey()
+_WRONG_PORTS: pytest.StashKey[str] = pytest.StashKey()
+_PORTS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="[BOARD=]PORT",
-        help="Where the board answers that holds the model already; without it the board is emulated.",
+        help="Where a board answers that holds the model already; may be repeated, also for "
+        "equal boards: each test takes a free one. Without it the board is emulated.",
     )
     group.addoption(
         "--mlf-archive",
@@ -122,6 +125,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mlf_board", boards, indirect=True, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each port to a board of the tests; one that belongs to none is an error before the first test."""
+    chosen = config.getoption("--mlf-board")
+    params = [i.callspec.params for i in items if isinstance(i, pytest.Function) and hasattr(i, "callspec")]
+    used = [str(found["mlf_board"]) for found in params if "mlf_board" in found]
+    boards = list(dict.fromkeys([*used, *chosen])) or [DEFAULT_BOARD]
+    try:
+        config.stash[_PORTS] = ports_by_board(boards, config.getoption("--mlf-port"))
+    except pytest.UsageError as error:
+        if not hasattr(config, "workerinput"):
+            raise
+        config.stash[_WRONG_PORTS] = str(error)  # a worker of pytest-xdist that ends early hides the reason
+
+
 def _names(argnames: str | list[str] | tuple[str, ...]) -> list[str]:
     return [n.strip() for n in argnames.split(",")] if isinstance(argnames, str) else list(argnames)
 
@@ -164,147 +182,47 @@ def mlf_board(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def _mlf_pool(mlf_board: str, request: pytest.FixtureRequest) -> Iterator[_Pool]:
-    made = _request(request.config).replace(
-        board=mlf_board, port=_port_of(mlf_board, request.config.getoption("--mlf-port"))
-    )
-    with ExitStack() as stack:
-        yield _Pool(made, stack)
+def _mlf_pool(mlf_board: str, request: pytest.FixtureRequest) -> Iterator[BoardPool]:
+    if wrong := request.config.stash.get(_WRONG_PORTS, ""):
+        pytest.fail(wrong, pytrace=False)
+    ports = request.config.stash[_PORTS].get(mlf_board, [])
+    pool = make_pool(_request(request.config).replace(board=mlf_board), ports)
+    yield pool
+    pool.close()
 
 
 @pytest.fixture
-def mlf_model(_mlf_pool: _Pool, request: pytest.FixtureRequest) -> Callable[..., BoardModel]:
+def mlf_model(_mlf_pool: BoardPool, request: pytest.FixtureRequest) -> Iterator[Callable[..., BoardModel]]:
     """A factory: ``mlf_model("digits.tar")`` gives the model on the board, with ``infer(inputs)``.
 
-    A path is looked for beside the test, then in the current folder. Without one, the marker ``mlf`` or the
-    option ``--mlf-archive`` names it. The board is started once for all tests.
+    A path, of an archive or of a project's folder, is looked for beside the test, then in the current folder.
+    Without one, the marker ``mlf`` or the option ``--mlf-archive`` names it. An emulated board is started
+    once for all tests. A board on a port must run the image of the project, or of ``--mlf-image``.
     """
     request.node.stash[_POOL] = _mlf_pool
     _mlf_pool.begin(request.node.nodeid)
 
     def deploy(archive: str | Path | None = None, *, module: str | None = None) -> BoardModel:
         path, chosen = _archive_of(request, archive, module)
-        return _mlf_pool.model(path, chosen)
+        model = _mlf_pool.model(path, chosen)
+        _note_origin(request.node, model)
+        return model
 
-    return deploy
+    yield deploy
+    _mlf_pool.end()
+
+
+def _note_origin(item: pytest.Item, model: BoardModel) -> None:
+    """Record board, port and build id among the test's properties, which JUnit reports carry."""
+    found = {"mlf_board": model.board, "mlf_port": model.port, "mlf_build_id": model.build_id}
+    known = dict(item.user_properties)
+    item.user_properties += [(k, v) for k, v in found.items() if v and known.get(k) != v]
 
 
 @pytest.fixture
 def mlf_session(mlf_model: Callable[..., BoardModel]) -> Session:
     """An open session with the board that holds the model of the marker ``mlf`` or of ``--mlf-archive``."""
     return mlf_model().session
-
-
-class BoardModel:
-    """A model on the board of a test.
-
-    Attributes:
-        session: the open session.
-        model: what was promised about the model: inputs, outputs, memory.
-        board: name of the board.
-    """
-
-    def __init__(self, pool: _Pool, key: _Key, opened: OpenTarget) -> None:
-        self._pool = pool
-        self._key = key
-        self._opened = opened
-        self.session = opened.session
-        self.model = opened.model
-        self.board = pool.board
-
-    def infer(self, inputs: Any) -> list[Any]:  # noqa: ANN401 (arrays, without importing numpy here)
-        """Run one inference, or a batch along one extra leading axis, and return every output.
-
-        Args:
-            inputs: an array for each input, in order, or by name; one array where there is one input.
-        """
-        __tracebackhide__ = True
-        self._pool.check(self._key)
-        try:
-            return self._opened.infer(inputs, timeout_s=self._pool.request.timeout_s)
-        except Exception as error:
-            self._pool.note_death(self._key, error)
-            raise
-
-
-_Key = tuple[Path | str, str | None]
-
-
-class _Pool:
-    """Models that run on one board: each is started on first use, and never again after it died."""
-
-    def __init__(self, request: Request, stack: ExitStack) -> None:
-        self.request = request
-        self.board = str(request.board)
-        self._stack = stack
-        self._models: dict[_Key, BoardModel] = {}
-        self._dead: dict[_Key, str] = {}
-        self._last: _Key | None = None
-        self.test = ""
-        self._console: list[str] = []
-
-    def begin(self, test: str) -> None:
-        """A test begins to use the board."""
-        self.test = test
-        self._last = None
-
-    def model(self, archive: Path, module: str | None) -> BoardModel:
-        """The model of an archive, deployed at the first call."""
-        key = (archive, module)
-        self._last = key
-        self.check(key)
-        if key not in self._models:
-            try:
-                self._models[key] = self._deploy(key, archive, module)
-            except Exception as error:
-                self.note_death(key, error)
-                raise
-        return self._models[key]
-
-    def check(self, key: _Key) -> None:
-        """Skip the test if its board has died."""
-        reason = self._dead.get(self._domain(key))
-        if reason is not None:
-            pytest.skip(f"the board {self.board} died: {reason}")
-
-    def note_death(self, key: _Key, error: BaseException) -> None:
-        """Record the reason not to use the board again; a negative answer does not count as death."""
-        from mlf_sdk.errors import TargetError, ToolError
-        from mlf_sdk.wire.errors import DeviceError
-
-        if isinstance(error, TargetError | ToolError) and not isinstance(error, DeviceError):
-            reason = f"{error.what.splitlines()[0]} (in {self.test})"
-            self._dead.setdefault(self._domain(key), reason)
-
-    def note_failure(self, error: BaseException) -> None:
-        """Remember the death of a board that the test met in its session."""
-        if self._last is not None:
-            self.note_death(self._last, error)
-
-    def take_console(self) -> str:
-        """Return and clear the board's console output since the last call."""
-        text = "".join(self._console)
-        self._console.clear()
-        return text
-
-    def _domain(self, key: _Key) -> _Key:
-        """Failure domain of a model: its board on a port; an emulated board is started for each archive."""
-        shared = self.request.port is not None or ":" in self.board
-        return (self.request.port or self.board, None) if shared else key
-
-    def _deploy(self, key: _Key, archive: Path, module: str | None) -> BoardModel:
-        from mlf_sdk.pipeline.pipeline import Pipeline
-
-        request = self.request.replace(source=(str(archive),), module=module)
-        opened = self._stack.enter_context(Pipeline().open(request, self._console.append))
-        return BoardModel(self, key, opened)
-
-
-def _port_of(board: str, given: list[str]) -> str | None:
-    """The port of a board: ``BOARD=PORT``, or ``PORT`` for every board."""
-    named = [text.split("=", 1)[1] for text in given if text.startswith(f"{board}=")]
-    plain = [text for text in given if "=" not in text]
-    return next(iter([*named, *plain]), None)
 
 
 def _archive_of(
