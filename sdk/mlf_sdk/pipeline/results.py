@@ -102,6 +102,7 @@ class RunReport:
 
     @property
     def ok(self) -> bool:
-        """Return whether every comparison, memory figure and check succeeded."""
+        """Return whether nothing failed and, if strict, outputs were compared."""
         comparisons = all(c is None or c.ok for c in (self.compare, self.twin))
-        return comparisons and self.memory.ok and self.check.ok
+        left_out = self.check.strict and bool(self.missing)
+        return comparisons and self.memory.ok and self.check.ok and not left_out

@@ -56,7 +56,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     batch = pipeline.batch(request)
     reference = stages.reference_of(request, project, batch.count)
     stages.check_start(project.target)
-    pipeline.check_programs(request, twin=_wants_twin(request, project))
+    pipeline.check_programs(request, twin=_wants_twin(request, project, reference))
     built = pipeline.build(request)
     checked = stages.check(project, strict=bool(request.strict))
     with pipeline.open(request, must_build=True) as target:

@@ -215,6 +215,8 @@ def _failures(report: RunReport) -> str:
         failed.append("the measured memory is not the planned memory")
     if not report.check.ok:
         failed += check_faults(report.check)
+    if report.check.strict and report.missing:
+        failed.append("the outputs were not compared")
     return ": " + "; ".join(failed) if failed else unproven_text(report.check)
 
 
