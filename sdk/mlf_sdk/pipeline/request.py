@@ -219,8 +219,7 @@ class Request:
     )
     image: str | None = option(
         None,
-        "Image that the board on the port must run: its ELF file, or the folder of its built project. "
-        "Default: that of the project DIR; of an archive any.",
+        "Image that the board on the port must run: an ELF file, or a built project. Default: that of DIR.",
         group="Serial",
         stage=Stage.OPEN,
         metavar="ELF|DIR",
@@ -294,8 +293,7 @@ class Request:
     )
     archive: str | None = option(
         None,
-        "Archive that the project DIR was made from, for the host twin. Default: the file of its name in the "
-        "current folder or beside DIR, if it is the same.",
+        "Archive that DIR was made from, for the host twin; default: looked for here and beside DIR.",
         group="Inputs",
         stage=Stage.JUDGE,
         metavar="FILE",
