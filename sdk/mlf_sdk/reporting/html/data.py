@@ -178,7 +178,7 @@ class Report:
 
     @property
     def missing(self) -> str:
-        """What a good result was not checked against; empty if it was."""
+        """Check that a good result lacks; empty if it has all."""
         if self.not_run:
             return "NOT RUN"
         return NOT_COMPARED if all(v.ok is None for v in self.verdicts if v.what == "outputs") else ""
