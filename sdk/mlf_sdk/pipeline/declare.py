@@ -142,6 +142,12 @@ def validate(request: Any) -> None:  # noqa: ANN401
             declared.check(value, flag)
 
 
+def defaults_after(stage: Stage, of: type[Any]) -> dict[str, Any]:
+    """Defaults of the options of ``of`` that only stages after ``stage`` read."""
+    later = [f for f in dataclasses.fields(of) if (option_of(f).stage or Stage.LOAD) > stage]
+    return {field.name: field.default for field in later}
+
+
 def check_names(given: Mapping[str, Any], of: type[Any], what: str) -> None:
     """Refuse names that are not fields of ``of``.
 

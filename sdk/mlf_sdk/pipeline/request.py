@@ -16,9 +16,9 @@ from typing import Any
 from mlf_sdk.pipeline.declare import (
     Stage,
     check_names,
+    defaults_after,
     not_negative,
     option,
-    option_of,
     positive,
     stated,
     validate,
@@ -344,9 +344,4 @@ class Request:
 
     def up_to(self, stage: Stage) -> Request:
         """Copy with the options of later stages at their defaults: the key of a stage's result."""
-        later: dict[str, Any] = {
-            field.name: field.default
-            for field in dataclasses.fields(self)
-            if (option_of(field).stage or Stage.LOAD) > stage
-        }
-        return dataclasses.replace(self, **later)
+        return dataclasses.replace(self, **defaults_after(stage, Request))
