@@ -14,10 +14,11 @@ from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
-from mlf_sdk.triage.fault_report import FaultReport, parse_faults
+from mlf_sdk.triage.fault_report import FaultReport, locate_faults
+from mlf_sdk.triage.zephyr_dump import locate_dumps
 
 MOST_LOG_BYTES = 64 << 20
-_LONGEST_LINE = 2000
+_LONGEST_REPORT = 8000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +44,27 @@ class FaultWatch:
 
     def __init__(self, firmware: BuiltFirmware) -> None:
         self._firmware = firmware
-        self._recent = ""
+        self._recent = b""
 
     def feed(self, text: str) -> str:
         """The explanation of the faults that this piece completes; empty: there are none."""
-        *whole, self._recent = (self._recent + text).split("\n")
-        self._recent = self._recent[-_LONGEST_LINE:]
-        faults = parse_faults("".join(line + "\n" for line in whole).encode())
+        new = text.encode()
+        self._recent = (self._recent + new)[-(_LONGEST_REPORT + len(new)) :]
+        found = find_faults(self._recent)
+        if found:
+            self._recent = self._recent[found[-1][0] :]
         return "".join(
-            "\n  ".join([fault_headline(found), *triage_lines(found)]) + "\n"
-            for found in (self._firmware.explain(fault) for fault in faults)
+            "\n  ".join([fault_headline(told), *triage_lines(told)]) + "\n"
+            for told in (self._firmware.explain(fault) for _, fault in found)
         )
+
+
+def find_faults(console: bytes) -> list[tuple[int, FaultReport]]:
+    """Find all whole reports of faults in console output, each with the offset of its end.
+
+    Those of the SDK's fault handler, and of Zephyr's own where an application has not got that.
+    """
+    return sorted([*locate_faults(console), *locate_dumps(console)], key=lambda found: found[0])
 
 
 def find_firmware(path: Source) -> BuiltFirmware:
@@ -80,12 +91,12 @@ def triage_log(log: bytes, firmware: BuiltFirmware | None) -> tuple[Triage, ...]
     """Explain every fault line in console output.
 
     Raises:
-        InputError: there is no whole fault line in it.
+        InputError: there is no whole report in it.
     """
-    faults = parse_faults(log + b"\n")  # the end of a pasted line may be missing
+    faults = [fault for _, fault in find_faults(log + b"\n")]  # the end of a pasted line may be missing
     if not faults:
         raise InputError(
-            "there is no fault line in it (mlf-fault: KIND pc=... model=...)",
-            hint="Save all of the line, up to its end: mlf-sdk monitor --port PORT > fault.log",
+            "there is no report of a fault in it (mlf-fault: KIND pc=... model=...; >>> ZEPHYR FATAL ERROR)",
+            hint="Save all of the text, up to its end: mlf-sdk monitor --port PORT > fault.log",
         )
     return tuple(triage(fault, None) if firmware is None else firmware.explain(fault) for fault in faults)

@@ -44,7 +44,12 @@ def parse_fault(console: bytes) -> FaultReport | None:
 
 def parse_faults(console: bytes) -> tuple[FaultReport, ...]:
     """Find all complete fault lines in the output of a console."""
-    return tuple(_report(found) for found in _FAULT.finditer(console))
+    return tuple(fault for _, fault in locate_faults(console))
+
+
+def locate_faults(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
+    """Find all complete fault lines, each with the offset of its end."""
+    return tuple((found.end(), _report(found)) for found in _FAULT.finditer(console))
 
 
 def _report(found: re.Match[bytes]) -> FaultReport:
