@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from mlf_sdk.judge.check import (
 )
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import region_use
-from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.judge.stack import ModelStack, StackBound
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
 from planning import plan_project
@@ -232,6 +233,39 @@ def test_state_of_the_stack(
     row = rows(report)["stack"]
     assert row.state == state and row.note.startswith(note) and bool(row.note) == bool(note)
     assert report.unproven == (("stack",) if state == "unproven" else ())
+
+
+@pytest.mark.parametrize(
+    ("unknown", "reserved", "state", "planned", "note"),
+    [
+        ((), 336, "proven", 336, "of a run; its thread has none: 1 calls by pointer in drivers"),
+        ((), 335, "failed", 336, "a run can need more than is reserved"),
+        ((), 0, "unproven", 336, "the image does not say how much is reserved"),
+        (("recursion: f -> f",), 8192, "unproven", None, "no bound: recursion: f -> f"),
+    ],
+)
+def test_a_run_on_zephyr_has_a_bound_where_drivers_have_none(
+    monkeypatch: pytest.MonkeyPatch,
+    lock: Lock,
+    unknown: tuple[str, ...],
+    reserved: int,
+    state: str,
+    planned: int | None,
+    note: str,
+) -> None:
+    driver = "unknown call: uart_init calls through a pointer at 0x00000100"
+    bound = dataclasses.replace(
+        bound_of((driver,)),
+        entry="bg_thread_main",
+        models=(ModelStack(model="tiny", depth=depth(unknown)),),
+    )
+    report = stack_of(monkeypatch, lock, bound, reserved)
+    assert "stack" not in rows(report)
+    row = rows(report)["run stack"]
+    assert (row.model, row.state, row.planned, row.note) == ("tiny", state, planned, note)
+    if state == "proven":  # the mark is the thread's: deeper than a run, and within what is reserved
+        assert with_painted(row, 300).state == "proven"
+        assert with_painted(row, reserved).state == "failed"
 
 
 @pytest.mark.parametrize(

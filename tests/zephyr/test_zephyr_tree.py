@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline.options import ProofOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.proof import emulated_boards, proof_boards
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.profile import profile_of
 from mlf_sdk.targets.zephyr.tree import ZephyrVersion, board_in, find_tree, parse_version
@@ -151,3 +156,45 @@ def test_the_memories_of_a_map(tmp_path: Path):
     put(tmp_path / "zephyr.map", text)
     assert map_regions(tmp_path / "zephyr.map") == (("FLASH", 0, 4 << 20), ("RAM", 0x20000000, 4 << 20))
     assert map_regions(tmp_path / "none.map") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_known"),
+    [
+        ("nrf52840dk_nrf52840", True),
+        ("mps2/an385", True),
+        ("qemu_cortex_m3", True),
+        ("mps2-an386x", False),
+        ("../x", False),
+    ],
+)
+def test_a_board_of_zephyr_without_the_platform_is_hinted(
+    name: str, is_known: bool, make_tree: MakeTree, tiny: Path
+):
+    with pytest.raises(InputError) as caught:
+        mlf_sdk.run(tiny, board=name, zephyr_base=str(make_tree("4.1.0")))
+    assert (f"zephyr:{name}" in caught.value.hint) == is_known
+    assert ("--platform zephyr" in caught.value.hint) == is_known
+
+
+def test_a_target_of_zephyr_by_its_scheme(make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    project = mlf_sdk.generate(tiny, tmp_path / "app", board="zephyr:mps2_an385", zephyr_base=str(base))
+    assert (project.lock.platform, project.lock.board) == ("zephyr", "mps2-an385")
+    request = Request(source=(str(tmp_path / "app"),), board="zephyr:mps2_an385", zephyr_base=str(base))
+    assert Pipeline().project(request).target.board.name == "mps2-an385"
+    with pytest.raises(InputError, match="is for the board mps2-an385"):
+        Pipeline().project(request.replace(board="zephyr:qemu_cortex_m3"))
+
+
+def test_boards_of_a_proof():
+    assert proof_boards(Request(), ProofOptions(boards=("zephyr:mps2_an385", "mps2-an386"))) == (
+        "zephyr:mps2_an385",
+        "mps2-an386",
+    )
+    every = proof_boards(Request(), ProofOptions(boards=("emulated", "zephyr:qemu_cortex_m3")))
+    assert every == (*emulated_boards(), "zephyr:qemu_cortex_m3")
+    assert proof_boards(Request(), ProofOptions()) == emulated_boards()
+    on_zephyr = Request(platform="zephyr")
+    assert proof_boards(on_zephyr, ProofOptions(boards=("mps2_an385",))) == ("zephyr:mps2_an385",)
+    assert {"zephyr:mps2-an385", "zephyr:qemu_cortex_m3"} <= set(proof_boards(on_zephyr, ProofOptions()))

@@ -12,11 +12,12 @@ from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Region, region_use
-from mlf_sdk.judge.stack import ENTRIES, StackBound, call_graph, stack_bound
+from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
 State = Literal["proven", "failed", "unproven"]
+STACK, RUN_STACK = "stack", "run stack"
 PROVEN: State = "proven"
 FAILED: State = "failed"
 UNPROVEN: State = "unproven"
@@ -43,7 +44,9 @@ class ProofRow:
         state: ``proven``: planned, image and measured agree (the summary of the archive is not compared);
             ``failed``: they do not; ``unproven``: a figure is missing, and ``note`` says why.
         summary, planned, image, measured: bytes; None where there is no figure. In the row ``stack``: the
-            static bound (planned), the reservation (image), the painted high-water mark (measured).
+            static bound (planned), the reservation (image), the painted high-water mark (measured). A row
+            ``run stack`` takes its place where only the model's own calls have a bound; the mark is the
+            thread's.
         note: reason of a difference, or of a figure that is missing.
         summary_note: reason why the summary of the archive differs from the plan.
     """
@@ -122,7 +125,7 @@ def check_image(
     bound = None if graph is None else stack_bound(lock, graph)
     allocators = None if graph is None else linked_allocators(graph)
     if graph is not None:
-        rows.append(_stack_row(bound, reserved))
+        rows += _stack_rows(bound, reserved)
     if allocators is not None:
         rows.append(heap_row(allocators))
     return CheckReport(
@@ -146,6 +149,13 @@ def _reserved_stack(image: Image) -> int | None:
     return thread.size_bytes if thread else None
 
 
+def _stack_rows(bound: StackBound | None, reserved: int | None) -> list[ProofRow]:
+    """Row of the image's stack; of a thread of Zephyr whose drivers have no bound, rows of the runs alone."""
+    if bound is None or bound.is_complete or bound.entry != ZEPHYR_ENTRY:
+        return [_stack_row(bound, reserved)]
+    return [_run_stack_row(of, bound, reserved) for of in bound.models]
+
+
 def _stack_row(bound: StackBound | None, reserved: int | None) -> ProofRow:
     state: State = UNPROVEN
     if bound is None:
@@ -160,12 +170,28 @@ def _stack_row(bound: StackBound | None, reserved: int | None) -> ProofRow:
         state, note = PROVEN, ""
     return ProofRow(
         model="",
-        item="stack",
+        item=STACK,
         planned=bound.bytes if bound is not None and bound.is_complete else None,
         image=reserved,
         state=state,
         note=note,
     )
+
+
+def _run_stack_row(of: ModelStack, bound: StackBound, reserved: int | None) -> ProofRow:
+    """Row of the stack of a model's own calls: kernels, runtime, and an exception on top."""
+    needed = None if of.depth.unknown else of.depth.bytes + bound.exception_bytes
+    state: State = UNPROVEN
+    note = f"of a run; its thread has none: {len(bound.image.unknown)} calls by pointer in drivers"
+    if needed is None:
+        note = f"no bound: {of.depth.unknown[0]}"
+    elif reserved is None:
+        note = "the image does not say how much is reserved"
+    elif needed > reserved:
+        state, note = FAILED, "a run can need more than is reserved"
+    else:
+        state = PROVEN
+    return ProofRow(model=of.model, item=RUN_STACK, planned=needed, image=reserved, state=state, note=note)
 
 
 def with_painted(row: ProofRow, used: int | None) -> ProofRow:
@@ -180,7 +206,7 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
     note = row.note
     if row.image is not None and used >= row.image:
         note = STACK_EXHAUSTED
-    elif row.planned is not None and used > row.planned:
+    elif row.item == STACK and row.planned is not None and used > row.planned:
         note = "measured use exceeds the static bound"
     state: State = row.state if note == row.note else FAILED
     return dataclasses.replace(row, measured=used, state=state, note=note)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.code import ThumbCode
 
 _BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
-ENTRIES = ("mlf_reset_handler", "bg_thread_main")  # bare metal; Zephyr's main thread
+ZEPHYR_ENTRY = "bg_thread_main"  # of Zephyr's main thread
+ENTRIES = ("mlf_reset_handler", ZEPHYR_ENTRY)
 _FAULT = "mlf_fault_handler"  # does not return, and takes the whole stack where it needs it
 _VECTORS = "mlf_vectors"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, TargetError
 from mlf_sdk.frontends.codechecks import lacks_scratch
-from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN, ProofRow
+from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -46,7 +46,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
         arena_is_exact: False where the plan holds a bound (code that does not tell its workspace).
         lower_bound_bytes: no plan can do with less.
-        stack_bound_bytes, stack_measured_bytes, stack_bytes: static bound, painted mark, reserved.
+        stack_bound_bytes: static bound; on Zephyr of a run alone, where its thread has none.
+        stack_measured_bytes, stack_bytes: painted mark, reserved.
         allocators: functions of a heap that are linked.
         instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
         against: where the outputs were compared with: the host, or the first board that ran it.
@@ -155,8 +156,8 @@ def _kept_result(folder: Path, reference: str | Mapping[str, Array] | None) -> P
 def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
     """The cell of a run: proven when all of it holds."""
     memory, checked = report.memory, report.check
-    bound = checked.stack
-    used = {region.name: region.used_bytes for region in checked.regions}
+    bound = next((row.planned for row in checked.rows if row.item in (STACK, RUN_STACK)), None)
+    used = {region.name.lower(): region.used_bytes for region in checked.regions}
     wrong = [f"{row.item}: {row.note or 'differs'}" for row in checked.rows if row.state == FAILED]
     unproven = [f"{row.item}: {row.note}" for row in checked.rows if row.state == UNPROVEN]
     if checked.allocators:
@@ -175,12 +176,12 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         arena_measured_bytes=memory.arena_high_water_bytes,
         arena_is_exact=memory.exact,
         lower_bound_bytes=memory.lower_bound_bytes,
-        stack_bound_bytes=bound.bytes if bound is not None and bound.is_complete else None,
+        stack_bound_bytes=bound,
         stack_measured_bytes=memory.stack_high_water_bytes,
         stack_bytes=memory.stack_bytes,
         allocators=None if checked.allocators is None else len(checked.allocators),
-        flash_bytes=used.get(report.board.flash.name) if report.board.memories else None,
-        ram_bytes=used.get(report.board.ram.name) if report.board.memories else None,
+        flash_bytes=used.get(report.board.flash.name.lower()) if report.board.memories else None,
+        ram_bytes=used.get(report.board.ram.name.lower()) if report.board.memories else None,
         instructions=report.instructions,
         instructions_resolution=report.instructions_resolution,
         against=against if found is not None else "",

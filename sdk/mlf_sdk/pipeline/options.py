@@ -89,7 +89,8 @@ class ProofOptions:
 
     boards: tuple[str, ...] = option(
         (),
-        "Board to prove on; may repeat; default: every emulated board.",
+        "Board to prove on, zephyr:NAME for one on Zephyr, or emulated for all that QEMU has; may repeat; "
+        "default: emulated, with --platform zephyr those of Zephyr.",
         group="Target",
         flags=("--board", "-b"),
         metavar="NAME",

@@ -20,6 +20,7 @@ from mlf_sdk.errors import ModuleChoiceError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.data import Array
+from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, CellResult, run_cell
 from mlf_sdk.pipeline.options import ProofOptions
@@ -27,9 +28,11 @@ from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import load_boards
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import register_target, registered_targets, resolve_target
-from mlf_sdk.targets.target import Target
+from mlf_sdk.targets.target import ZEPHYR, Target
+from mlf_sdk.targets.zephyr.files import emulated_zephyr_boards
+
+EMULATED = "emulated"  # in place of a board: all that QEMU has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +86,10 @@ def proof(
 
 def proof_request(request: Request, own: ProofOptions, progress: Progress = SILENT) -> Proof:
     """Prove all sources of a request; errors as in `proof`."""
-    boards = own.boards or emulated_boards(request.board_file)
+    boards = proof_boards(request, own)
+    request = request.replace(platform=None)
     for name in boards:
-        resolve_target(TargetChoice(board=name, board_file=request.board_file))
+        resolve_target(stages.target_choice(request.replace(board=name)))
     models = [request.replace(source=(path,), module=m) for path in request.source for m in modules_of(path)]
     told = _Progress(len(models) * len(boards), progress)
     with ProcessPoolExecutor(
@@ -110,6 +114,16 @@ def _adopt(formats: tuple[Frontend, ...], targets: tuple[type[Target], ...]) -> 
         register_frontend(frontend)
     for target in targets:
         register_target(target)
+
+
+def proof_boards(request: Request, own: ProofOptions) -> tuple[str, ...]:
+    """Boards of a proof; with the platform Zephyr, as targets such as ``zephyr:mps2-an385``."""
+    if request.platform != ZEPHYR:
+        named = own.boards or (EMULATED,)
+        found = [emulated_boards(request.board_file) if name == EMULATED else (name,) for name in named]
+        return tuple(dict.fromkeys(name for names in found for name in names))
+    names = (name if ":" in name else f"{ZEPHYR}:{name}" for name in own.boards)
+    return tuple(names) or emulated_zephyr_boards()
 
 
 def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.check import FAILED, CheckReport, with_painted
+from mlf_sdk.judge.check import FAILED, RUN_STACK, STACK, CheckReport, with_painted
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Reference, accuracy
 from mlf_sdk.judge.execute import Execution
@@ -135,7 +135,7 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
             note = row.note or ("" if good else "measured is not what was planned")
             state = row.state if good else FAILED
             rows.append(dataclasses.replace(row, measured=arena, state=state, note=note))
-        elif row.item == "stack":
+        elif row.item in (STACK, RUN_STACK):
             rows.append(with_painted(row, done.stats.stack_high_water_bytes))
         else:
             rows.append(row)

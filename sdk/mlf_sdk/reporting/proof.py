@@ -13,7 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from mlf_sdk.analysis.thumb.depth import Depth
-from mlf_sdk.judge.check import FAILED, PROVEN, STACK_EXHAUSTED, UNPROVEN, CheckReport, ProofRow
+from mlf_sdk.judge.check import (
+    FAILED,
+    PROVEN,
+    RUN_STACK,
+    STACK,
+    STACK_EXHAUSTED,
+    UNPROVEN,
+    CheckReport,
+    ProofRow,
+)
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
@@ -74,7 +83,7 @@ class ProofTable:
 
 def _figures(row: ProofRow) -> dict[str, int | str | None]:
     planned: int | str | None = row.planned
-    if row.item == "stack" and row.planned is not None:
+    if row.item in (STACK, RUN_STACK) and row.planned is not None:
         planned = f"<= {number(row.planned)}"
     return {"summary": row.summary, "planned": planned, "ELF": row.image, "measured": row.measured}
 
@@ -110,7 +119,7 @@ def run_parts(report: RunReport) -> Parts:
 
 def _is_shown(row: ProofRow, model: str) -> bool:
     """Return whether the report of a run includes a correct row: those of its model, and the stack."""
-    return row.item == "stack" if not row.model else row.model == model and row.item != "in + out"
+    return row.item == STACK if not row.model else row.model == model and row.item != "in + out"
 
 
 def run_rows(report: RunReport) -> tuple[ProofRow, ...]:
@@ -145,7 +154,7 @@ def _with_bound(row: ProofRow, report: RunReport) -> ProofRow:
 def _stack_row(report: RunReport) -> list[ProofRow]:
     """Row of the stack for targets without a static bound, e.g. the host."""
     memory = report.memory
-    if memory.stack_bytes is None or any(row.item == "stack" for row in report.check.rows):
+    if memory.stack_bytes is None or any(row.item in (STACK, RUN_STACK) for row in report.check.rows):
         return []
     used = memory.stack_high_water_bytes
     fits = used is None or used < memory.stack_bytes
@@ -285,9 +294,9 @@ def _summary_notes(rows: Sequence[ProofRow]) -> Parts:
 def _stack_lines(bound: StackBound) -> Parts:
     """Lines for the deepest call paths, outermost function first, with the bytes of each."""
     handler = f", {bound.handler} {number(bound.handler_bytes)}" if bound.handler else ""
-    said = [f"{bound.entry}: {_depth_text(bound.image)}"]
+    said = [f"{bound.entry}: {_depth_text(bound.image)}"] if bound.is_complete else []
     said += [f"one exception on top: {number(bound.exception_bytes)} from the CPU{handler}"]
-    said += [f"run of {of.model}: {_depth_text(of.depth)}" for of in bound.models]
+    said += [f"run of {of.model}: {_depth_text(of.depth)}" for of in bound.models if not of.depth.unknown]
     said += [f"not known: {what}" for what in bound.image.unknown[:_UNKNOWN_SHOWN]]
     more = len(bound.image.unknown) - _UNKNOWN_SHOWN
     return lines("stack", [*said, *([f"... and {more} more (--json lists all)"] if more > 0 else [])])

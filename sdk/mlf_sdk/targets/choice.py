@@ -13,7 +13,8 @@ class TargetChoice:
     """Target as the user names it; can be pickled and encoded as JSON.
 
     Attributes:
-        board: name of a board, or ``SCHEME:REST`` of a registered target such as ``labgrid:PLACE``.
+        board: name of a board, ``zephyr:NAME`` for one on Zephyr, or ``SCHEME:REST`` of a registered target
+            such as ``labgrid:PLACE``.
         board_file: TOML file with a board row.
         platform: ``baremetal``, ``host`` or ``zephyr``; None: the platform of the board's row.
         port: serial port where the board answers: a path, a URL, ``auto`` or ``usb:VID:PID``.

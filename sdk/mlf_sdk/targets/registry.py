@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from mlf_sdk.codegen.lock import Lock
+    from mlf_sdk.targets.boards.row import Board
 
 ENTRY_POINTS = "mlf_sdk.targets"
 
@@ -64,12 +65,14 @@ def resolve_target(choice: TargetChoice) -> Target:
     file = Path(choice.board_file) if choice.board_file else None
     name = choice.board or (load_board(file).name if file else DEFAULT_BOARD)
     scheme, colon, rest = name.partition(":")
-    if colon:
+    if colon and scheme != ZEPHYR:
         return _registered(scheme).resolve(rest, choice)
+    if colon:
+        name, choice = rest, dataclasses.replace(choice, board=rest, platform=ZEPHYR)
     if choice.platform == ZEPHYR:
         target = _platform(ZEPHYR).of_board(name, file, choice)
     else:
-        row = find_board(name, file)
+        row = _board_row(name, file, choice)
         if choice.platform not in (None, row.platform):
             raise InputError(
                 f"the board {name} is for the platform {row.platform}",
@@ -80,6 +83,23 @@ def resolve_target(choice: TargetChoice) -> Target:
     if choice.port is None:
         return target
     return cast("Target", _class(_SERIAL)(target, choice))
+
+
+def _board_row(name: str, file: Path | None, choice: TargetChoice) -> Board:
+    """Return the row of a board.
+
+    Raises:
+        InputError: there is none; where Zephyr has a board of that name, the hint says so.
+    """
+    try:
+        return find_board(name, file)
+    except InputError as error:
+        from mlf_sdk.targets.zephyr.files import zephyr_has
+        from mlf_sdk.targets.zephyr.target import setup_of
+
+        if zephyr_has(name, setup_of(choice)):
+            error.hint = f"Zephyr has a board of this name: add --platform zephyr, or give zephyr:{name}."
+        raise
 
 
 def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
@@ -98,6 +118,8 @@ def project_target(folder: Path, lock: Lock, choice: TargetChoice) -> Target:
         choice, board_file=str(own) if own.is_file() else None, platform=lock.platform
     )
     named = choice.board
+    if named is not None and named.startswith(f"{ZEPHYR}:"):
+        named = named.partition(":")[2]
     if named is None or ":" not in named:
         choice = dataclasses.replace(choice, board=lock.board)
     target = resolve_target(choice)

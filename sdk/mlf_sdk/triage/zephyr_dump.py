@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from mlf_sdk.tools.devicetext import DeviceText, device_text
 from mlf_sdk.triage.fault_report import FaultReport
 
 _END = re.compile(r">>> ZEPHYR FATAL ERROR (\d+): ([^\n]*?)(?: on CPU \d+)?[ \t]*\r?\n")
@@ -91,8 +92,8 @@ def _report(text: str, end: re.Match[str]) -> FaultReport:
         kind=_REASONS.get(int(end[1]), kind),
         registers=registers,
         step=-1,
-        model="",
-        line=end.group().strip(),
+        model=DeviceText(""),
+        line=device_text(end.group().strip()),
     )
 
 

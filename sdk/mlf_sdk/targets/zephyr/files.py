@@ -12,12 +12,20 @@ import msgspec
 
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles, template_text
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import load_board, load_boards
 from mlf_sdk.targets.boards.row import Board, Rpc, ZephyrNames
+from mlf_sdk.targets.target import ZEPHYR
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.profile import ZephyrProfile, profile_of
-from mlf_sdk.targets.zephyr.tree import ZephyrTree, ZephyrVersion, board_in, check_board_name
+from mlf_sdk.targets.zephyr.tree import (
+    ZephyrTree,
+    ZephyrVersion,
+    board_in,
+    check_board_name,
+    has_board,
+)
 
 _MODULE = {
     "zephyr/module.yml": "zephyr/module.yml.j2",
@@ -69,6 +77,25 @@ def _row(name: str, extra_file: Path | None) -> Board | None:
     plain = name.replace("/", "_")
     named = {n.replace("/", "_"): row for row in rows.values() for n in (row.zephyr.old, row.zephyr.new) if n}
     return named.get(plain)
+
+
+def zephyr_has(name: str, setup: ZephyrSetup) -> bool:
+    """Return True when Zephyr has a board of this name: by the SDK's rows, or by the tree of this machine."""
+    try:
+        check_board_name(name)
+        row = _row(name, None)
+        if row is not None:
+            return bool(row.zephyr.new)
+        tree = setup.tree()
+    except MlfError:
+        return False
+    return has_board(tree, board_in(tree, name))
+
+
+def emulated_zephyr_boards() -> tuple[str, ...]:
+    """Boards that both QEMU and Zephyr have, as targets such as ``zephyr:mps2-an385``."""
+    rows = {**load_boards(), **_own_rows()}
+    return tuple(f"{ZEPHYR}:{name}" for name, row in rows.items() if row.qemu is not None and row.zephyr.new)
 
 
 @cache

@@ -159,6 +159,16 @@ def _renamed(boards: Path, name: str) -> str:
     return alike[0] if name not in known and len(alike) == 1 else name
 
 
+def has_board(tree: ZephyrTree, board: str) -> bool:
+    """Return True when the tree has a board of this name, the one of :func:`board_in`."""
+    boards, name = tree.base / "boards", board.partition("/")[0]
+    if not tree.has_qualifiers:
+        return any(boards.glob(f"*/{board}/{board}_defconfig"))
+    named = re.compile(rf"^\s*(?:- )?name: {re.escape(name)}$", re.MULTILINE)
+    files = [*boards.glob("*/*/board.yml"), *boards.glob(f"*/*/{name}*.yaml")]
+    return any(_identifier(path) == board or named.search(_text(path)) for path in files)
+
+
 def board_arch(tree: ZephyrTree, board: str) -> str:
     """Return Zephyr's name of the architecture of a board (``arm``, ``riscv``); empty: not known.
 
@@ -167,14 +177,18 @@ def board_arch(tree: ZephyrTree, board: str) -> str:
     """
     name = board.partition("/")[0]
     files = (tree.base / "boards").glob(f"*/*/{name}*.yaml")
-    found = [path.read_text(encoding="utf-8", errors="replace") for path in sorted(files)]
+    found = [_text(path) for path in sorted(files)]
     named = [text for text in found if (said := _IDENTIFIER.search(text)) and said[1] == board]
     archs = {said[1] for text in named or found if (said := _ARCH.search(text))}
     return archs.pop() if len(archs) == 1 else ""
 
 
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
 def _identifier(path: Path) -> str:
-    found = _IDENTIFIER.search(path.read_text(encoding="utf-8", errors="replace"))
+    found = _IDENTIFIER.search(_text(path))
     return found[1] if found else ""
 
 
