@@ -5,16 +5,22 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from flash_helpers import halted_machine, tcp_server
+from flash_helpers import halted_machine, tcp_server, until
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.pipeline.flash import flash
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, RunnerFailedError
+from mlf_sdk.targets.serial.stream import open_port
+from mlf_sdk.wire.codes import Opcode
+from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.protocol import BaudRequest
+from mlf_sdk.wire.session import Session
 
 pytestmark = [
     pytest.mark.qemu,
@@ -42,6 +48,56 @@ def test_a_board_that_runs_another_model_is_flashed_twice(app: Path, other: Path
         for project in (app, other):
             report = flash(project, runner="gdb", port=machine.gdb, console=machine.console, timeout_s=60)
             assert [m.archive_sha256 for m in report.device.models] == [sha(project)]
+
+
+STOPPED = """
+  .syntax unified
+  .cpu cortex-m4
+  .thumb
+  .section .vectors, "a"
+  .word 0x20001000, reset + 1, 0, stopped + 1
+  .text
+  .thumb_func
+reset:
+  {instruction}
+  .thumb_func
+stopped:
+  b stopped
+"""
+
+
+@pytest.mark.parametrize("instruction", ["udf #0", "cpsid i", "cpsid f", "wfi"])
+def test_a_board_that_has_stopped(instruction: str, app: Path, tmp_path: Path) -> None:
+    """In a fault handler, with interrupts or faults masked, asleep: only a reset brings it back."""
+    source, image = tmp_path / "stopped.s", tmp_path / "stopped.elf"
+    source.write_text(STOPPED.format(instruction=instruction))
+    gcc = (
+        "arm-none-eabi-gcc",
+        "-mcpu=cortex-m4",
+        "-mthumb",
+        "-nostdlib",
+        "-Wl,--entry=0x41",
+        "-Wl,-Ttext=0x40",
+    )
+    subprocess.run([*gcc, "-Wl,--section-start=.vectors=0", source, "-o", image], check=True)
+    with halted_machine(tmp_path, image=image, halted=False) as machine:
+        report = flash(app, runner="gdb", port=machine.gdb, console=machine.console, timeout_s=60)
+    assert report.proven
+
+
+def test_a_board_that_was_left_at_a_raised_rate(app: Path, tmp_path: Path) -> None:
+    """The new image starts at the first rate, whatever the old one had set."""
+    image = app / "build" / "app.elf"
+    with halted_machine(tmp_path, image=image, halted=False) as machine:
+        session = Session(open_port(machine.console))
+        session.hello()
+        request = BaudRequest(1_000_000).pack()
+        session.line[0].call(Opcode.BAUD, request, Deadline.after(60))
+        until(lambda: machine.rates[-1] == 1_000_000)
+        session.line[0].close()
+        report = flash(app, runner="gdb", port=machine.gdb, console=machine.console, timeout_s=60)
+        assert machine.rates[-1] != 1_000_000
+    assert report.proven
 
 
 def test_without_a_console_nothing_is_claimed(app: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def called(record: Path) -> list[str]:
                 "esp32",
                 "-x",
                 "y",
-                "write_flash",
+                "write-flash",
                 "0x8000000",
                 "image.bin",
             ],
@@ -159,6 +159,24 @@ def test_what_a_vendor_tool_is_called_with(
         assert (tools / "image.bin").read_bytes() == flat_binary(load_segments(elf))
     if name == "pyocd":
         assert (tools / "image.hex").read_bytes() == intel_hex(load_segments(elf))
+
+
+@pytest.mark.parametrize(
+    ("version", "command"),
+    [
+        ("esptool.py v3.3.2\n3.3.2", "write_flash"),
+        ("esptool.py v4.8.1\n4.8.1", "write_flash"),
+        ("esptool v5.1.0\n5.1.0", "write-flash"),
+        ("esptool v12.0.0", "write-flash"),
+        ("no version", "write-flash"),
+    ],
+)
+def test_esptool_of_each_version_gets_its_own_command(
+    version: str, command: str, elf: Path, tools: Path
+) -> None:
+    record = stub(tools, "esptool", prints=version + "\nHash of data verified.")
+    run_runner(ROWS["esptool"], job(elf, port="/dev/ttyUSB0"))
+    assert called(record)[-3] == command
 
 
 def test_the_images_are_gone_afterwards(elf: Path, tools: Path) -> None:
@@ -247,7 +265,7 @@ def test_what_a_tool_says(
 
 def test_options_that_a_board_does_not_have(elf: Path, tools: Path) -> None:
     stub(tools, "openocd", prints="** Verified OK **")
-    with pytest.raises(NoRunnerError, match="does not say openocd_config"):
+    with pytest.raises(NoRunnerError, match="lacks openocd_config"):
         run_runner(ROWS["openocd"], job(elf, options={}))
     run = run_runner(ROWS["openocd"], job(elf, options={}, extra=("-f", "mine.cfg")))
     assert list(run.argv[1:3]) == ["-f", "mine.cfg"]

@@ -173,7 +173,7 @@ def test_verify_compares_the_build_id(call: Caller, project: Path) -> None:
                 assert done.value["expected_build_id"] == found.build_id
             assert call("verify", ARCHIVE, "--port", device.path).code == 0
         shown = " ".join(call("verify", project, "--port", device.path).out.split())
-        assert f"build id {found.build_id} FAIL board runs an image that does not tell its build id" in shown
+        assert f"build id {found.build_id} FAIL board runs an image without a build id" in shown
         device.device.build_id = bytes.fromhex(found.build_id)
         device.device.models += fake_models()[1:2]
         more = call("verify", elf, "--port", device.path, "--json")

@@ -24,6 +24,12 @@ class Machine:
     gdb: str
     console: str
     process: subprocess.Popen[bytes]
+    trace: Path
+
+    @property
+    def rates(self) -> list[int]:
+        """What the machine's UART was set to, one after the other."""
+        return [int(rate) for rate in re.findall(r"params set to (\d+)", self.trace.read_text())]
 
 
 @contextmanager
@@ -33,9 +39,11 @@ def halted_machine(
     """QEMU with a debug server on a socket and its UART on a pty; ``image``: what it was flashed with before."""
     gdb = folder / "gdb.sock"
     said = folder / "qemu.out"
-    argv = ["qemu-system-arm", "-machine", machine, "-nodefaults", "-no-reboot", "-display", "none"]
+    trace = folder / "qemu.trace"
+    argv = ["qemu-system-arm", "-machine", machine, "-nodefaults", "-display", "none"]
     argv += ["-monitor", "none", "-nic", "none", "-chardev", "pty,id=console", "-serial", "chardev:console"]
     argv += [*(["-S"] if halted else []), "-gdb", f"unix:path={gdb},server=on,wait=off"]
+    argv += ["-trace", "cmsdk_apb_uart_set_params", "-D", str(trace)]
     if image is not None:
         argv += ["-kernel", str(image)]
     with said.open("wb") as out:
@@ -43,7 +51,7 @@ def halted_machine(
     try:
         pty = until(lambda: re.search(r"redirected to (\S+)", said.read_text()))
         until(gdb.exists)
-        yield Machine(gdb=str(gdb), console=pty[1], process=process)
+        yield Machine(gdb=str(gdb), console=pty[1], process=process, trace=trace)
     finally:
         process.kill()
         process.wait()

@@ -51,7 +51,7 @@ def flash(request: Request, own: FlashCommand, progress: Progress) -> Outcome:
 
     if report.console is None:
         raise InputError(
-            "the board was not asked: nothing says where it answers",
+            "the board was not asked: its serial port is not given",
             where="--run",
             hint="Add --console PORT.",
         )

@@ -104,7 +104,7 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
     row = target.runner(project.folder, job)
     console = own.console or (request.port if row.kind == "program" and row.port != "gdb" else None)
     expected = expected_of_project(project.folder, lock)
-    unproven = _why_not(lock, expected, target.board, row, console)
+    unproven = _unprovable(lock, expected, target.board, row, console)
     if unproven and not own.unproven_ok:
         raise InputError(
             f"nothing can prove that the board will run the image: {unproven}",
@@ -131,7 +131,7 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
     )
 
 
-def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked_at: str | None) -> str:
+def _unprovable(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked_at: str | None) -> str:
     """Return the reason why the board cannot prove which image it runs; empty if it may."""
     if lock.options.app != "rpc":
         return f"its application ({lock.options.app}) answers no requests"
@@ -139,7 +139,7 @@ def _why_not(lock: Lock, expected: Expected, board: Board, row: RunnerRow, asked
         return expected.no_build_id
     if asked_at is None and not board.flasher.usb_ids:
         option = "--console" if row.port == "gdb" or row.kind == "copy" else "--port"
-        return f"nothing says on which serial port it answers ({option})"
+        return f"the serial port on which it answers is not given ({option})"
     return ""
 
 
@@ -198,9 +198,9 @@ def _not_the_image(found: Verification, row: RunnerRow, unproven_ok: bool) -> st
         return ""
     if not device.build_id:
         if unproven_ok:
-            return "it holds the models, but does not tell its build id"
+            return "it holds the models, but reports no build id"
         raise FlashNotProvenError(
-            f"{claim}the board does not tell the build id of what it runs",
+            f"{claim}the board reports no build id",
             where=found.port,
             hint="Its src/main.c is yours: does its mlf_rpc_config_t have .build_id = build_id?",
         )

@@ -18,7 +18,7 @@ def flash_parts(report: FlashReport) -> Parts:
     parts: Parts = [line("flashed", f"{what} in {report.run.seconds:.1f} s")]
     if report.device is not None:
         models = [f"{m.name} ({m.archive_sha256[:12]})" for m in report.device.models]
-        parts += [*lines("answers", models), line("build id", report.device.build_id or "not told")]
+        parts += [*lines("answers", models), line("build id", report.device.build_id or "not reported")]
     if not report.proven:
         return [*parts, line("unproven", report.unproven)]
     return [*parts, line("verdict", verdict(True))]
@@ -51,7 +51,7 @@ def verify_parts(found: Verification) -> Parts:
     device, expected = found.device, found.expected
     parts: Parts = [
         line("port", found.port),
-        line("SDK", device.sdk_version or "the board does not say"),
+        line("SDK", device.sdk_version or "not reported"),
     ]
     if not found.sdk_ok:
         parts.append(line("expected", f"SDK {expected.sdk_version}", verdict(False)))
@@ -66,7 +66,7 @@ def verify_parts(found: Verification) -> Parts:
     else:
         parts.append(line("build id", expected.build_id, verdict(found.build_ok)))
     if not found.build_ok:
-        parts.append(line("board runs", device.build_id or "an image that does not tell its build id"))
+        parts.append(line("board runs", device.build_id or "an image without a build id"))
     return [*parts, line("verdict", verdict(found.ok))]
 
 

@@ -174,7 +174,7 @@ def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[s
     board = tags.get(BOARD_TAG, "")
     if not board:
         raise InputError(
-            f"the place does not say which board it is (tag {BOARD_TAG})",
+            f"the place has no tag {BOARD_TAG} that names its board",
             where=where,
             hint=f"Say it: labgrid-client -p {name} set-tags {BOARD_TAG}=NAME (see: mlf-sdk boards).",
         )

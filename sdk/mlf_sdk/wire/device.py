@@ -120,7 +120,7 @@ class DeviceInfo:
         ticks_hz: frequency of its counter in Hz; 0: not known, or no counter.
         window_bytes: of requests that it takes while it is busy; 0: one request at a time.
         models: by index.
-        build_id: of its image, in hex; empty: it does not tell.
+        build_id: of its image, in hex; empty: not reported.
     """
 
     protocol_version: int

@@ -9,20 +9,23 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.flashers.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError
 from mlf_sdk.targets.flashers.image import flat_binary, intel_hex, load_segments, uf2, vector_table
-from mlf_sdk.targets.flashers.row import FILES, PLACEHOLDER, Failure, RunnerRow
+from mlf_sdk.targets.flashers.output import joined, reported_failure, with_output
+from mlf_sdk.targets.flashers.row import FILES, PLACEHOLDER, RunnerRow
 from mlf_sdk.targets.flashers.volumes import MOUNTS, find_volume
 from mlf_sdk.tools.process import ProcessError, ProcessResult, ProcessRunner, run_process
 
 Which = Callable[[str], str | None]
 Watch = Callable[[str], None]
 _PORT = re.compile(r"[A-Za-z0-9_./:\[\]%+@-]+")  # nothing that a script could take for more than a name
-_SHOWN_LINES = 30
+_VERSION = re.compile(r"\bv?(\d+)\.\d+")
+_VERSION_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +104,14 @@ def run_runner(
             result = _run(row, argv, job.timeout_s, runner, watch)
             _judge_copy(row, volume, result)
         else:
-            argv = _program_argv(row, job, folder, options, which)
+            program = _program(row, which)
+            options = {**_dialect(row, program, runner), **options}
+            argv = [program, *_program_arguments(row, job, folder, options)]
             result = _run(row, argv, job.timeout_s, runner, watch)
             _judge(row, result, shown=watch is not None)
     return FlashRun(
         argv=tuple(argv),
-        output=_joined(result),
+        output=joined(result),
         image_bytes=sum(len(s.data) for s in segments),
         seconds=time.monotonic() - start,
     )
@@ -116,7 +121,7 @@ def _check_needs(row: RunnerRow, job: FlashJob, options: Mapping[str, str]) -> N
     missing = [need for need in row.needs if need not in options]
     if missing and not job.extra:
         raise NoRunnerError(
-            f"the board row does not say {', '.join(missing)}, which {row.name} needs",
+            f"the board row lacks {', '.join(missing)}, which {row.name} needs",
             where=f"board {job.board}",
             hint=f"Add it to [flasher.options] of the row, or pass arguments of {row.name} behind --.",
         )
@@ -130,13 +135,27 @@ def _check_needs(row: RunnerRow, job: FlashJob, options: Mapping[str, str]) -> N
         raise InputError(f"'{job.port}' is no port", where="--port")
 
 
-def _program_argv(
-    row: RunnerRow, job: FlashJob, folder: Path, options: Mapping[str, str], which: Which
-) -> list[str]:
+def _program(row: RunnerRow, which: Which) -> str:
     program = next((path for path in map(which, row.program) if path), None)
     if program is None:
         names = " or ".join(f"'{name}'" for name in row.program)
         raise RunnerMissingError(f"{names} is not installed", where=f"runner {row.name}", hint=row.install)
+    return program
+
+
+def _dialect(row: RunnerRow, program: str, runner: ProcessRunner) -> Mapping[str, str]:
+    """Return the options that fit the program's version; of an unknown version: the newest ones."""
+    if not row.dialects:
+        return {}
+    version = None
+    with suppress(ProcessError):
+        said = runner([program, *row.version_args], timeout_s=_VERSION_S, check=False)
+        version = _VERSION.search(joined(said)) if said.returncode == 0 else None
+    known = [d for d in row.dialects if version is None or d.since <= int(version[1])]
+    return max(known, key=lambda dialect: dialect.since).options
+
+
+def _program_arguments(row: RunnerRow, job: FlashJob, folder: Path, options: Mapping[str, str]) -> list[str]:
     used = {name for text in row.texts() for name in PLACEHOLDER.findall(text)}
     values = dict(options)
     for kind in FILES:
@@ -150,7 +169,7 @@ def _program_argv(
         script = folder / "script"
         script.write_text(_filled(row.script, values, row), encoding="utf-8")
         values["script"] = str(script)
-    return [program, *_arguments(row, values, job.extra)]
+    return _arguments(row, values, job.extra)
 
 
 def _arguments(row: RunnerRow, values: Mapping[str, str], extra: Sequence[str]) -> list[str]:
@@ -169,7 +188,7 @@ def _filled(text: str, values: Mapping[str, str], row: RunnerRow) -> str:
     unknown = [name for name in PLACEHOLDER.findall(text) if name not in values]
     if unknown:
         raise NoRunnerError(
-            f"nothing says what {{{unknown[0]}}} is",
+            f"no value for the placeholder {{{unknown[0]}}}",
             where=f"runner {row.name}",
             hint="Add it to [flasher.options] of the board row.",
         )
@@ -198,7 +217,7 @@ def _family(job: FlashJob, options: Mapping[str, str]) -> int:
         family = -1
     if not 0 <= family <= 0xFFFFFFFF:
         raise NoRunnerError(
-            f"'{text}' is no UF2 family" if text else "the board row does not say its UF2 family",
+            f"'{text}' is no UF2 family" if text else "the board row lacks its UF2 family",
             where=f"board {job.board}",
             hint='Add it to [flasher.options] of the row, as uf2_family = "0xe48bff56".',
         )
@@ -211,7 +230,7 @@ def _run(
     try:
         return runner(argv, timeout_s=timeout_s, check=False, watch=watch)
     except ProcessError as error:
-        failure = _told(row, error.tail)
+        failure = reported_failure(row.failures, error.tail)
         if failure is not None:
             raise _failed(row, argv, failure.kind, f"{failure.what} ({error.what})", failure.hint) from error
         raise RunnerFailedError(
@@ -220,19 +239,19 @@ def _run(
 
 
 def _judge(row: RunnerRow, result: ProcessResult, *, shown: bool) -> None:
-    output = _joined(result)
+    output = joined(result)
     tail = "" if shown else output
     missing = [p for p in row.success if not re.search(p, output, re.MULTILINE)]
-    failure = _told(row, output)
+    failure = reported_failure(row.failures, output)
     if result.returncode == 0 and not missing and failure is None:
         return
     if failure is not None:
-        raise _failed(row, result.argv, failure.kind, _with_tail(failure.what, tail), failure.hint)
+        raise _failed(row, result.argv, failure.kind, with_output(failure.what, tail), failure.hint)
     if result.returncode != 0:
         what = f"{row.name} failed with exit code {result.returncode}"
     else:
         what = f"{row.name} ended without saying that it succeeded (no '{missing[0]}' in its output)"
-    raise _failed(row, result.argv, "failed", _with_tail(what, tail), "See its output for what it says.")
+    raise _failed(row, result.argv, "failed", with_output(what, tail), "See its output for what it says.")
 
 
 def _judge_copy(row: RunnerRow, volume: Path, result: ProcessResult) -> None:
@@ -244,14 +263,10 @@ def _judge_copy(row: RunnerRow, volume: Path, result: ProcessResult) -> None:
     except OSError:
         refused = ""
     if refused:
-        raise _failed(row, result.argv, "failed", _with_tail("the board refused the image", refused), "")
+        raise _failed(row, result.argv, "failed", with_output("the board refused the image", refused), "")
     if result.returncode != 0 and (volume / row.marker).is_file():
-        what = _with_tail("the image could not be copied", _joined(result))
+        what = with_output("the image could not be copied", joined(result))
         raise _failed(row, result.argv, "failed", what, "See that the volume is writable and has room.")
-
-
-def _told(row: RunnerRow, output: str) -> Failure | None:
-    return next((f for f in row.failures if re.search(f.pattern, output, re.MULTILINE)), None)
 
 
 def _failed(
@@ -263,12 +278,3 @@ def _failed(
         if kind == "no-probe"
         else RunnerFailedError(what, where=where, hint=hint)
     )
-
-
-def _with_tail(what: str, output: str) -> str:
-    lines = output.strip().splitlines()[-_SHOWN_LINES:]
-    return f"{what}; it said:\n  " + "\n  ".join(lines) if lines else what
-
-
-def _joined(result: ProcessResult) -> str:
-    return "\n".join(filter(None, (result.stdout, result.stderr)))

@@ -33,6 +33,18 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hint: str = ""
 
 
+class Dialect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Options of a runner's program from a major version on.
+
+    Attributes:
+        since: the major version; 0: all before the next dialect.
+        options: values of placeholders.
+    """
+
+    since: Annotated[int, Meta(ge=0)]
+    options: dict[str, str]
+
+
 class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A runner.
 
@@ -50,6 +62,8 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         port: what ``{port}`` is: nothing, the board's serial port, or a debug server.
         needs: options that the board row must have, unless the user gives arguments of his own.
         defaults: default options.
+        version_args: arguments with which the program prints its version.
+        dialects: options by version, where the program's arguments have changed; one is since 0.
         args: arguments; those in an inner list are left out when an option in them is not known.
         script: text of the script.
         success: regular expressions that the output must all match; the exit code must be 0 as well.
@@ -68,6 +82,8 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     port: Literal["none", "serial", "gdb"] = "none"
     needs: tuple[Name, ...] = ()
     defaults: dict[str, str] = {}
+    version_args: tuple[Line, ...] = ()
+    dialects: tuple[Dialect, ...] = ()
     args: tuple[str | tuple[str, ...], ...] = ()
     script: str = ""
     success: tuple[Line, ...] = ()
@@ -91,6 +107,8 @@ def row_faults(row: RunnerRow) -> list[str]:
         faults.append("program: a runner of kind 'program' needs one, a copy has none")
     if row.kind == "copy" and not row.marker:
         faults.append("marker: a copy needs the name of a file that marks the volume")
+    if row.dialects and (not row.version_args or all(d.since for d in row.dialects)):
+        faults.append("dialects: they need version_args, and one of them since = 0")
     patterns = [("success", p) for p in row.success] + [("failures", f.pattern) for f in row.failures]
     for field, pattern in patterns:
         try:

@@ -16,11 +16,11 @@ from mlf_sdk.targets.flashers.errors import (
     RunnerFailedError,
     RunnerMissingError,
 )
+from mlf_sdk.targets.flashers.output import joined, reported_failure, with_output
 from mlf_sdk.targets.flashers.row import Failure
 from mlf_sdk.targets.zephyr.west import West
 from mlf_sdk.tools.process import ProcessError, ProcessResult
 
-_SHOWN_LINES = 30
 _ELF_RUNNERS = frozenset({"blackmagicprobe", "misc-flasher"})  # they take no signed file
 _MISSING = re.compile(r"required program (\S+) not found|No such file or directory: '([^'/]+)'")
 _NO_RUNNER = re.compile(
@@ -115,10 +115,10 @@ def flash_with_west(job: WestFlash, west: West) -> ProcessResult:
     try:
         result = west.run(argv, timeout_s=job.timeout_s)
     except ProcessError as error:
-        told = _told(job, error.tail)
-        if told is not None and told.kind == "no-probe":
-            what = f"{told.what} ({error.what})"
-            raise NoProbeError(what, where=error.where, hint=told.hint) from error
+        reported = _reported(job, error.tail)
+        if reported is not None and reported.kind == "no-probe":
+            what = f"{reported.what} ({error.what})"
+            raise NoProbeError(what, where=error.where, hint=reported.hint) from error
         raise RunnerFailedError(error.what, where=error.where, hint=error.hint) from error
     failure = _judge(job, result, shown=west.watch is not None)
     if failure is not None:
@@ -128,7 +128,8 @@ def flash_with_west(job: WestFlash, west: West) -> ProcessResult:
 
 def _judge(job: WestFlash, result: ProcessResult, *, shown: bool) -> MlfError | None:
     """Return the failure, with the end of the output unless that was ``shown`` already; None: success."""
-    output = "\n".join(filter(None, (result.stdout, result.stderr)))
+    output = joined(result)
+    tail = "" if shown else output
     where = f"runner {job.runner}: {shlex.join(result.argv)}"
     if result.returncode != 0:
         missing = _MISSING.search(output)
@@ -137,27 +138,26 @@ def _judge(job: WestFlash, result: ProcessResult, *, shown: bool) -> MlfError | 
             hint = f"Install it, or put its folder on PATH: the runner {job.runner} starts it."
             return RunnerMissingError(f"'{program}' is not installed", where=where, hint=hint)
         if _NO_RUNNER.search(output):
-            what = _with_tail("west has no such runner for this board", output, shown)
+            what = with_output("west has no such runner for this board", tail)
             return NoRunnerError(what, where=where, hint="See: west flash --context.")
         if unknown := _UNKNOWN_ARGS.search(output):
             hint = f"See its arguments: west flash --context -r {job.runner}"
             return RunnerFailedError(f"it does not know the arguments {unknown[1]}", where=where, hint=hint)
-    failure = _told(job, output)
+    failure = _reported(job, output)
     if failure is None and result.returncode == 0:
         return None
     if failure is None:
         what, hint = f"it failed with exit code {result.returncode}", "See its output for what it says."
-        return RunnerFailedError(_with_tail(what, output, shown), where=where, hint=hint)
+        return RunnerFailedError(with_output(what, tail), where=where, hint=hint)
     said = f"{failure.what}, although the exit code is 0" if result.returncode == 0 else failure.what
     kind = NoProbeError if failure.kind == "no-probe" else RunnerFailedError
-    return kind(_with_tail(said, output, shown), where=where, hint=failure.hint)
+    return kind(with_output(said, tail), where=where, hint=failure.hint)
 
 
-def _told(job: WestFlash, output: str) -> Failure | None:
+def _reported(job: WestFlash, output: str) -> Failure | None:
     """Return the failure that the output reports: by this runner's patterns, else by common ones."""
-    for failure in job.failures:
-        if re.search(failure.pattern, output, re.MULTILINE):
-            return failure
+    if known := reported_failure(job.failures, output):
+        return known
     if _says(_NO_PROBE, output):
         return Failure(
             pattern="probe",
@@ -173,8 +173,3 @@ def _told(job: WestFlash, output: str) -> Failure | None:
 
 def _says(patterns: Sequence[str], output: str) -> bool:
     return any(re.search(pattern, output, re.MULTILINE) for pattern in patterns)
-
-
-def _with_tail(what: str, output: str, shown: bool) -> str:
-    lines = [] if shown else output.strip().splitlines()[-_SHOWN_LINES:]
-    return f"{what}; it said:\n  " + "\n  ".join(lines) if lines else what
