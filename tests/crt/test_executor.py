@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler
+from ccode import CORTEX_M4, CRT, SANITIZE, WARNINGS, call, compiler, sanitizing
 from mlf_sdk.wire.codes import STATUS_TEXT, Status
 
 INCLUDE = f"-I{CRT / 'include'}"
@@ -34,7 +34,7 @@ def test_under_sanitizers(
 ) -> None:
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", *SANITIZE]
     flags += [*defines(observe, trace, slots, stack), INCLUDE]
-    call(compiler(name), *flags, TEST, *SOURCES, "-o", "test", cwd=tmp_path)
+    call(sanitizing(name), *flags, TEST, *SOURCES, "-o", "test", cwd=tmp_path)
     said = re.fullmatch(r"(\d+) checks\n", call(tmp_path / "test"))
     assert said is not None
     assert int(said.group(1)) >= 300 + 10_000 * (slots + stack)

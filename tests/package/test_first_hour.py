@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ccode import compiler, sanitizing
+
 ROOT = Path(__file__).parents[2]
 SHELL_TOOLS = (
     "sh",
@@ -225,3 +227,17 @@ def test_an_old_python_is_named(machine: Machine) -> None:
     assert done.returncode != 0
     assert "Python 3.10 or later is needed: python3 is Python 3.9.2" in done.stderr
     assert not (machine.checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize("flags", [(), ("-fsanitize=fuzzer",)])
+def test_a_compiler_without_its_sanitizers_is_not_tested_with_them(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...]
+) -> None:
+    """As clang is without libclang-rt: it compiles, and can't link."""
+    machine.program("clang", 'case "$*" in *-fsanitize*) exit 1 ;; esac')
+    machine.program("gcc")
+    monkeypatch.setenv("PATH", str(machine.programs))
+    assert compiler("clang")
+    with pytest.raises(pytest.skip.Exception, match="libclang-rt-dev"):
+        sanitizing("clang", *flags)
+    assert sanitizing("gcc", *flags) == str(machine.programs / "gcc")

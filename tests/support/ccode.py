@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,30 @@ def compiler(name: str) -> str:
     if path is None:
         pytest.skip(f"{name} is not installed")
     return path
+
+
+def sanitizing(name: str, *flags: str) -> str:
+    """The path of a compiler that can link with sanitizers; skips where their run-time library is missing.
+
+    Args:
+        name: of the compiler.
+        flags: that switch sanitizers on; default: `SANITIZE`.
+    """
+    path = compiler(name)
+    if not _links(path, flags or tuple(SANITIZE)):
+        pytest.skip(f"{name} can't link with its sanitizers (for clang: libclang-rt-dev)")
+    return path
+
+
+@functools.cache
+def _links(path: str, flags: tuple[str, ...]) -> bool:
+    """Whether a program that a fuzzer could call, too, is compiled and linked."""
+    source = "int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 9; }\n"
+    source += "" if "-fsanitize=fuzzer" in flags else "int main(void) { return 0; }\n"
+    with tempfile.TemporaryDirectory() as folder:
+        command = [path, *flags, "-x", "c", "-", "-o", f"{folder}/probe"]
+        done = subprocess.run(command, input=source, text=True, capture_output=True, timeout=120)
+    return done.returncode == 0
 
 
 def call(*command: str | Path, cwd: Path | None = None) -> str:

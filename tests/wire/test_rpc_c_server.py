@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ccode import CRT, SANITIZE, WARNINGS, call, compiler
+from ccode import CRT, SANITIZE, WARNINGS, call, compiler, sanitizing
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire.codes import Capability, Status
 from mlf_sdk.wire.deadline import Deadline
@@ -74,7 +74,7 @@ def test_the_c_tests(name: str, payload: int, trace: int, observe: int, tmp_path
     sources = [*SERVER, CRT / "tests/test_rpc.c", CRT / "tests/fake_models.c"]
     defines = [f"-DMLF_RPC_MAX_PAYLOAD={payload}", f"-DMLF_TRACE={trace}", f"-DMLF_OBSERVE={observe}"]
     program = tmp_path / "test_rpc"
-    call(compiler(name), *WARNINGS, *SANITIZE, *defines, *INCLUDES, *sources, "-o", program)
+    call(sanitizing(name), *WARNINGS, *SANITIZE, *defines, *INCLUDES, *sources, "-o", program)
     arguments: list[Path] = []
     if (payload, trace) == (512, 0):
         arguments = [tmp_path / "vectors.txt"]
@@ -100,7 +100,7 @@ def test_the_c_test_notices_a_wrong_vector(tmp_path: Path) -> None:
 def test_the_frame_tests(name: str, tmp_path: Path) -> None:
     program = tmp_path / "test_frame"
     sources = [CRT / "src/mlf_crc32.c", CRT / "rpc/mlf_frame.c", CRT / "tests/test_frame.c"]
-    call(compiler(name), *WARNINGS, *SANITIZE, *INCLUDES, *sources, "-o", program)
+    call(sanitizing(name), *WARNINGS, *SANITIZE, *INCLUDES, *sources, "-o", program)
     assert int(call(program).split()[0]) > 20_000
 
 
@@ -111,7 +111,7 @@ def test_the_frame_tests(name: str, tmp_path: Path) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("rpc_host") / "rpc_host"
     sources = [*SERVER, CRT / "tests/rpc_host.c", CRT / "tests/fake_models.c"]
-    call(compiler("cc"), *WARNINGS, *SANITIZE, "-DMLF_TRACE=1", *INCLUDES, *sources, "-o", program)
+    call(sanitizing("cc"), *WARNINGS, *SANITIZE, "-DMLF_TRACE=1", *INCLUDES, *sources, "-o", program)
     return program
 
 
