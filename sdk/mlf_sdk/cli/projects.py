@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from mlf_sdk.cli.clock import EPOCH, source_date
 from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import option
@@ -15,7 +15,6 @@ from mlf_sdk.pipeline.options import GateOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 
-_EPOCH = "SOURCE_DATE_EPOCH"
 _DIR = "Folder of a generated project."
 
 
@@ -122,7 +121,7 @@ class SbomOptions:
         metavar="FILE",
         required=True,
     )
-    now: bool = option(False, f"Put the present time in it, instead of ${_EPOCH} or else none.")
+    now: bool = option(False, f"Put the present time in it, instead of ${EPOCH} or else none.")
 
 
 def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
@@ -136,7 +135,7 @@ def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.layout import counted, line, lines
     from mlf_sdk.tools.files import write_whole
 
-    created = datetime.now(timezone.utc) if own.now else _source_date(os.environ.get(_EPOCH))
+    created = datetime.now(timezone.utc) if own.now else source_date()
     progress.say(f"reading {request.source[0]}")
     found = make_sbom(request.source[0], created=created)
     write_whole(Path(own.output), found.document)
@@ -150,19 +149,6 @@ def sbom(request: Request, own: SbomOptions, progress: Progress) -> Outcome:
             "files": len(found.files),
         },
     )
-
-
-def _source_date(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromtimestamp(int(text), timezone.utc)
-    except (ValueError, OverflowError, OSError) as error:
-        raise InputError(
-            f"no number of seconds since 1970: {text[:40]!r}",
-            where=_EPOCH,
-            hint=f"Unset {_EPOCH}, or mend it.",
-        ) from error
 
 
 COMMANDS = {

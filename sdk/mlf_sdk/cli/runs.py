@@ -122,6 +122,9 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
 
     Example: mlf-sdk report digits.tar -o report.html
     """
+    from datetime import datetime, timezone
+
+    from mlf_sdk.cli.clock import source_date
     from mlf_sdk.pipeline.pipeline import Pipeline
     from mlf_sdk.pipeline.report import gather
     from mlf_sdk.reporting.html.collect import collect
@@ -132,7 +135,8 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
 
     _check_folder_of(own.output)
     findings = gather(request, own, Pipeline(progress))
-    found, output = collect(findings), Path(own.output) if own.output else None
+    made = source_date() or datetime.now(timezone.utc)
+    found, output = collect(findings, made), Path(own.output) if own.output else None
     if output is not None:
         write_whole(output, render_page(found))
     return Outcome(

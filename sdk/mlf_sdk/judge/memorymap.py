@@ -13,6 +13,7 @@ from mlf_sdk.codegen.lock import Lock
 PartKind = Literal[
     "vectors",
     "runtime",
+    "server",
     "application",
     "kernels",
     "library",
@@ -28,6 +29,9 @@ PartKind = Literal[
 
 _VECTORS = (".vectors", ".isr_vector", "rom_start")
 _RUNTIME = ("mlf_", "TVMBackend", "TVMAPI")
+_SERVER = ("mlf_rpc_", "mlf_frame_")
+_SERVER_FILES = ("crt/baremetal/uart_rx.c",)  # the receive window of the server
+_SERVER_STATE = ("src/main.c", "rpc")  # file and variable of the generated application
 _CONSTANT_POOL = "global_const_workspace"  # TVM's name of constants in the code of a planned entry
 _SMALL_GAP = 16  # padding behind a symbol belongs to it
 
@@ -71,6 +75,11 @@ class MemoryMap:
         return sum(part.size_bytes for part in self.parts)
 
     @property
+    def product_bytes(self) -> int:
+        """Bytes that are used without the RPC server."""
+        return self.used_bytes - sum(part.size_bytes for part in self.parts if part.kind == "server")
+
+    @property
     def free_bytes(self) -> int:
         """Bytes behind the last section."""
         return self.size_bytes - self.used_bytes
@@ -99,6 +108,7 @@ class Contents:
         self._params = {f"{model.c_name}_params" for model in lock.models}
         self._kernels = {name for m in lock.models for name in (*m.kernel_symbols, *m.code_symbols)}
         self._tables = tuple(f"{model.c_name}_" for model in lock.models)
+        self._serves = lock.options.app == "rpc"
 
     def kind(self, symbol: Symbol, section: Section) -> PartKind | None:
         """Kind of part that a symbol belongs to; None: only its section decides."""
@@ -108,12 +118,29 @@ class Contents:
             return "params"
         if section.name in _VECTORS:
             return "vectors"
-        if not section.in_file or section.load_address != section.address:
-            return "stack" if symbol.name.endswith(("_stack", "_stacks")) else None
+        is_copied = section.load_address != section.address
+        if (is_copied or not section.in_file) and symbol.name.endswith(("_stack", "_stacks")):
+            return "stack"
+        return None if is_copied and section.in_file else self._by_origin(symbol)
+
+    def _by_origin(self, symbol: Symbol) -> PartKind | None:
+        """Kind of part by the source file of a symbol, else by its name."""
         debug = self._image.debug
         path = debug.path_at(symbol.address) if symbol.is_function else ""
         path = path or debug.full_path(symbol.file)
+        if self._serves and self._is_server(path, symbol):
+            return "server"
         return self._of_path(path, symbol) or self._of_name(symbol)
+
+    @staticmethod
+    def _is_server(path: str, symbol: Symbol) -> bool:
+        """Tell what only the RPC server needs: its code, state and buffers."""
+        return (
+            path.startswith("crt/rpc/")
+            or path in _SERVER_FILES
+            or (path, symbol.name) == _SERVER_STATE
+            or symbol.name.startswith(_SERVER)
+        )
 
     def _of_path(self, path: str, symbol: Symbol) -> PartKind | None:
         folders = path.split("/")[:-1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def report(
     request: Request | None = None,
     *,
     output: Source | None = None,
+    made: datetime | None = None,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> Findings:
@@ -31,6 +33,7 @@ def report(
         source: an archive, or the folder of a project.
         request: prepared options.
         output: file of the page; None: no page is written.
+        made: date to show on the page.
         progress: told what is done.
         options: ``with_run``, ``with_profile``, and fields of `Request`.
 
@@ -42,5 +45,5 @@ def report(
     own, rest = own_options(GatherOptions, None, options)
     found = gather(make_request(source, request, rest), own, Pipeline(progress))
     if output is not None:
-        write_whole(Path(output), render_page(collect(found)))
+        write_whole(Path(output), render_page(collect(found, made)))
     return found

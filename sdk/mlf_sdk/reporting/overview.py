@@ -13,7 +13,7 @@ from mlf_sdk.judge.memorymap import MemoryMap
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.reporting.html.data import Arena, ArenaRect, Report, StepRow
 from mlf_sdk.reporting.html.memory import LABELS
-from mlf_sdk.reporting.html.names import short_names, shorten
+from mlf_sdk.reporting.html.names import profile_names, shorten
 from mlf_sdk.reporting.layout import Parts, counted, line, number, size, table, verdict
 from mlf_sdk.reporting.proof import ProofTable
 from mlf_sdk.tools.checks import printable
@@ -144,10 +144,7 @@ def _memory(memory: MemoryMap) -> Parts:
 
 def _profile(profile: Profile) -> Parts:
     most = max((step.cost for step in profile.steps), default=0)
-    names = [
-        shorten(name, _NAME)
-        for name in short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
-    ]
+    names = [shorten(name, _NAME) for name in profile_names(profile)]
     rows = [
         (
             str(step.index),
@@ -156,7 +153,7 @@ def _profile(profile: Profile) -> Parts:
             _bar(step.cost / most if most else 0),
             names[step.index],
         )
-        for step in profile.steps
+        for step in sorted(profile.steps, key=lambda step: -step.cost)
     ]
     total = f"{number(profile.total)} {profile.unit} an inference, {profile.method}"
     return [line("profile", total), table((">step", f">{profile.unit}", ">share", "=", "function"), rows)]

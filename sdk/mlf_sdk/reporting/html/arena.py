@@ -16,7 +16,8 @@ _LEFT, _RIGHT, _TOP = 76.0, 14.0, 44.0
 _PLOT, _STRIP, _GAP = 360.0, 72.0, 46.0
 _ENDS = 34.0  # width of "inputs written" and of "outputs read"
 _ALL_STEPS = 940.0
-_LEAST_STEP = 26.0
+_LEAST_STEP = 64.0  # a size such as "36,864 B" fits in
+_LEAST_SIDE = 3.0  # of a rectangle: none is lost
 _READABLE = 10  # characters of a shortened name that still say something
 _LINE = 14.0
 
@@ -49,7 +50,7 @@ class _Picture:
             f"The arena of {size(arena.size_bytes)} over {len(steps)} steps, {len(arena.rects)} buffers; "
             f"most is in use in step {self._step_at(arena.peak)}. The table below has all figures."
         )
-        self.root = picture(self.width, self.height, name="arena", text=text, least=round(self.width * 0.72))
+        self.root = picture(self.width, self.height, name="arena", text=text)
 
     def draw(self) -> str:
         self._grid()
@@ -96,7 +97,8 @@ class _Picture:
     def _rect(self, rect: ArenaRect) -> None:
         left, right = self.x(rect.first), self.x(rect.last + 1)
         top, bottom = self.y(rect.offset + rect.size_bytes), self.y(rect.offset)
-        width, height = right - left, bottom - top
+        width, height = max(right - left, _LEAST_SIDE + 1), max(bottom - top, _LEAST_SIDE)
+        top = bottom - height
         title = "\n".join(
             (
                 rect.name,
@@ -130,21 +132,19 @@ class _Picture:
 
     def _axis(self) -> None:
         y = self.bottom + 16
-        every = max(1, round(22 / self.column + 0.49)) if self.column < 22 else 1
         element(self.root, "text", "in", class_="tick", x=_LEFT + _ENDS / 2, y=y, text_anchor="middle")
         for step in self.steps:
-            if step.index % every == 0:
-                middle = self.x(step.first) + self.column / 2
-                element(
-                    self.root,
-                    "text",
-                    str(step.index),
-                    class_="tick",
-                    title=step.name,
-                    x=middle,
-                    y=y,
-                    text_anchor="middle",
-                )
+            middle = self.x(step.first) + self.column / 2
+            element(
+                self.root,
+                "text",
+                str(step.index),
+                class_="tick",
+                title=step.name,
+                x=middle,
+                y=y,
+                text_anchor="middle",
+            )
         end = self.x(self.arena.end) + _ENDS / 2
         element(self.root, "text", "out", class_="tick", x=end, y=y, text_anchor="middle")
         element(self.root, "text", "step", class_="tick", x=_LEFT - 8, y=y, text_anchor="end")
@@ -186,14 +186,14 @@ def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, f
 
 
 def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:
-    """Text of a label in at most ``rows`` lines of ``fits`` characters."""
+    """Text of a label in at most ``rows`` lines of ``fits`` characters; a size comes before a name."""
     figure = size(rect.size_bytes)
     together = f"{rect.label}  {figure}"
-    name = rect.label if len(rect.label) <= fits else shorten(rect.label, fits)
-    readable = name == rect.label or (rect.kind != "workspace" and fits >= _READABLE)
-    if rows < 1:
+    if rows < 1 or len(figure) > fits:
         return []
-    if len(together) <= fits and rows < 2:
-        return [together]
-    lines = ([name] if readable else []) + ([figure] if len(figure) <= fits else [])
-    return lines[:rows]
+    if rows < 2:
+        return [together if len(together) <= fits else figure]
+    if len(rect.label) <= fits:
+        return [rect.label, figure]
+    readable = rect.kind != "workspace" and fits >= _READABLE
+    return [shorten(rect.label, fits), figure] if readable else [figure]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
@@ -17,12 +19,18 @@ from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
 from mlf_sdk.reporting.terminal import board_text, comparison_text
 
 
-def collect(found: Findings) -> Report:
-    """Make the figures of a report."""
+def collect(found: Findings, made: datetime | None = None) -> Report:
+    """Make the figures of a report.
+
+    Args:
+        found: what was gathered.
+        made: when; None: the page does not say.
+    """
     model, done = found.model, found.run
     labels = short_names([model.label(step.name) for step in model.steps])
     return Report(
         model=model.name,
+        date=f"{made:%Y-%m-%d}" if made else "",
         board=found.board.name,
         board_title=board_text(found.board),
         ok=found.ok,

@@ -144,6 +144,7 @@ class Report:
     """Figures of a report.
 
     Attributes:
+        date: of the report; empty: not stated.
         ok: every check passed.
         facts: about the model and the board.
         stack: static bound; None when the image is not for a Cortex-M.
@@ -154,6 +155,7 @@ class Report:
     """
 
     model: str
+    date: str
     board: str
     board_title: str
     ok: bool

@@ -14,6 +14,7 @@ from mlf_sdk.reporting.layout import capacity, size
 LABELS = {
     "vectors": "vectors",
     "runtime": "runtime",
+    "server": "RPC server",
     "application": "application",
     "kernels": "kernels",
     "library": "library and OS",
@@ -24,7 +25,7 @@ LABELS = {
     "stack": "stack",
     "arena": "arena",
     "data": "data",
-    "bss": "bss",
+    "bss": "other variables",
 }
 _WIDTH, _EDGE = 1080.0, 1.0
 _BAR, _LEADER, _AFTER = 44.0, 50.0, 26.0

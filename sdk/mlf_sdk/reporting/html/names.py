@@ -5,11 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlf_sdk.judge.profile import Profile
+
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Remove the common prefix of whole words from names."""
     prefix = shared_prefix(names)
     return [name.removeprefix(prefix).removeprefix("fused_") or name for name in names]
+
+
+def profile_names(profile: Profile) -> list[str]:
+    """Names of the rows of a profile, without their common prefix."""
+    return short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
 
 
 def shared_prefix(names: Sequence[str]) -> str:

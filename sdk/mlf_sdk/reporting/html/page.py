@@ -13,6 +13,7 @@ from mlf_sdk.reporting.html.arena import arena_picture, when_text
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.flow import flow_picture
 from mlf_sdk.reporting.html.memory import LABELS, memory_picture
+from mlf_sdk.reporting.html.names import profile_names, short_names
 from mlf_sdk.reporting.html.svg import bar, swatch
 from mlf_sdk.reporting.layout import capacity, counted, number, size
 from mlf_sdk.tools.checks import printable
@@ -37,6 +38,9 @@ def render_page(report: Report) -> bytes:
         functions_shown=FUNCTIONS_SHOWN,
         sdk_version=__version__,
         takes=_takes(report),
+        profile_names=profile_names(report.profile) if report.profile else [],
+        code_names=_code_names(report),
+        without_server=[m for m in report.memories if 0 < m.product_bytes < m.used_bytes],
     )
     return (text.rstrip() + "\n").encode()
 
@@ -49,6 +53,13 @@ def _takes(report: Report) -> list[list[str]]:
         if step is not None:
             found[step][f"'{source.name}'" if source.step is None else f"step {source.step}"] = None
     return [list(names) for names in found]
+
+
+def _code_names(report: Report) -> dict[str, str]:
+    """Names of functions and constants to show: those of kernels without their common prefix."""
+    kernels = [item.name for item in report.code if item.kind == "kernels"]
+    shown = dict(zip(kernels, short_names(kernels), strict=True))
+    return {item.name: shown.get(item.name, item.name) for item in report.code}
 
 
 def _environment() -> jinja2.Environment:
