@@ -53,6 +53,34 @@ def test_labels_stay_in_their_pictures(browser: Chromium, pages: dict[str, Path]
     assert outside == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_verdicts_and_names_are_seen_on_a_telephone(
+    browser: Chromium, pages: dict[str, Path], name: str
+) -> None:
+    browser.open(pages[name], width=400)
+    right = browser.ask(
+        "Math.max(...[...document.querySelectorAll('#proof .verdict')].map(v => v.getBoundingClientRect().right))"
+    )
+    assert 0 < right <= 400
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_arena_is_legible(browser: Chromium, pages: dict[str, Path], width: int) -> None:
+    """Of 64 steps: letters at their full size, a size or name in most buffers, none narrower than can be seen."""
+    browser.open(pages["long"], width=width)
+    picture = "document.querySelector('#arena .scroll > svg')"
+    assert browser.ask(f"{picture}.getScreenCTM().a") >= 0.99
+    assert (
+        browser.ask(
+            f"Math.min(...[...{picture}.querySelectorAll('rect.f')].map(r => r.getBoundingClientRect().width))"
+        )
+        >= 3
+    )
+    boxes = browser.ask(f"{picture}.querySelectorAll('rect.f').length")
+    labels = browser.ask(f"{picture}.querySelectorAll('text.small').length")
+    assert labels >= boxes * 0.8
+
+
 def test_in_print(browser: Chromium, pages: dict[str, Path]) -> None:
     browser.open(pages["graph"], width=700, scheme="dark")
     closed = browser.ask("[...document.querySelectorAll('details')].map(d => d.clientHeight)")

@@ -39,7 +39,7 @@ def test_an_archive(needs_qemu: None, tmp_path: Path, capsys: pytest.CaptureFixt
     kinds = {p["kind"]: p["size_bytes"] for p in flash["parts"]}
     assert 16_872 <= kinds["params"] < 16_900
     assert {"vectors", "runtime", "application", "kernels", "library", "tables"} <= kinds.keys()
-    assert {p["kind"] for p in ram["parts"]} >= {"stack", "arena", "bss"}
+    assert {p["kind"] for p in ram["parts"]} >= {"stack", "arena", "server", "runtime"}
     kernels = [i for i in value["code"] if i["kind"] == "kernels"]
     assert sum(i["size_bytes"] for i in kernels) <= kinds["kernels"]
     assert {i["name"] for i in kernels} >= {s["name"] for s in value["steps"]}

@@ -13,15 +13,17 @@ from hypothesis import strategies as st
 
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.debuginfo import DebugInfo
+from mlf_sdk.analysis.elf.image import Section, Symbol
 from mlf_sdk.judge.memorymap import Contents, memory_maps, region_use
 from mlf_sdk.reporting.html.arenadata import live_bytes
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import ArenaRect, Flow, FlowEdge, FlowNode, Report
 from mlf_sdk.reporting.html.flow import layers_of
 from mlf_sdk.reporting.html.names import shared_prefix, short_names, shorten
+from mlf_sdk.reporting.html.page import render_page
 from mlf_sdk.reporting.html.svg import LabelRequest, spread, ticks
 from mlf_sdk.tools.checks import printable
-from report_cases import findings, image_of
+from report_cases import Page, findings, image_of
 
 
 @pytest.fixture
@@ -62,6 +64,41 @@ def test_one_figure_for_one_inference(graph: Path) -> None:
     alone = collect(dataclasses.replace(found, profile=None)).inference
     assert alone is not None
     assert (alone.instructions, alone.resolution) == (1_234_600, 120)
+
+
+def test_the_rpc_server_is_told_from_the_product(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its buffers are variables of files; what is left of the zeroed variables is told apart as well."""
+    found = findings(graph)
+    start = found.image.sections[-1].end
+    rows = [
+        ("ring", 800, "uart_rx.c"),
+        ("rpc", 400, "main.c"),
+        ("mlf_context", 40, ""),
+        ("mlf_rpc_scratch", 16, ""),
+    ]
+    symbols, at = [], start
+    for name, size, file in rows:
+        symbols.append(
+            Symbol(
+                name=name, address=at, size_bytes=size, is_function=False, is_object=True, section=".bss", file=file
+            )
+        )  # fmt: skip
+        at += size
+    section = Section(
+        name=".bss", address=start, load_address=start, size_bytes=at - start + 24, in_file=False
+    )
+    image = dataclasses.replace(
+        found.image, symbols=(*found.image.symbols, *symbols), sections=(*found.image.sections, section)
+    )
+    paths = {"uart_rx.c": "crt/baremetal/uart_rx.c", "main.c": "src/main.c"}
+    monkeypatch.setattr(DebugInfo, "full_path", lambda _, file: paths.get(file, file))
+    ram = memory_maps(Contents(found.lock, image), image, found.board.regions)[1]
+    parts = {p.kind: p.size_bytes for p in ram.parts}
+    assert (parts["server"], parts["runtime"], parts["bss"]) == (1216, 40, 48)
+    assert ram.product_bytes == ram.used_bytes - 1216
+    report = dataclasses.replace(collect(found), memories=(ram,))
+    words = Page(render_page(report)).root.words()
+    assert f"a product leaves out: {ram.name} {ram.product_bytes:,} B." in words
 
 
 def test_debug_information_decides_before_names(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,9 @@ def test_same_bytes(reports: dict[str, Report]) -> None:
 def test_words_beside_colours(reports: dict[str, Report]) -> None:
     good = reports["graph"]
     bad = dataclasses.replace(
-        good, ok=False, proof=(dataclasses.replace(good.proof[0], ok=False, note="it grew"), *good.proof[1:])
+        good,
+        ok=False,
+        proof=(dataclasses.replace(good.proof[0], state="failed", note="it grew"), *good.proof[1:]),
     )
     words = Page(render_page(good)).root.find("main")[0].words()
     assert "WRONG" not in words
@@ -146,6 +148,47 @@ def test_words_beside_colours(reports: dict[str, Report]) -> None:
     assert "FAIL" in page.root.find("title")[0].words()
     for kind in {part.kind for memory in good.memories for part in memory.parts}:
         assert LABELS[kind] in words
+
+
+def _column(page: Page, section: str, number: int) -> list[str]:
+    (found,) = [s for s in page.root.find("section") if s.attributes["id"] == section]
+    rows = [[c for c in row.children if c.tag in ("td", "th")] for row in found.find("tr")]
+    return [cells[number].words().strip() for cells in rows]
+
+
+def test_a_verdict_stands_beside_its_name(reports: dict[str, Report]) -> None:
+    head, *verdicts = _column(Page(render_page(reports["graph"])), "proof", 1)[
+        : 1 + len(reports["graph"].proof)
+    ]
+    assert head == "verdict"
+    assert set(verdicts) <= {"✓ ok", "– unproven"}
+
+
+def test_the_dearest_steps_come_first_without_their_common_prefix(reports: dict[str, Report]) -> None:
+    report = reports["long"]
+    assert report.profile is not None
+    page = Page(render_page(report))
+    costs = [int(text.replace(",", "")) for text in _column(page, "profile", 3)[1:65]]
+    assert costs == sorted((step.cost for step in report.profile.steps), reverse=True)
+    names = _column(page, "profile", 1)[1:65]
+    assert not [name for name in names if name.startswith(("tvmgen", "fused_"))]
+    assert len(set(names)) == 64
+    kernels = [item.name for item in report.code if item.kind == "kernels"]
+    assert all(name.startswith("tvmgen_long_fused_") for name in kernels)
+    shown = set(_column(page, "code", 0))
+    assert not shown & set(kernels)
+
+
+def test_only_memories_that_are_used(reports: dict[str, Report]) -> None:
+    report = reports["graph"]
+    empty = dataclasses.replace(report.memories[0], name="unused_psram", parts=())
+    words = Page(render_page(dataclasses.replace(report, memories=(*report.memories, empty)))).root.words()
+    assert "unused_psram" not in words
+
+
+def test_the_date_is_stated_where_it_is_known(reports: dict[str, Report]) -> None:
+    dated = dataclasses.replace(reports["graph"], date="2031-02-03")
+    assert "2031-02-03" in Page(render_page(dated)).root.find("header")[0].words()
 
 
 # ---- names from the archive ----
