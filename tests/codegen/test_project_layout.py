@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysed import load_model
 from archives import Spec, build, write
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.samples import pattern_array, pattern_bytes
-from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.planner.layout import ALIGNMENT, ModelLayout, align_up, lay_out, plan_problem

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import mlf_sdk
+from analysed import host_compiler
 from archives import Spec, build, edit_json, without, write
+from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
-from mlf_sdk.frontends.mlf.load import build_model, choose_module
+from mlf_sdk.frontends.mlf.load import read_module, schedule_model
 from mlf_sdk.ir.finding import Finding
 from model_cases import Net
 
@@ -22,7 +24,8 @@ REGISTRY = "codegen/host/src/tiny_lib0.c"
 
 def findings(files: dict[str, bytes], tmp_path: Path) -> list[Finding]:
     archive = load_mlf(write(files, tmp_path / "odd.tar"))
-    return list(module_findings(archive, choose_module(archive, None), build_model(archive)))
+    source = read_module(archive, None)
+    return list(module_findings(source, analyse(schedule_model(source, None), host_compiler())))
 
 
 def texts(files: dict[str, bytes], tmp_path: Path) -> list[str]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from analysed import load_model
 from archives import Spec, build, edit_json, merge, without, write
 from elfobjects import Elf
 from mlf_sdk.errors import ArchiveError, InputError
-from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.abi import PACKED, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Model, TensorKind
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysed import load_model
 from archives import Spec, build, edit_json, graph_member, write
 from mlf_sdk.errors import ArchiveError
-from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.abi import PACKED
 from mlf_sdk.ir.model import Model, TensorKind, UnitKind
 from model_cases import Net, by_name

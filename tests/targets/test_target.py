@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
+from analysed import load_model
 from archives import Spec, build, reference, sample, write
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import Lock
@@ -21,7 +22,6 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.errors import InputError, ToolError
-from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets import registry as targets

@@ -13,10 +13,21 @@ from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 
 
-def inspect(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectOptions:
+    """Options of ``inspect``."""
+
+    plan: bool = option(
+        False, "Show what was read of each kernel, its effects, and what both cost in the arena."
+    )
+
+
+def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcome:
     """Show what an archive holds, or what a firmware was made from.
 
     Example: mlf-sdk inspect digits.tar
+
+    Example: mlf-sdk inspect digits.tar --plan --board mps3-an547
 
     Example: mlf-sdk inspect app/build/app.elf
     """
@@ -30,14 +41,24 @@ def inspect(request: Request, own: NoOptions, progress: Progress) -> Outcome:
             raise InputError("a firmware shows all of its models", where="--module")
         found = inspect_firmware(request.source[0])
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
-    from mlf_sdk.pipeline.loading import load
+    from mlf_sdk.pipeline.loading import load_analysed
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.model import model_parts, model_values
 
     progress.say(f"reading {request.source[0]}")
-    (model,) = load(request)
+    (model,) = load_analysed(request)
     layout = lay_out(model)
-    return Outcome(parts=model_parts(model, layout), values=model_values(model, layout))
+    parts, values = model_parts(model, layout), model_values(model, layout)
+    if own.plan:
+        from mlf_sdk.planner.costs import bytes_saved, step_costs
+        from mlf_sdk.reporting.plan import plan_parts, plan_values
+
+        figures = step_costs(layout), bytes_saved(layout)
+        parts, values = (
+            [*parts, *plan_parts(layout, *figures)],
+            values | {"plan": plan_values(layout, *figures)},
+        )
+    return Outcome(parts=parts, values=values)
 
 
 def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
@@ -115,6 +136,8 @@ COMMANDS = {
         source="ARCHIVE|FIRMWARE",
         source_help="Archive or unpacked folder; or a linked ELF file.",
         stages=frozenset({Stage.LOAD}),
+        takes=("board", "board_file", "cflags", "cmsis_nn"),
+        own=InspectOptions,
     ),
     "doctor": Command(
         call=doctor,

@@ -20,6 +20,7 @@ from mlf_sdk.frontends.registry import (
 from mlf_sdk.frontends.stated import NOTHING, Stated
 
 if TYPE_CHECKING:
+    from mlf_sdk.analysis.c.preprocess import Compiler
     from mlf_sdk.ir.model import Model
 
 __all__ = [
@@ -58,6 +59,8 @@ def modules(path: Path) -> tuple[str, ...]:
     return find_frontend(path).modules(path)
 
 
-def examine(path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
-    """Load a model and list what is unusual about its file; arguments and errors as in `load`."""
-    return find_frontend(path).examine(path, module, stated)
+def examine(
+    path: Path, module: str | None = None, stated: Stated = NOTHING, compiler: Compiler | None = None
+) -> Examination:
+    """Load a model, analyse it for a compiler, and list what is unusual; errors as in `load`."""
+    return find_frontend(path).examine(path, module, stated, compiler)

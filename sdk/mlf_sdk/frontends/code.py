@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
-from mlf_sdk.analysis.elf.objects import ObjectInfo, ObjectWorkspace, object_workspaces, read_object
+from mlf_sdk.analysis.elf.objects import ObjectInfo, read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import CodeUnit, UnitKind
 
@@ -77,16 +76,20 @@ class CodeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeIndex:
-    """Code of a module by member and by symbol."""
+    """Code of a module by member and by symbol, as it is written.
+
+    Attributes:
+        functions: those with external linkage.
+        defined_in: members that define a symbol, themselves or in headers that they include.
+        parts: scans of each source and of the headers of the archive that it includes.
+    """
 
     files: Mapping[str, CodeFile]
     scans: Mapping[str, SourceScan]
     objects: Mapping[str, ObjectInfo]
     functions: Mapping[str, FunctionDefinition]
-    object_kernels: Mapping[str, ObjectWorkspace] = field(default_factory=dict)
-    defined_in: Mapping[str, str] = field(default_factory=dict)
-    allocating: frozenset[str] = frozenset()
-    header_macros: frozenset[str] = frozenset()
+    defined_in: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, tuple[SourceScan, ...]]
 
     def defines(self, symbol: str) -> bool:
         """Return whether any file of the module defines ``symbol``."""
@@ -95,35 +98,34 @@ class CodeIndex:
     def reachable(self, entries: Iterable[str]) -> tuple[str, ...]:
         """Members that define ``entries`` or anything that those need, in the archive's order."""
         needed: dict[str, None] = {}
-        queue = [self.defined_in[e] for e in entries if e in self.defined_in]
+        queue = [member for e in entries for member in self.defined_in.get(e, ())]
         while queue:
             member = queue.pop()
             if member in needed:
                 continue
             needed[member] = None
-            queue += [self.defined_in[s] for s in self._mentions(member) if s in self.defined_in]
+            queue += [found for name in self._mentions(member) for found in self.defined_in.get(name, ())]
         return tuple(member for member in self.files if member in needed)
 
     def _mentions(self, member: str) -> frozenset[str]:
         if member in self.objects:
             return frozenset(self.objects[member].undefined)
-        scan = self.scans[member]
-        return frozenset().union(*(f.identifiers for f in scan.functions), scan.called)
+        parts = self.parts[member]
+        return frozenset().union(*(f.identifiers for scan in parts for f in scan.functions))
 
     def external_symbols(self, member: str) -> tuple[str, ...]:
         """Symbols with external linkage that a member defines."""
         if member in self.objects:
             return tuple(self.objects[member].defined)
-        scan = self.scans[member]
-        functions = [f.name for f in scan.functions if not f.is_static]
-        return tuple(dict.fromkeys([*functions, *(v.name for v in scan.variables)]))
+        found = [*_external(self.parts[member]), *(v.name for p in self.parts[member] for v in p.variables)]
+        return tuple(dict.fromkeys(found))
 
     def external_headers(self, member: str) -> tuple[str, ...]:
         """Headers a source includes that come neither with the archive nor with the runtime."""
         if member not in self.scans:
             return ()
         own = {m.rpartition("/")[2] for m, f in self.files.items() if f.kind == "h"}
-        names = [i.name for i in self.scans[member].includes]
+        names = [include.name for part in self.parts[member] for include in part.includes]
         return tuple(n for n in dict.fromkeys(names) if n not in _PROVIDED and n not in own)
 
     def units(self, linked: Iterable[str]) -> tuple[CodeUnit, ...]:
@@ -143,43 +145,47 @@ class CodeIndex:
 
 
 def index_code(sources: Iterable[CodeFile], faults: FaultCollector) -> CodeIndex:
-    """Scan every source and object of a module; two definitions of one symbol are a fault."""
-    scans: dict[str, SourceScan] = {}
-    objects: dict[str, ObjectInfo] = {}
-    functions: dict[str, FunctionDefinition] = {}
-    kernels: dict[str, ObjectWorkspace] = {}
-    defined_in: dict[str, str] = {}
-    macros: set[str] = set()
+    """Scan every source, header and object of a module as it is written.
+
+    Several definitions of a symbol are all kept: conditions of the preprocessor choose among them.
+    """
     files = {code.member: code for code in sources}
+    objects: dict[str, ObjectInfo] = {}
+    scans: dict[str, SourceScan] = {}
     for member, code in files.items():
         if code.kind == "o":
             info = read_object(code.data, member, faults)
-            if info is None:
-                continue
-            objects[member] = info
-            kernels.update(object_workspaces(code.data))
-            strong = info.strong
-        else:
-            scan = scan_source(code.data.decode("utf-8", "replace"), member)
-            for fault in scan.faults:
-                faults.add(fault.member, fault.what, field=fault.field)
-            if code.kind == "h":
-                macros.update(scan.macros)
-                continue
-            scans[member] = scan
-            functions.update({f.name: f for f in scan.functions})
-            strong = tuple(f.name for f in scan.functions if not f.is_static)
-        for symbol in strong:
-            if symbol in defined_in:
-                faults.add(member, f"'{symbol[:128]}' is defined in {defined_in[symbol]} as well")
-            defined_in[symbol] = member
+            objects |= {} if info is None else {member: info}
+            continue
+        scans[member] = scan_source(code.data.decode("utf-8", "replace"), member)
+        for fault in scans[member].faults:
+            faults.add(fault.member, fault.what, field=fault.field)
+    headers = {m.rpartition("/")[2]: scan for m, scan in scans.items() if files[m].kind == "h"}
+    scans = {member: scan for member, scan in scans.items() if files[member].kind != "h"}
+    parts = {member: _with_headers(scan, headers) for member, scan in scans.items()}
+    defined_in: dict[str, tuple[str, ...]] = {}
+    for member in files:
+        strong = objects[member].strong if member in objects else _external(parts.get(member, ()))
+        for symbol in dict.fromkeys(strong):
+            defined_in[symbol] = (*defined_in.get(symbol, ()), member)
     return CodeIndex(
         files=files,
         scans=scans,
         objects=objects,
-        functions=functions,
-        object_kernels=kernels,
+        functions={f.name: f for p in parts.values() for s in p for f in s.functions if not f.is_static},
         defined_in=defined_in,
-        allocating=allocating_functions(scans.values()),
-        header_macros=frozenset(macros),
+        parts=parts,
     )
+
+
+def _with_headers(scan: SourceScan, headers: Mapping[str, SourceScan]) -> tuple[SourceScan, ...]:
+    """A source and the headers of the archive that it includes, directly or not."""
+    found = [scan]
+    for part in found:
+        names = [include.name.rpartition("/")[2] for include in part.includes]
+        found += [headers[name] for name in names if name in headers and headers[name] not in found]
+    return tuple(found)
+
+
+def _external(parts: Iterable[SourceScan]) -> tuple[str, ...]:
+    return tuple(f.name for scan in parts for f in scan.functions if not f.is_static)

@@ -21,6 +21,7 @@ from mlf_sdk.frontends.filetype import looks_like
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 
 if TYPE_CHECKING:
+    from mlf_sdk.analysis.c.preprocess import Compiler
     from mlf_sdk.ir.finding import Finding
     from mlf_sdk.ir.model import Model
 
@@ -77,9 +78,17 @@ class Frontend(ABC):
         refuse_statements(stated, str(path))
         return self.load(path, module)
 
-    def examine(self, path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
-        """Load the model as `load_stated` does, and list what is unusual about its file."""
-        return Examination(model=self.load_stated(path, module, stated))
+    def examine(
+        self,
+        path: Path,
+        module: str | None = None,
+        stated: Stated = NOTHING,
+        compiler: Compiler | None = None,
+    ) -> Examination:
+        """Load the model as `load_stated` does, analyse it for a compiler, and list what is unusual."""
+        from mlf_sdk.frontends.analysis import analyse
+
+        return Examination(model=analyse(self.load_stated(path, module, stated), compiler))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

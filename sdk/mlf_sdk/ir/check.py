@@ -127,6 +127,8 @@ def _step_problems(step: Step, place: str, known: range) -> Iterator[_Problem]:
             value.tensor is not None and value.tensor not in known
         ):
             yield f"{place}.abi", f"there is no {value.kind.value} {value.slot or value.tensor or 0}"
+    if any(position not in range(len(step.arguments)) for position in step.kept):
+        yield f"{place}.kept", f"arguments {list(step.kept)} of {len(step.arguments)}"
     for overlap in step.overlaps:
         if overlap.input not in range(len(step.inputs)) or overlap.output not in range(len(step.outputs)):
             yield f"{place}.overlaps", f"input {overlap.input}, output {overlap.output}"

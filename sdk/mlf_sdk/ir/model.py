@@ -112,6 +112,8 @@ class Model:
         alignment: bytes; of the arena, its buffers and the constants.
         exports: not empty: the objects of its code are joined to one in which only these symbols are seen
             from outside, so that private functions of two models never meet.
+        is_analysed: false when `mlf_sdk.frontends.analysis` is still to read its code for a compiler.
+        reader: how its code was read, for people; empty when it was not.
 
     Raises:
         InputError: the parts contradict each other; says where.
@@ -132,6 +134,8 @@ class Model:
     symbol_prefix: str = ""
     alignment: int = ALIGNMENT
     exports: tuple[str, ...] = ()
+    is_analysed: bool = True
+    reader: str = ""
 
     def __post_init__(self) -> None:
         """Check the model."""

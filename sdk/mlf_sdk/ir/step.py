@@ -62,6 +62,10 @@ class Step:
             in place of slots; 0 for none.
         kernels: functions that the step calls and that the image must hold.
         exact: false when workspaces are a bound, not a replay.
+        kept: positions in ``arguments`` whose address may outlive the call: they are alive in all of the run.
+        lasting: variables that outlive the call, and unknown code, that the step depends on: no other step
+            changes places with it.
+        whole: reason why nothing is known about its phases; empty when its code was looked into.
     """
 
     index: int
@@ -78,6 +82,9 @@ class Step:
     workspace_stack_bytes: int = 0
     kernels: tuple[str, ...] = ()
     exact: bool = True
+    kept: tuple[int, ...] = ()
+    lasting: tuple[str, ...] = ()
+    whole: str = "its format says nothing about its code"
 
     @property
     def arguments(self) -> tuple[int, ...]:

@@ -15,7 +15,10 @@ from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.loading import stated_in
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.findings import board_findings
+from mlf_sdk.targets.boards.load import find_board
+from mlf_sdk.targets.compilers import source_compiler
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
@@ -71,7 +74,9 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
     board = None
     if request.board is not None and request.platform != ZEPHYR:
         board = resolve_target(stages.target_choice(request.replace(port=None))).board
-    found = examine(Path(request.source[0]), request.module, stated_in(request))
+    options = stages.project_options(request)
+    compiler = source_compiler(board or find_board(DEFAULT_BOARD), options)
+    found = examine(Path(request.source[0]), request.module, stated_in(request), compiler)
     model = with_sources(found.model, [Path(path) for path in request.more_sources])
     findings = found.findings
     if board is not None:

@@ -28,6 +28,7 @@ from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_refe
 from mlf_sdk.judge.execute import Execution, execute_batch, find_model
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
+from mlf_sdk.pipeline.loading import analyse_for
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
@@ -93,6 +94,7 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     check_requirements(unique, board, options)
     if options.executor == "graph":
         check_store(unique, board)
+    unique = analyse_for(unique, board, options)
     layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs) for model in unique)
     linkages = link_models(layouts, share_arena=options.share_arena)
     check_fit(layouts, linkages, board, options)

@@ -92,8 +92,11 @@ def lay_out(model: Model, *, keep_inputs: bool = False) -> ModelLayout:
         keep_inputs: keep the inputs intact for the caller, at the price of a larger arena.
 
     Raises:
-        InputError: the inputs are to be kept, and a step writes to one of them.
+        InputError: the inputs are to be kept, and a step writes to one of them; or the model's code was not
+            analysed for a compiler.
     """
+    if not model.is_analysed:
+        raise InputError("its code was not analysed for a compiler", where=f"model {model.name}")
     if keep_inputs:
         _check_inputs_kept(model)
     alignment = max(ALIGNMENT, model.alignment)
@@ -136,7 +139,11 @@ def _check_inputs_kept(model: Model) -> None:
         start = model.offset_in_root(tensor)
         return model.root(tensor).id, start, start + model.tensors[tensor].size_bytes
 
-    written = [bytes_of(i) for s in model.steps for i in (*s.outputs, *(s.inputs[w] for w in s.writes))]
+    written = [
+        bytes_of(i)
+        for s in model.steps
+        for i in (*s.outputs, *(s.inputs[w] for w in s.writes), *(s.arguments[k] for k in s.kept))
+    ]
     for tensor in model.inputs:
         root, start, end = bytes_of(tensor)
         if any(root == other and start < high and low < end for other, low, high in written):
@@ -161,6 +168,7 @@ def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
         for t in model.tensors
         if t.id in planned
     )
+    kept = {step.arguments[position] for step in model.steps for position in step.kept}
     return PlanProblem(
         tensors=tensors,
         inputs=tuple(dict.fromkeys(i for i in model.inputs if i in planned)),
@@ -169,6 +177,7 @@ def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
         alignment=max(ALIGNMENT, model.alignment),
         keep_inputs=keep_inputs,
         state=tuple(t.id for t in model.states),
+        kept=tuple(sorted(kept & planned)),
     )
 
 
@@ -195,6 +204,7 @@ def _plan_step(step: Step, planned: set[int]) -> PlanStep:
         reads=_accesses(step.inputs, spans[:count], planned),
         writes=_accesses(written, (*spans[count:], *(spans[w] for w in step.writes)), planned),
         workspaces=tuple(workspaces),
+        is_fixed=bool(step.lasting),
     )
 
 

@@ -48,12 +48,16 @@ class PlanWorkspace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """One call: `phases` consecutive points in time, and what is touched in them."""
+    """One call: `phases` consecutive points in time, and what is touched in them.
+
+    ``is_fixed``: no other step is moved across it.
+    """
 
     phases: int
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
     workspaces: tuple[PlanWorkspace, ...] = ()
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class PlanProblem:
         keep_inputs: inputs stay intact until the end of the run.
         state: ids that keep their value from one run to the next: no other buffer may lie over them at any
             time, and steps that write them stay in order with those that read them.
+        kept: ids that may be used at any time of a run: no other buffer may lie over them.
         reorder: steps may be exchanged (data dependencies kept) where that lowers the bound.
     """
 
@@ -80,6 +85,7 @@ class PlanProblem:
     keep_inputs: bool = False
     reorder: bool = True
     state: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
 
 
 def resolve_roots(tensors: Iterable[PlanTensor]) -> dict[int, int]:
@@ -124,7 +130,8 @@ def check_problem(problem: PlanProblem) -> dict[int, int]:
         raise _error("alignment", f"{problem.alignment} is not a power of two")
     roots = resolve_roots(problem.tensors)
     _check_sizes(problem, roots)
-    for name, ids in (("inputs", problem.inputs), ("outputs", problem.outputs), ("state", problem.state)):
+    named = {name: getattr(problem, name) for name in ("inputs", "outputs", "state", "kept")}
+    for name, ids in named.items():
         for index, tensor in enumerate(ids):
             if tensor not in roots:
                 raise _error(f"{name}[{index}]", f"tensor {tensor} does not exist")

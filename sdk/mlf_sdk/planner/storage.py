@@ -30,8 +30,8 @@ class StorageGraph:
         roots: the root tensor id of every tensor id.
         keys: root tensor id of each storage, in the problem's order; a storage is an index into it.
         sizes: bytes of each storage.
-        from_start: the caller writes it before the run, or it is a state.
-        to_end: the caller reads it after the run, or it is an input to be kept, or a state.
+        from_start: the caller writes it before the run, or it is a state or kept.
+        to_end: the caller reads it after the run, or it is an input to be kept, or a state or kept.
         uses: per step, at most one for each storage, sorted by storage.
         users: per storage, the steps that use it, in the original order.
         before, after: per step, the steps that it directly depends on, and those that depend on it.
@@ -77,7 +77,7 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
     size_of = {tensor.id: tensor.size_bytes for tensor in problem.tensors}
     storage_of = {tensor: index[root] for tensor, root in roots.items()}
     inputs = {storage_of[tensor] for tensor in problem.inputs}
-    state = {storage_of[tensor] for tensor in problem.state}
+    state = {storage_of[tensor] for tensor in (*problem.state, *problem.kept)}
     ends = {storage_of[tensor] for tensor in problem.outputs} | (inputs if problem.keep_inputs else set())
     inputs, ends = inputs | state, ends | state
     uses = tuple(_uses(problem, step, storage_of) for step in range(len(problem.steps)))
@@ -112,13 +112,19 @@ def _uses(problem: PlanProblem, step: int, storage_of: dict[int, int]) -> tuple[
 def _dependencies(
     problem: PlanProblem, storage_of: dict[int, int]
 ) -> tuple[tuple[frozenset[int], ...], tuple[tuple[int, ...], ...]]:
-    """Direct dependencies by storage: read after write, write after read, write after write."""
+    """Direct dependencies: read after write, write after read, write after write; all of fixed steps."""
     count = len(problem.steps)
     before: list[set[int]] = [set() for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     writer: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
+    fixed = 0  # the last fixed step, once there was one
     for number, step in enumerate(problem.steps):
+        if step.is_fixed:
+            before[number].update(range(fixed, number))
+            fixed = number
+        elif problem.steps[fixed].is_fixed:
+            before[number].add(fixed)
         reads = {storage_of[access.tensor] for access in step.reads}
         writes = {storage_of[access.tensor] for access in step.writes}
         for storage in reads | writes:

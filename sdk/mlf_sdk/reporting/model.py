@@ -11,6 +11,7 @@ from mlf_sdk.codegen.context import type_text
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table
+from mlf_sdk.reporting.plan import effect_lines, effect_values, reading_text
 
 Values = dict[str, Any]
 
@@ -43,6 +44,8 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
         line("arena", arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
         line("summary", _summary_text(model)),
+        line("analysis", reading_text(model)),
+        *effect_lines(model),
     ]
     if layout.state_bytes:
         parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
@@ -118,6 +121,8 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
                 "abi": step.abi.convention.value,
                 "workspace_bytes": step.workspace_bytes,
                 "exact": step.exact,
+                "looked_into": not step.whole,
+                **effect_values(model, step),
             }
             for step in layout.steps
         ],

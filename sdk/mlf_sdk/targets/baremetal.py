@@ -16,7 +16,7 @@ from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.choice import FlashOptions
-from mlf_sdk.targets.cmake import cmsis_nn_includes
+from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
@@ -43,7 +43,7 @@ class BaremetalTarget(CmakeTarget):
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board
-        context = baremetal_context(board)
+        context, flags = baremetal_context(board), {"flags": board_flags(board)}
         uart = board.uart
         if uart is None:
             raise InputError(
@@ -59,7 +59,7 @@ class BaremetalTarget(CmakeTarget):
                 "board/linker.ld": template_text("baremetal/linker.ld.j2", context),
                 "board/mlf_board.h": template_text("baremetal/mlf_board.h.j2", context),
                 "app.ld": template_text("baremetal/app.ld.j2", context),
-                "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", _toolchain(board)),
+                "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", flags),
             },
             runtime_sources=(
                 *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault", "fault_cortexm")),
@@ -132,10 +132,3 @@ class BaremetalTarget(CmakeTarget):
 def _server_limits(board: Board) -> tuple[str, ...]:
     window = (f"MLF_UART_RX_BYTES={board.rpc.window_bytes}",) if board.rpc.window_bytes else ()
     return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
-
-
-def _toolchain(board: Board) -> dict[str, object]:
-    flags = [f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}"]
-    if board.fpu != "none":
-        flags.append(f"-mfpu={board.fpu}")
-    return {"flags": flags}

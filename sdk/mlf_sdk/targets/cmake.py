@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError, ToolError
 from mlf_sdk.tools.files import DISK_FULL, disk_full_error
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
@@ -96,12 +95,3 @@ def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNot
         where=str(folder),
         hint="The folder is kept: repeat the command there to see all of its output.",
     )
-
-
-def cmsis_nn_includes(options: ProjectOptions) -> tuple[str, ...]:
-    """Return the include folders of the chosen CMSIS-NN checkout; none without one."""
-    if options.cmsis_nn is None:
-        return ()
-    include = Path(options.cmsis_nn) / "Include"
-    folders = sorted({p.parent for p in include.rglob("*.h")})
-    return (*(p.as_posix() for p in folders), "crt/cmsis")

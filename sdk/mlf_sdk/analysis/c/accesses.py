@@ -30,12 +30,14 @@ class Reach:
         types: C types of the elements.
         at_least: elements that it must have.
         at_most: no access lies at or beyond; None when that is not known.
+        before: elements in front of the first one that some access certainly reaches.
         written_at_least, written_at_most: the same of writes only.
     """
 
     types: set[str] = field(default_factory=set)
     at_least: int = 0
     at_most: int | None = 0
+    before: int = 0
     is_written: bool = False
     written_at_least: int = 0
     written_at_most: int | None = 0
@@ -130,9 +132,10 @@ class AccessLog:
             return
         values = range_of(subscript, scope)
         most = values[1] + 1 if values is not None and values[0] >= 0 else None
-        least = 0
+        least, reach = 0, self.reach[self.names.data[name]]
         for highest in (True, False):
             point = scope.point(highest=highest)
             reached = None if point is None else value_at(subscript, point)
             least = max(least, 0 if reached is None else reached + 1)
-        self.reach[self.names.data[name]].take(type_name, least, most, written=written)
+            reach.before = max(reach.before, 0 if reached is None else -reached)
+        reach.take(type_name, least, most, written=written)

@@ -165,7 +165,7 @@ class _Walk:
         flow = _Flow(jumps=isinstance(statement, Jump))
         if isinstance(statement, Unknown):
             raise _UncertainError("a statement is not understood")
-        if isinstance(statement, Return) and self.open and not _is_error_return(statement):
+        if isinstance(statement, Return) and self.open and not is_error_return(statement):
             raise _UncertainError("the function returns with a workspace allocated")
         for value in statement.values:
             self._calls(value, is_conditional)
@@ -206,7 +206,7 @@ class _Walk:
 
     def _consume_check(self, statement: Statement) -> None:
         """Take ``if (x == NULL) return -1;``."""
-        if len(statement.parts) != 1 or not _is_error_return(statement.parts[0]):
+        if len(statement.parts) != 1 or not is_error_return(statement.parts[0]):
             raise _UncertainError("the check of a workspace call does more than return -1")
         self.consumed.add(statement.start)
 
@@ -250,6 +250,8 @@ def _is_null_check(statement: Statement, name: str) -> bool:
     if (condition.kind, condition.text) == (UNARY, "!"):
         return True
     null = condition.args[-1]
+    while null.kind == CAST and null.text in ("void*", *_SIZE_TYPES):
+        null = null.args[0]
     return condition.text == "==" and (_is_zero(null) or null == Expr(NAME, "NULL"))
 
 
@@ -263,7 +265,7 @@ def _free_call(statement: Statement) -> Expr | None:
     return value if value is not None and (value.kind, value.text) == (CALL, FREE) else None
 
 
-def _is_error_return(statement: Statement) -> bool:
+def is_error_return(statement: Statement) -> bool:
     """Return whether a statement is ``return -1;``, with or without braces."""
     if isinstance(statement, Block) and len(statement.parts) == 1:
         statement = statement.parts[0]

@@ -11,6 +11,7 @@ from mlf_sdk.analysis.c.expressions import source_of
 from mlf_sdk.analysis.c.syntax import CALL, FIELD, NAME, UNARY, Expr, Return, Statement
 from mlf_sdk.analysis.c.text import type_text
 from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Struct
+from mlf_sdk.tools.cwords import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -110,6 +111,41 @@ def variable_names(syntax: Node) -> list[str]:
     if not words.isdisjoint({"static", "extern"}):
         return []
     return [name for declarator in syntax.children_by_field_name("declarator") if (name := _name(declarator))]
+
+
+def mutable_names(syntax: Node) -> list[str]:
+    """Names of the variables of a declaration whose values may change."""
+    declarators = syntax.children_by_field_name("declarator")
+    is_constant = _is_const(syntax)
+    return [name for found in declarators if (name := _name(found)) and not _keeps(found, is_constant)]
+
+
+def _keeps(declarator: Node, is_constant: bool) -> bool:
+    """Return whether the variable of a declarator is constant: of pointers, the pointer itself."""
+    found: Node | None = declarator
+    while found is not None and found.type != "identifier":
+        if found.type == "pointer_declarator":
+            is_constant = _is_const(found)
+        found = found.child_by_field_name("declarator")
+    return is_constant and found is not None
+
+
+def _is_const(syntax: Node) -> bool:
+    return any(c.type == "type_qualifier" and source_of(c) == "const" for c in syntax.children)
+
+
+def hides_a_number(syntax: Node) -> bool:
+    """Return whether a typedef gives the name of a type of plain numbers to something else."""
+    type_ = syntax.child_by_field_name("type")
+    is_number = type_ is not None and SCALAR_TYPES.issuperset(source_of(type_).split())
+    for declarator in syntax.children_by_field_name("declarator"):
+        found: Node | None = declarator
+        while found is not None and found.named_child_count:
+            found = found.child_by_field_name("declarator") or found.named_children[0]
+        is_hidden = found is not None and source_of(found) in SCALAR_TYPES
+        if is_hidden and (not is_number or found is not declarator):
+            return True
+    return False
 
 
 def _name(declarator: Node) -> str:

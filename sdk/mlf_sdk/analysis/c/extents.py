@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mlf_sdk.analysis.c.accesses import AccessLog
+from mlf_sdk.analysis.c.allocations import is_error_return
 from mlf_sdk.analysis.c.arguments import argument_names
 from mlf_sdk.analysis.c.ranges import Scope, range_of
 from mlf_sdk.analysis.c.syntax import (
@@ -50,6 +51,7 @@ class ArgumentExtent:
         element_type: C type of the elements; empty when the argument is never accessed.
         at_least: elements that it must have.
         at_most: no access lies at or beyond; None when that is not known.
+        before: elements in front of the first one that some access certainly reaches.
         written_at_least, written_at_most: the same of writes only; 0 when it is not written.
     """
 
@@ -57,6 +59,7 @@ class ArgumentExtent:
     element_type: str
     at_least: int
     at_most: int | None
+    before: int
     is_written: bool
     written_at_least: int
     written_at_most: int | None
@@ -123,6 +126,7 @@ class _Walk:
             element_type=next(iter(reach.types), ""),
             at_least=reach.at_least,
             at_most=reach.at_most,
+            before=reach.before,
             is_written=reach.is_written,
             written_at_least=reach.written_at_least,
             written_at_most=reach.written_at_most,
@@ -143,6 +147,8 @@ class _Walk:
             for variable in statement.variables:
                 scope = self._variable(variable, scope)
             self._look(statement.values, scope)
+        elif isinstance(statement, Return) and not self._ends(statement):
+            raise UnreadableError("the kernel may return early")
         elif isinstance(statement, Block | Evaluate | Return):
             self._look(statement.values, scope)
             self._block(statement.parts, scope)
@@ -153,6 +159,10 @@ class _Walk:
         else:
             raise UnreadableError("a statement is not understood")
         return scope
+
+    def _ends(self, statement: Return) -> bool:
+        """Return whether a return is the last statement, or reports a failure."""
+        return statement is self.function.body.parts[-1] or is_error_return(statement)
 
     def _look(self, values: Sequence[Expr], scope: Scope) -> None:
         for value in values:

@@ -108,6 +108,7 @@ def analyse_kernel(
     *,
     allocating: Collection[str] = (),
     macros: Collection[str] = (),
+    whole: str = "",
 ) -> KernelLiveness:
     """Find the phases of one kernel: packed ABI, or plain pointers as parameters.
 
@@ -115,10 +116,11 @@ def analyse_kernel(
         function: the kernel.
         allocating: functions of the archive that allocate workspace, themselves or by their calls.
         macros: macros of the archive's headers (those of the kernel's own source are known).
+        whole: reason to take it as a whole, whatever its code says; empty for none.
     """
     hidden = _macros_used(function, frozenset(macros))
     allocations = _allocations(function, frozenset(allocating), hidden)
-    doubt = _doubt(function, hidden) or allocations.reason or _unknown_code(function)
+    doubt = whole or _doubt(function, hidden) or allocations.reason or _unknown_code(function)
     if not doubt:
         body = KernelBody(function, allocations)
         if not body.doubt:

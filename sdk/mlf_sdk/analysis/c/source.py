@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.declaration import (
     Signature,
+    hides_a_number,
+    mutable_names,
     read_pool,
     read_signature,
     read_struct,
@@ -70,21 +72,23 @@ _MAY_HAVE_ERRORS: Final = ("attribute_specifier", "compound_statement")
 _CONTAINERS: Final = ("translation_unit", "linkage_specification", "declaration_list")
 
 
-def scan_source(text: str, member: str) -> SourceScan:
+def scan_source(text: str, member: str, *, doubt: str = "") -> SourceScan:
     """Read one C source or header.
 
     Args:
         text: the source; decode it with ``errors="replace"``.
         member: its name in the archive.
+        doubt: reason why the build may compile another text; empty when there is none.
     """
-    return _Scanner(text, member).scan()
+    return _Scanner(text, member, doubt).scan()
 
 
 class _Scanner:
     """One pass over the declarations of a source."""
 
-    def __init__(self, text: str, member: str) -> None:
+    def __init__(self, text: str, member: str, doubt: str) -> None:
         self.text = read_text(text)
+        self.doubt = doubt
         self.member = member
         self.includes: list[Include] = []
         self.macros: dict[str, str] = {}
@@ -92,6 +96,7 @@ class _Scanner:
         self.found: list[tuple[Signature, Node]] = []  # functions with their bodies
         self.declarations: list[FunctionDeclaration] = []
         self.variables: list[GlobalVariable] = []
+        self.mutable: set[str] = set()
         self.pools: list[Pool] = []
         self.structs: list[Struct] = []
         self.faults: list[Fault] = []
@@ -118,6 +123,7 @@ class _Scanner:
             functions=functions,
             declarations=tuple(self.declarations),
             variables=tuple(self.variables),
+            mutable=frozenset(self.mutable),
             pools=tuple(self.pools),
             structs=tuple(self.structs),
             wrappers=tuple(wrapper for wrapper in wrappers if wrapper is not None),
@@ -150,6 +156,8 @@ class _Scanner:
                 self._definition(syntax)
             elif syntax.type in ("declaration", "struct_specifier"):
                 self._declaration(syntax)
+            elif syntax.type == "type_definition" and hides_a_number(syntax):
+                self.unclear = self.unclear or f"line {_line(syntax)} gives a type of numbers another meaning"
             if syntax.is_error or (syntax.type not in _CONTAINERS and _is_unclear(syntax)):
                 self.unclear = self.unclear or f"line {_line(syntax)} is not understood"
 
@@ -177,6 +185,7 @@ class _Scanner:
             )
         else:
             self.variables += [GlobalVariable(name=name, line=line) for name in variable_names(syntax)]
+            self.mutable.update(mutable_names(syntax))
             total = _TOTAL_SIZE.match(self.text.original, syntax.end_byte)
             if (pool := read_pool(syntax, line, total)) is not None:
                 self.pools.append(pool)
@@ -209,6 +218,7 @@ class _Scanner:
         """Reasons why a body may mean something else to a compiler."""
         following = bisect(self.conditionals, body.start_byte)
         doubts = {
+            self.doubt: bool(self.doubt),
             "a preprocessor line is in the body": self.conditionals[following] < body.end_byte,
             "the body has something that is not C": body.has_error,
             "the source has trigraphs, digraphs or raw strings": self.text.is_remapped,

@@ -63,6 +63,15 @@ def read_text(text: str) -> SourceText:
     return source
 
 
+def without_tables(text: str) -> str:
+    """Empty the long tables of numbers in a text that is still to be preprocessed."""
+
+    def emptied(table: re.Match[str]) -> str:
+        return table[0] if _NAME_IN_TABLE.search(table[0]) else "{}"
+
+    return _TABLE.sub(emptied, text)
+
+
 def words_and_calls(code: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return all words of ``code`` outside literals, and those that a parenthesis follows."""
     found = {(match[1], match[2] is not None) for match in _WORD.finditer(code) if match[1]}

@@ -156,6 +156,7 @@ class SourceScan:
     """Scan result of one source member.
 
     Attributes:
+        mutable: variables at file scope that are not constant, those of other files too.
         macros: text that each macro stands for.
         unclear: first declaration that is not understood; empty when all are.
     """
@@ -165,6 +166,7 @@ class SourceScan:
     functions: tuple[FunctionDefinition, ...]
     declarations: tuple[FunctionDeclaration, ...]
     variables: tuple[GlobalVariable, ...]
+    mutable: frozenset[str]
     pools: tuple[Pool, ...]
     structs: tuple[Struct, ...]
     wrappers: tuple[EntryWrapper, ...]

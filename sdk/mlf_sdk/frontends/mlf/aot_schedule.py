@@ -6,16 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.liveness import stack_peak
 from mlf_sdk.analysis.c.source import EntryWrapper
-from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, main_memory, read_io
+from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
 from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
 from mlf_sdk.ir.names import field_identifier
 
-STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 _ENTRY_SUFFIXES = ("___tvm_main__", "_run_model", "_run")
 
 
@@ -111,12 +109,7 @@ class _AotBuilder:
         if not self._complete(symbol):
             return None
         code = self.source.code
-        peak = stack_peak(tuple(code.scans.values()), symbol, alignment=STACK_ALIGNMENT)
-        peak_bytes = None if self._objects_allocate(symbol) else peak.bytes
-        main = main_memory(self.source)
-        bound = main.workspace_size_bytes if main is not None else 0
         linked = {*code.reachable([symbol]), *filter(None, [call.abi.unit])}
-        whole = Span(first=0, last=0)
         return Step(
             index=0,
             name=symbol,
@@ -124,17 +117,13 @@ class _AotBuilder:
             abi=call.abi,
             inputs=inputs,
             outputs=outputs,
-            spans=(whole,) * (len(inputs) + len(outputs)),
             workspaces=call.workspaces,
-            workspace_stack_bytes=bound if peak_bytes is None else peak_bytes,
-            kernels=tuple(n for n in operator_workspaces(self.module) if code.defined_in.get(n) in linked),
-            exact=peak.exact and peak_bytes is not None,
+            kernels=tuple(
+                name
+                for name in operator_workspaces(self.module)
+                if not linked.isdisjoint(code.defined_in.get(name, ()))
+            ),
         )
-
-    def _objects_allocate(self, symbol: str) -> bool:
-        """Return whether machine code below the entry asks for workspace, which no replay of sources sees."""
-        objects = self.source.code.objects
-        return any(objects[m].allocator_sites for m in self.source.code.reachable([symbol]) if m in objects)
 
     def _complete(self, symbol: str) -> bool:
         """Check that everything the entry calls is there; what is missing is one fault each."""

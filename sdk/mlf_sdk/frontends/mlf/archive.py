@@ -194,7 +194,7 @@ def _check_functions(
 
 
 def _mentioned(name: str, sources: tuple[CodeFile, ...]) -> bool:
-    return any(_mentions(file, name.encode("ascii", "replace")) for file in sources if file.kind != "h")
+    return any(_mentions(file, name.encode("ascii", "replace")) for file in sources)
 
 
 def _mentions(file: CodeFile, name: bytes) -> bool:

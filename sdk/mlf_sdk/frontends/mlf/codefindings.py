@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.codechecks import linked_sources
-from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
+from mlf_sdk.frontends.mlf.schedule import BuildInput
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 
@@ -18,12 +18,12 @@ _LARGEST = b"3.402823e+38f"  # the first value of a maximum: any that is low eno
 _INFINITE = re.compile(rb"\binff\b")
 
 
-def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
+def left_out(source: BuildInput, model: Model) -> Iterator[Finding]:
     """Files that no step needs, and the prototypes in them that contradict the kernels."""
     unused = [u.member for u in model.units if not u.linked and u.kind is not UnitKind.HEADER]
     if not unused:
         return
-    clash = _clashing_prototype(module, frozenset(unused))
+    clash = _clashing_prototype(source.code, frozenset(unused))
     what = "TVM's function registry or metadata"
     if clash is not None:
         name, declared, defined = clash
@@ -32,13 +32,9 @@ def left_out(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[
     yield Finding(where=unused[0], what=what, handled=f"not needed, and left out of the build: {names}")
 
 
-def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str, str, str] | None:
+def _clashing_prototype(code: CodeIndex, members: frozenset[str]) -> tuple[str, str, str] | None:
     """A function that is declared with other types than it is defined with: name, both lists of types."""
-    scans = [
-        scan_source(file.data.decode("utf-8", "replace"), file.member)
-        for file in module.sources
-        if file.kind in ("c", "cc")
-    ]
+    scans = code.scans.values()
     defined = {
         function.name: ", ".join(p.type for p in function.parameters)
         for scan in scans
@@ -52,7 +48,7 @@ def _clashing_prototype(module: RawModule, members: frozenset[str]) -> tuple[str
     return None
 
 
-def constants(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
+def constants(_source: BuildInput, model: Model) -> Iterator[Finding]:
     """Constants as text: digits that are lost, infinities that are no C."""
     for unit in linked_sources(model):
         rounded = [text.decode() for text in _ROUNDED.findall(unit.data) if text != _LARGEST]

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
+from mlf_sdk.frontends.mlf.schedule import BuildInput
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.ir.names import legal_identifier
@@ -16,8 +16,8 @@ from mlf_sdk.ir.names import legal_identifier
 LONG_NAME = 63  # significant characters of an identifier, C99 5.2.4.1
 
 
-def module_findings(archive: RawArchive, module: RawModule, model: Model) -> tuple[Finding, ...]:
-    """All findings about one module, in the order of the archive's parts."""
+def module_findings(source: BuildInput, model: Model) -> tuple[Finding, ...]:
+    """All findings about one module and its analysed model, in the order of the archive's parts."""
     return tuple(
         finding
         for check in (
@@ -31,11 +31,11 @@ def module_findings(archive: RawArchive, module: RawModule, model: Model) -> tup
             _workspaces,
             _metadata,
         )
-        for finding in check(archive, module, model)
+        for finding in check(source, model)
     )
 
 
-def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
+def _summary(_source: BuildInput, model: Model) -> Iterator[Finding]:
     place = "metadata.json: memory.functions.main"
     entry = model.steps[0] if model.executor == "aot" else None
     told = model.summary.workspace_bytes
@@ -62,14 +62,14 @@ def _summary(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[
         )
 
 
-def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Finding]:
+def _storage(source: BuildInput, _model: Model) -> Iterator[Finding]:
     """Find storage sizes that TVM took from tensors, whose ids are unrelated to storage ids."""
-    if module.graph is None:
+    if source.module.graph is None:
         return
     needed: dict[int, int] = {}
-    for entry in module.graph.entries:
+    for entry in source.module.graph.entries:
         needed[entry.storage_id] = max(needed.get(entry.storage_id, 0), entry.size_bytes)
-    told = module.metadata.storage_bytes
+    told = source.module.metadata.storage_bytes
     wrong = [sid for sid in sorted(told) if told[sid] != needed.get(sid, 0)]
     if wrong:
         first = wrong[0]
@@ -81,13 +81,13 @@ def _storage(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator
         )
 
 
-def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[Finding]:
-    if module.interface is None:
+def _header(source: BuildInput, model: Model) -> Iterator[Finding]:
+    if source.module.interface is None:
         return
     sizes = {model.tensors[i].size_bytes for i in (*model.inputs, *model.outputs)}
     wrong = [
         f"{name} {value}"
-        for name, value in module.interface.macros.items()
+        for name, value in source.module.interface.macros.items()
         if "WORKSPACE" not in name and value not in sizes
     ]
     if wrong:
@@ -98,7 +98,7 @@ def _header(_archive: RawArchive, module: RawModule, model: Model) -> Iterator[F
         )
 
 
-def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
+def _names(_source: BuildInput, model: Model) -> Iterator[Finding]:
     odd = [
         t.name
         for t in model.tensors
@@ -126,7 +126,7 @@ def _names(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[F
         )
 
 
-def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
+def _code(_source: BuildInput, model: Model) -> Iterator[Finding]:
     if model.external_headers:
         yield Finding(
             where="codegen",
@@ -141,7 +141,7 @@ def _code(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Fi
         )
 
 
-def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Iterator[Finding]:
+def _workspaces(_source: BuildInput, model: Model) -> Iterator[Finding]:
     for step in model.steps:
         asked = sum(w.size_bytes for w in step.workspaces)
         tensors = sum(
@@ -161,8 +161,8 @@ def _workspaces(_archive: RawArchive, _module: RawModule, model: Model) -> Itera
             )
 
 
-def _metadata(_archive: RawArchive, module: RawModule, _model: Model) -> Iterator[Finding]:
-    if (module.metadata.export_datetime or "").endswith("Z"):
+def _metadata(source: BuildInput, _model: Model) -> Iterator[Finding]:
+    if (source.module.metadata.export_datetime or "").endswith("Z"):
         yield Finding(
             where="metadata.json: export_datetime",
             what="local time, though it is marked as UTC",

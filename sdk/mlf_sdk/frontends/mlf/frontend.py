@@ -8,13 +8,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from mlf_sdk.analysis.c.preprocess import Compiler
+from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.filetype import is_container
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, StopReadingError
 from mlf_sdk.frontends.intake.tarstream import TarReader
 from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
-from mlf_sdk.frontends.mlf.load import build_model, choose_module, load_model
+from mlf_sdk.frontends.mlf.load import load_model, read_module, schedule_model
 from mlf_sdk.frontends.registry import Examination, Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
@@ -47,14 +49,18 @@ class MlfFrontend(Frontend):
             return tuple(raw[0].metadata.operator_args)
         return tuple(module.metadata.name for module in raw)
 
-    def examine(self, path: Path, module: str | None = None, stated: Stated = NOTHING) -> Examination:
+    def examine(
+        self,
+        path: Path,
+        module: str | None = None,
+        stated: Stated = NOTHING,
+        compiler: Compiler | None = None,
+    ) -> Examination:
         """Load one module and compare what the archive states with its code."""
         refuse_statements(stated, str(path))
-        archive = load_mlf(path)
-        model = build_model(archive, module=module)
-        return Examination(
-            model=model, findings=module_findings(archive, choose_module(archive, module), model)
-        )
+        source = read_module(load_mlf(path), module)
+        model = analyse(schedule_model(source, module), compiler)
+        return Examination(model=model, findings=module_findings(source, model))
 
 
 def _typical_folder(path: Path) -> bool:

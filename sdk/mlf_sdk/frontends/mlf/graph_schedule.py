@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from mlf_sdk.frontends.kernels import kernel_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
 from mlf_sdk.ir.model import Step, TensorKind
 
 
@@ -80,18 +79,9 @@ class _GraphBuilder:
             outputs.append(self._result(entry_index, node.name, output))
         if node.flatten_data:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
-        bound = operator_workspaces(self.source.module).get(symbol)
+        index = len(self.steps)
         self.steps.append(
-            kernel_step(
-                self.source.code,
-                self.source.faults,
-                index=len(self.steps),
-                name=node.name,
-                symbol=symbol,
-                inputs=tuple(inputs),
-                outputs=tuple(outputs),
-                metadata_bytes=bound,
-            )
+            Step(index=index, name=node.name, symbol=symbol, inputs=tuple(inputs), outputs=tuple(outputs))
         )
 
     def _result(self, entry_index: int, name: str, output: int) -> int:

@@ -31,17 +31,26 @@ def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAUL
 
 def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
     """The model of one module of ``archive``; arguments and errors as in `load_model`."""
+    return schedule_model(read_module(archive, module), module)
+
+
+def read_module(archive: RawArchive, module: str | None) -> BuildInput:
+    """One module of ``archive`` with its code scanned; arguments and errors as in `load_model`."""
     raw = choose_module(archive, module)
     faults = FaultCollector(archive.source)
-    code = index_code(raw.sources, faults)
-    source = BuildInput(archive=archive, module=raw, code=code, faults=faults)
+    return BuildInput(archive=archive, module=raw, code=index_code(raw.sources, faults), faults=faults)
+
+
+def schedule_model(source: BuildInput, module: str | None) -> Model:
+    """The model of a module that was read; arguments and errors as in `load_model`."""
+    raw = source.module
     if raw.metadata.style == "operator":
         schedule = schedule_operator(source, module if module != raw.metadata.name else None)
     elif raw.graph is not None:
         schedule = schedule_graph(source, raw.graph)
     else:
         schedule = schedule_aot(source)
-    faults.raise_if_any()
+    source.faults.raise_if_any()
     return assemble(source, schedule)
 
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 from mlf_sdk.analysis.c.liveness import written_arguments
 from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
-from mlf_sdk.frontends.kernels import kernel_step
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
-from mlf_sdk.ir.model import TensorKind
+from mlf_sdk.ir.model import Step, TensorKind
 
 
 def schedule_operator(source: BuildInput, function: str | None) -> Schedule:
@@ -43,16 +42,7 @@ def schedule_operator(source: BuildInput, function: str | None) -> Schedule:
     outputs = tuple(i for i in ids if i in written)
     if (*inputs, *outputs) != tuple(ids):
         source.faults.add("./metadata.json", f"'{function}' writes an argument before it reads another")
-    step = kernel_step(
-        source.code,
-        source.faults,
-        index=0,
-        name=function,
-        symbol=function,
-        inputs=inputs,
-        outputs=outputs,
-        metadata_bytes=None,
-    )
+    step = Step(index=0, name=function, symbol=function, inputs=inputs, outputs=outputs)
     return Schedule(
         tensors=tuple(table.tensors),
         inputs=inputs,

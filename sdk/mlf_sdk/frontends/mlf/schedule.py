@@ -109,4 +109,5 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             operators=operator_workspaces(source.module),
         ),
         symbol_prefix=f"tvmgen_{field_identifier(metadata.name)}_",
+        is_analysed=False,
     )

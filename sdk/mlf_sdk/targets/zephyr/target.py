@@ -15,7 +15,8 @@ from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
-from mlf_sdk.targets.cmake import BuildResult, cmsis_nn_includes
+from mlf_sdk.targets.cmake import BuildResult
+from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.launch import open_emulated, open_program

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilers that builds use for an archive's sources, to preprocess these as the build does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mlf_sdk.analysis.c.preprocess import Compiler
+from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.row import Board
+
+_STANDARD = "-std=gnu99"  # CMAKE_C_STANDARD with CMAKE_C_EXTENSIONS, of the project's CMakeLists.txt
+_CROSS, _NATIVE = "arm-none-eabi-gcc", "cc"
+
+Which = Callable[[str], str | None]
+
+
+def board_flags(board: Board) -> tuple[str, ...]:
+    """Flags of the cross compiler for a board's CPU."""
+    fpu = () if board.fpu == "none" else (f"-mfpu={board.fpu}",)
+    return (f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}", *fpu)
+
+
+def source_compiler(
+    board: Board,
+    options: ProjectOptions,
+    *,
+    which: Which = shutil.which,
+    variables: Mapping[str, str] = os.environ,
+) -> Compiler | None:
+    """Find the compiler of an archive's sources in a project for ``board``.
+
+    Zephyr and applications of users choose compiler and flags themselves: what is found for those, and what
+    takes the place of a compiler that is not installed, is not the build's. None: there is no compiler.
+    """
+    native = shlex.split(variables.get("CC", "")) or [_NATIVE]
+    is_builds = board.platform != "zephyr" and options.app != "library"
+    if board.platform == "host":
+        argv = [*native, *(["-fsanitize=address"] if is_builds else [])]
+    else:
+        argv = [_CROSS, *(board_flags(board) if board.cpu else ())]
+    if which(argv[0]) is None:
+        argv, is_builds = native, False
+    if which(argv[0]) is None:
+        return None
+    crt = data_dir("crt")
+    return Compiler(
+        argv=(*argv, _STANDARD, *options.kernel_flags),
+        include_dirs=(str(crt / "include"),),
+        library_dirs=tuple(str(crt.parent / folder) for folder in cmsis_nn_includes(options)),
+        is_builds=is_builds,
+    )
+
+
+def cmsis_nn_includes(options: ProjectOptions) -> tuple[str, ...]:
+    """Return the include folders of the chosen CMSIS-NN checkout; none without one."""
+    if options.cmsis_nn is None:
+        return ()
+    include = Path(options.cmsis_nn) / "Include"
+    folders = sorted({p.parent for p in include.rglob("*.h")})
+    return (*(p.as_posix() for p in folders), "crt/cmsis")
