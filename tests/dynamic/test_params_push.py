@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
+from analysed import load_model
 from dynamic_helpers import DIGITS, build_project
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.dynamic import dynamic_model
@@ -366,7 +367,7 @@ def test_a_static_project_has_no_trace_of_it() -> None:
 
 
 def test_the_graph_blob_is_the_same_for_the_same_archive() -> None:
-    first, second = (dynamic_model(lay_out(mlf_sdk.load(DIGITS))) for _ in range(2))
+    first, second = (dynamic_model(lay_out(load_model(DIGITS))) for _ in range(2))
     assert first.graph.pack() == second.graph.pack()
     assert len(first.graph.pack()) < 2000
     assert first.params.graph_id == first.graph.graph_id

@@ -15,6 +15,7 @@ from archives import Spec, build, merge, write
 from mlf_sdk import frontends
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends import registry
+from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.ir.model import Model
 
 
@@ -44,7 +45,7 @@ def test_found_by_content(tmp_path: Path, name: str) -> None:
     assert frontends.find_frontend(path).name == "mlf"
     assert frontends.load(path).name == "tiny"
     assert frontends.modules(path) == ("tiny",)
-    assert frontends.examine(path).model == frontends.load(path)
+    assert frontends.examine(path).model == analyse(frontends.load(path), None)
 
 
 def test_modules(tmp_path: Path) -> None:
