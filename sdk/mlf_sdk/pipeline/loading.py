@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mlf_sdk import frontends
-from mlf_sdk.frontends.sources import with_sources
-from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.frontends.analysis import analyse
+from mlf_sdk.frontends.sources import with_sources
+from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
