@@ -7,14 +7,18 @@ import dataclasses
 import importlib
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from memory_cases import bound_of, intervals, scratch, tensors, touch
 from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.ir.step import Span
 from mlf_sdk.planner import PlanError, PlanProblem, PlanStep, PlanTensor, check_plan, plan_memory
+from mlf_sdk.planner.layout import plan_problem
 from mlf_sdk.planner.place import place
 from mlf_sdk.planner.storage import Buffer
+from model_cases import Net
 
 plan_module = importlib.import_module("mlf_sdk.planner.plan")
 
@@ -104,6 +108,54 @@ def test_a_write_over_several_phases_is_live_in_all_of_them() -> None:
         ((0, 1), 4, 4),
     ]
     assert plan.arena_bytes == 40
+
+
+@pytest.mark.parametrize("reads", [((0, 0), (3, 3)), ((3, 3), (0, 0)), ((0, 1), (2, 3)), ((1, 3), (0, 2))])
+def test_a_tensor_that_a_step_takes_twice_lives_from_its_first_use_to_its_last(
+    reads: tuple[tuple[int, int], tuple[int, int]], tmp_path: Path
+) -> None:
+    """Also where it is a tensor and its alias."""
+    for twice, aliases in ((0, None), (2, {2: 0})):
+        step = PlanStep(
+            phases=4,
+            reads=(touch(0, *reads[0]), touch(twice, *reads[1])),
+            writes=(touch(1, 3),),
+            workspaces=(scratch(24, 1, 1, 0), scratch(24, 2, 2, 1)),
+        )
+        problem = PlanProblem(
+            tensors=tensors(32, 8, *((32,) if aliases else ()), aliases=aliases),
+            inputs=(0,),
+            outputs=(1,),
+            steps=(step,),
+            alignment=8,
+        )
+        if twice == 0:
+            problem = laid_out(reads, tmp_path)
+        plan = plan_memory(problem)
+        assert [(b.first, b.last) for b in plan.buffers if b.key == 0] == [(0, 4)]
+
+
+def laid_out(reads: tuple[tuple[int, int], tuple[int, int]], folder: Path) -> PlanProblem:
+    """The problem of a model with a step that takes its only input twice."""
+    net = Net()
+    x = net.input("x")
+    y = net.call("twice", [x, x], "in0[i] + in1[i]")
+    model = net.load(folder, y)
+    spans = tuple(Span(first=a, last=b) for a, b in (*reads, (3, 3)))
+    step = dataclasses.replace(model.steps[0], phases=4, spans=spans)
+    return plan_problem(dataclasses.replace(model, steps=(step,)), keep_inputs=False)
+
+
+def test_an_argument_that_a_kernel_never_touches_lives_throughout_its_step(tmp_path: Path) -> None:
+    """It may be reached in a way that was not understood: nothing of the step lies over it."""
+    net = Net()
+    x, ignored = net.input("x"), net.input("ignored")
+    first, second = net.call("two", [x, ignored], "in0[i] + 1", "in0[i] + 2")
+    model = net.load(tmp_path, second, first, ignored)
+    step = model.steps[0]
+    assert step.phases > 1 and len(step.spans) == 4
+    assert step.spans[1] == Span(first=0, last=step.phases - 1)
+    assert step.spans[2] != step.spans[1]  # what is reached is known better
 
 
 def test_an_input_that_nobody_reads_lives_only_at_the_start() -> None:

@@ -22,6 +22,7 @@ from attack_cases import RUNS, Case, archive_of, expected, make_case
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.project import ProjectPlan
 from mlf_sdk.pipeline.request import Request
 from planning import plan_project
 
@@ -84,15 +85,17 @@ def attack(seeds: Iterable[int], folder: Path, *, most_nodes: int = 99) -> Findi
         case = make_case(seed, most_nodes)
         path = write(archive_of(case), folder / f"{case.name}.tar")
         try:
-            [model] = Pipeline().models(Request(source=(str(path),)))
-            plan_project([model], board="host")
+            models += Pipeline().models(Request(source=(str(path),)))
+            cases.append(case)
         except (ArchiveError, InputError) as error:
             found.refused[error.what.splitlines()[0]] += 1
-            continue
-        cases.append(case)
-        models.append(model)
+    try:
+        plan = plan_project(models, board="host")
+    except (ArchiveError, InputError):
+        cases, models = _taken(cases, models, found)
+        plan = plan_project(models, board="host")
     if cases:
-        image = _compile(models, folder)
+        image = _compile(plan, folder)
         for case, outputs in zip(cases, _run(image, cases), strict=True):
             why = outputs if isinstance(outputs, str) else difference(case, outputs)
             if why:
@@ -101,8 +104,19 @@ def attack(seeds: Iterable[int], folder: Path, *, most_nodes: int = 99) -> Findi
     return found
 
 
-def _compile(models: Sequence[Model], folder: Path) -> Path:
-    plan = plan_project(models, board="host")
+def _taken(cases: Sequence[Case], models: Sequence[Model], found: Findings) -> tuple[list[Case], list[Model]]:
+    """Those that can be planned."""
+    taken: list[tuple[Case, Model]] = []
+    for case, model in zip(cases, models, strict=True):
+        try:
+            plan_project([model], board="host")
+            taken.append((case, model))
+        except (ArchiveError, InputError) as error:
+            found.refused[error.what.splitlines()[0]] += 1
+    return [case for case, _ in taken], [model for _, model in taken]
+
+
+def _compile(plan: ProjectPlan, folder: Path) -> Path:
     for path, data in plan.files().items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)

@@ -46,6 +46,7 @@ class Device:
     queue: deque[Message] = field(default_factory=deque)
     now: float = 0.0
     arrived: int = 0
+    asked: int = 0
     overrun: bool = False
     most_queued: int = 0
     gaps: int = 0
@@ -60,6 +61,7 @@ class Device:
 
     def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
         self.arrived += 1
+        assert self.arrived < 5_000, "the transfer does not end"
         request = Message(opcode=opcode, sequence=self.arrived, session=7, body=body)
         if self.lose(self.arrived) != "request":
             self.queue.append(request)
@@ -69,6 +71,8 @@ class Device:
         return self.arrived
 
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
+        self.asked += 1
+        assert self.asked + self.arrived < 5_000, "the transfer does not end"
         while self.queue:
             request = self.queue.popleft()
             self.now += 0.001
