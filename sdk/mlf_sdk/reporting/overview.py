@@ -10,11 +10,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from mlf_sdk.judge.memorymap import MemoryMap
-from mlf_sdk.judge.profile import Profile
 from mlf_sdk.reporting.html.data import Arena, ArenaRect, Report, StepRow
 from mlf_sdk.reporting.html.memory import LABELS
-from mlf_sdk.reporting.html.names import profile_names, shorten
+from mlf_sdk.reporting.html.names import shorten
 from mlf_sdk.reporting.layout import Parts, counted, line, number, size, table, verdict
+from mlf_sdk.reporting.profile import measured_parts
 from mlf_sdk.reporting.proof import ProofTable
 from mlf_sdk.tools.checks import printable
 
@@ -41,11 +41,13 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
         line("arena", _arena_text(report.arena)),
         ArenaPicture(arena=report.arena, steps=report.steps),
     ]
-    parts += [
-        "",
-        *(_profile(report.profile) if report.profile else [line("profile", f"none: {report.no_profile}")]),
-    ]
-    parts += [""]
+    parts.append("")
+    if report.profile is None:
+        parts.append(line("profile", f"none: {report.no_profile}"))
+    else:
+        dearest_first = sorted(report.profile.steps, key=lambda step: -step.cost)
+        parts += measured_parts(report.profile, dearest_first)
+    parts.append("")
     for found in report.verdicts:
         mark = Text("not checked") if found.ok is None else verdict(found.ok)
         parts.append(line(found.what, found.text, mark))
@@ -135,25 +137,10 @@ def _bar(share: float) -> str:
 def _memory(memory: MemoryMap) -> Parts:
     share = memory.used_bytes / memory.size_bytes
     fill = f"{size(memory.used_bytes)} of {size(memory.size_bytes)} ({share:.1%})"
+    if 0 < memory.product_bytes < memory.used_bytes:
+        fill += f"; {size(memory.product_bytes)} without the RPC server"
     rows = [
         (LABELS[part.kind], number(part.size_bytes), _bar(part.size_bytes / memory.used_bytes))
         for part in memory.parts
     ]
     return [line(memory.name, fill), table(("=part", ">bytes", "="), rows)]
-
-
-def _profile(profile: Profile) -> Parts:
-    most = max((step.cost for step in profile.steps), default=0)
-    names = [shorten(name, _NAME) for name in profile_names(profile)]
-    rows = [
-        (
-            str(step.index),
-            number(step.cost),
-            f"{step.share:.1%}",
-            _bar(step.cost / most if most else 0),
-            names[step.index],
-        )
-        for step in sorted(profile.steps, key=lambda step: -step.cost)
-    ]
-    total = f"{number(profile.total)} {profile.unit} an inference, {profile.method}"
-    return [line("profile", total), table((">step", f">{profile.unit}", ">share", "=", "function"), rows)]

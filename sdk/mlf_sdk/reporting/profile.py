@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mlf_sdk.judge.profile import Profile, StepProfile
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table
 
@@ -10,9 +12,18 @@ _BAR = 20
 
 
 def profile_parts(profile: Profile) -> Parts:
-    """Lay out the measurement, the cost of each step, and the sums."""
+    """Lay out the measurement, the cost of each step in the order of execution, and the sums."""
     what = "step" if profile.rows == "steps" else "kernel call"
-    rows = [_row(profile, step) for step in profile.steps]
+    return [
+        line("model", f"{profile.model}: {counted(len(profile.steps), what)}"),
+        line("board", profile.board),
+        *measured_parts(profile, profile.steps),
+    ]
+
+
+def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
+    """Lay out the measurement, the cost of each of ``steps`` in their order, and the sums."""
+    rows = [_row(profile, step) for step in steps]
     rows.append(
         (
             "",
@@ -25,8 +36,6 @@ def profile_parts(profile: Profile) -> Parts:
     )
     rows.append(("", "", "", number(profile.total), *_sums(profile), "total"))
     return [
-        line("model", f"{profile.model}: {counted(len(profile.steps), what)}"),
-        line("board", profile.board),
         line("measured", f"{counted(profile.runs, 'run')}; {profile.method}"),
         *lines("note", profile.notes),
         "",
