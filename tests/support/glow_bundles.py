@@ -259,8 +259,8 @@ int %(entry)s(uint8_t *constantWeight, uint8_t *mutableWeight, uint8_t *activati
   const float *x = (const float *)mutableWeight;
   float *y = (float *)(mutableWeight + 64), *t = (float *)activations;
   for (int i = 0; i < 16; ++i) t[i] = x[i %% 8] * w[i];
-  for (int i = 0; i < 4; ++i) y[i] = private_sum(t + 4 * i);
-  return 0;
+  for (int i = 0; i < %(writes)d; ++i) y[i] = private_sum(t + 4 * i);
+  return %(result)s;
 }
 """
 PRIVATE = """\
@@ -284,17 +284,34 @@ def scaled(x: Any, scale: float) -> Any:
 
 
 def make_scaler(
-    folder: Path, name: str = "scaler", *, scale: int = 1, core: str = "m4", more: str = "", entry: str = ""
+    folder: Path,
+    *,
+    scale: int = 1,
+    core: str = "m4",
+    more: str = "",
+    version: str = VERSION,
+    result: str = "0",
+    writes: int = 4,
 ) -> Path:
     """Compile a bundle whose private kernel is a member of its own, the same in name for every bundle.
 
     Args:
         core: one of `CORES`; ``host`` for this machine.
         more: C code before the entry.
+        version: line of the header.
+        result: C expression of what the entry returns.
+        writes: elements of the output that it writes.
     """
+    name = "scaler"
     folder.mkdir(parents=True, exist_ok=True)
     prefix, flags = ("", ()) if core == "host" else ("arm-none-eabi-", CORES[core])
-    values = {"entry": entry or name, "scale": f"{scale}.0", "more": PRIVATE + more}
+    values = {
+        "entry": name,
+        "scale": f"{scale}.0",
+        "more": PRIVATE + more,
+        "result": result,
+        "writes": writes,
+    }
     objects = []
     for stem, text in ((name, SCALE % values), ("private", KERNEL % values)):
         (folder / f"{stem}.c").write_text(text)
@@ -314,7 +331,7 @@ def make_scaler(
     subprocess.run([f"{prefix}ar", "rcs", f"{name}.o", *objects], cwd=folder, check=True)
     for part in objects:
         (folder / part).unlink()
-    text = Text(name=name, entries=(f"int {entry or name}",))
+    text = Text(name=name, entries=(f"int {name}",), version=version)
     (folder / f"{name}.h").write_text(text.build())
     (folder / f"{name}.weights.bin").write_bytes(WEIGHTS.tobytes())
     return folder

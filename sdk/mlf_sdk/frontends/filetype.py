@@ -13,6 +13,7 @@ from mlf_sdk.errors import InputError
 
 _HEAD_BYTES: Final = 1024
 _ELF_TYPES: Final = {1: "a relocatable object", 2: "a linked program", 3: "a shared library"}
+_OBJECT: Final = (b"\x01\x00", b"\x00\x01")  # the type, in either byte order
 _COMPILE: Final = "Compile it first, e.g. with TVM, and pass what the compiler exports. "
 _MAGIC: Final = (
     (0, b"\x1f\x8b", "a gzip archive", ""),
@@ -95,11 +96,12 @@ def is_container(path: Path) -> bool:
 
 
 def is_elf(path: Path) -> bool:
-    """Return whether ``path`` is an ELF file, whatever its name."""
+    """Return whether ``path`` is an ELF file, whatever its name, other than an object to be linked."""
     try:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
+            head = file.read(18)
+        return head[:4] == b"\x7fELF" and head[16:] not in _OBJECT
     except OSError:
         return False

@@ -41,18 +41,18 @@ class GeneratedProject:
     backups: tuple[str, ...] = ()
 
 
-def load(source: Source, *, module: str | None = None) -> Model:
+def load(source: Source, **options: Any) -> Model:  # noqa: ANN401
     """Read an archive and build its model.
 
     Args:
         source: the archive, of any known format.
-        module: module of an archive with several; in operator style, the function.
+        options: fields of `Request` that the stage load reads, such as ``module``.
 
     Raises:
         ArchiveError: the archive is broken: all of its faults at once.
         InputError: no such file, an unknown format, or a module must be chosen.
     """
-    return Pipeline().models(make_request(source, None, {"module": module}))[0]
+    return Pipeline().models(make_request(source, None, options))[0]
 
 
 def generate(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.errors import InputError, MlfError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.data import Batch
@@ -22,7 +22,11 @@ from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
+<<<<<<< HEAD
 from mlf_sdk.pipeline.origin import archive_request
+=======
+from mlf_sdk.pipeline.probe import probe_outputs
+>>>>>>> 304c171 (Glow bundles on boards: tests, how-to; directions found by running the model on painted memory; an object is no firmware)
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
@@ -59,7 +63,10 @@ class Pipeline:
 
         def make() -> tuple[Model, ...]:
             self.progress.say(f"reading {', '.join(request.source)}")
-            return loading.load(request)
+            try:
+                return loading.load(request)
+            except UndecidedError as error:
+                return loading.load(request.replace(output_names=probe_outputs(self, request, error)))
 
         return self._once(Stage.LOAD, request, make)
 
