@@ -22,11 +22,8 @@ from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
-<<<<<<< HEAD
 from mlf_sdk.pipeline.origin import archive_request
-=======
 from mlf_sdk.pipeline.probe import probe_outputs
->>>>>>> 304c171 (Glow bundles on boards: tests, how-to; directions found by running the model on painted memory; an object is no firmware)
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
