@@ -66,7 +66,7 @@ def app(real_setup: ZephyrSetup, once: Callable[[str, Callable[[Path], None]], P
             archive, top / "app", board="mps2_an385", platform="zephyr", **zephyr_options(real_setup)
         )
         (top / "app/runner.cmake").write_text(RUNNER.format(port=NOBODY))
-        mlf_sdk.build(top / "app", zephyr=ZephyrSetup(use_west=False))
+        mlf_sdk.build(top / "app", west=False)
 
     return once("zephyr-flash", make) / "top/app"
 
@@ -123,7 +123,7 @@ def test_the_board_runs_another_model(of_another_model: Path, tmp_path: Path):
 
 def test_nobody_listens(app: Path):
     with pytest.raises(NoProbeError, match="no debug server answers there") as caught:
-        flash(app, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(app, unproven_ok=True, timeout_s=60)
     assert caught.value.exit_code == 4
 
 
@@ -132,7 +132,7 @@ def test_a_board_without_a_runner(app: Path, tmp_path: Path):
     bare = Path(shutil.copytree(app, tmp_path / "bare", symlinks=True))
     (bare / "build/zephyr/runners.yaml").unlink()
     with pytest.raises(NoRunnerError, match="no flash runner for this board"):
-        flash(bare, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(bare, timeout_s=60)
 
 
 def test_west_says_that_there_is_no_such_runner(app: Path, tmp_path: Path):
@@ -143,7 +143,7 @@ def test_west_says_that_there_is_no_such_runner(app: Path, tmp_path: Path):
     )
     path.write_text(path.read_text().replace("flash-runner: misc-flasher", "flash-runner: no-such"))
     with pytest.raises(NoRunnerError, match="no such runner"):
-        flash(other, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(other, unproven_ok=True, timeout_s=60)
 
 
 def test_signing_needs_mcuboot_and_slots(app: Path, tmp_path: Path):
@@ -151,13 +151,13 @@ def test_signing_needs_mcuboot_and_slots(app: Path, tmp_path: Path):
     key = tmp_path / "key.pem"
     key.write_text("key")
     with pytest.raises(InputError, match="MCUboot"):
-        flash(app, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(app, sign=key, unproven_ok=True, timeout_s=60)
     forced = Path(shutil.copytree(app, tmp_path / "forced", symlinks=True))
     config = forced / "build/zephyr/.config"
     added = 'CONFIG_BOOTLOADER_MCUBOOT=y\nCONFIG_MCUBOOT_IMGTOOL_SIGN_VERSION="0.0.0+0"\n'
     config.write_text(config.read_text() + added)
     with pytest.raises(SigningError) as caught:
-        flash(forced, sign=key, unproven_ok=True, zephyr=ZephyrSetup(), timeout_s=60)
+        flash(forced, sign=key, unproven_ok=True, timeout_s=60)
     said = caught.value.what + caught.value.hint
     assert "imgtool" in said if shutil.which("imgtool") is None else "slot0_partition" in said
 

@@ -32,6 +32,7 @@ _MODULE_FILES = frozenset(
         "Kconfig",
         "module.yml",
         "gdb_runner.cmake",
+        "workspace.cmake",
         "notes.ld",
         "west-commands.yml",
         "west_commands.py",

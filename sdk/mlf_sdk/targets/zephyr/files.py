@@ -112,9 +112,7 @@ def zephyr_naming(board: Board, tree: ZephyrTree) -> ZephyrNaming:
     return ZephyrNaming(version=tree.version, board=board_in(tree, new if tree.has_qualifiers else old))
 
 
-def zephyr_files(
-    board: Board, options: ProjectOptions, target: ZephyrNaming, *, cmsis_nn_includes: tuple[str, ...] = ()
-) -> PlatformFiles:
+def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) -> PlatformFiles:
     """Return the files of a Zephyr application, or with the option ``library`` of a module only."""
     profile = target.profile
     values = {
@@ -156,7 +154,6 @@ def zephyr_files(
             "zephyr",
             *(("cmsis",) if options.cmsis_nn is not None else ()),
         ),
-        cmsis_nn_includes=cmsis_nn_includes,
         templates=templates,
         model_templates=_MODEL,
         values=values,

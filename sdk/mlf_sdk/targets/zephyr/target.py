@@ -16,7 +16,6 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.choice import FlashOptions, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult
-from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.launch import open_emulated, open_program
@@ -65,7 +64,7 @@ class ZephyrTarget(BoardTarget):
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
-        found = zephyr_files(self.board, options, self.naming, cmsis_nn_includes=cmsis_nn_includes(options))
+        found = zephyr_files(self.board, options, self.naming)
         return dataclasses.replace(found, files={**found.files, **self.own_files()})
 
     def lock_zephyr(self) -> LockZephyr | None:
@@ -79,6 +78,9 @@ class ZephyrTarget(BoardTarget):
         if sign is not None:
             check_key(sign)
         setup = self.setup.recalled(folder)
+        checkout = read_lock(folder).options.cmsis_nn
+        if checkout is not None and not any(arg.startswith("-DMLF_CMSIS_NN=") for arg in setup.cmake_args):
+            setup = dataclasses.replace(setup, cmake_args=(*setup.cmake_args, f"-DMLF_CMSIS_NN={checkout}"))
         remember_options(folder, setup.options.below(folder))
         built = build_zephyr(
             folder,
