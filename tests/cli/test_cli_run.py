@@ -103,7 +103,7 @@ def test_a_project_is_compared_with_the_twin_of_its_archive(call: Caller, tiny: 
     """The archive is named, or lies beside the project or in the current folder; another one is refused."""
     app, other = tmp_path / "deep" / "app", write(build(Spec(dtype="int8")), tmp_path / "other.tar")
     app.parent.mkdir()
-    assert call("generate", tiny, "-o", app).code == 0
+    assert call("generate", tiny, "-o", app, "--board", BOARD).code == 0
     alone = call("run", app)
     assert (alone.code, alone.out.splitlines()[-1]) == (0, "verdict    RAN, NOT COMPARED")
     said = " ".join(alone.out.split())

@@ -20,6 +20,7 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
@@ -28,7 +29,7 @@ from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.targets.registry import register_target
 from mlf_sdk.tools.serial import decode, encode
 from toy_format import toy_frontend, write_toy
-from toy_target import ToyTarget
+from toy_target import KeepingToy, ToyPlace, ToyTarget, place_with
 
 pytestmark = pytest.mark.toolchain
 TRIPLE = """\
@@ -48,7 +49,8 @@ X = np.arange(16, dtype=np.float32).reshape(2, 1, 8)
 
 @pytest.fixture(autouse=True)
 def _toys(needs_host: None) -> Iterator[None]:
-    register_target(ToyTarget)
+    for target in (ToyTarget, KeepingToy, ToyPlace):
+        register_target(target)
     with toy_frontend():
         yield
 
@@ -88,6 +90,52 @@ def test_every_command(toy: Path, tmp_path: Path, call: Caller) -> None:
     assert "Toy 1" in (tmp_path / "sbom.json").read_text()
     flashed = call("flash", app, "--json")
     assert (flashed.code, "nothing has to be flashed" in flashed.value["error"]["what"]) == (2, True)
+
+
+def test_commands_about_a_board_that_holds_an_image(toy: Path, tmp_path: Path, call: Caller) -> None:
+    """verify, run, check, test and triage on a place that is one class."""
+    app, cases, log = tmp_path / "app", tmp_path / "cases.npz", tmp_path / "console.log"
+    np.savez(cases, x=X, **{"0": X * 3})
+    log.write_text("booting\nmlf-fault: busfault pc=00001f3e step=0 model=scaler\n")
+    assert call("generate", toy, "-o", app, "--board", "toy:one").code == 0
+    elf = mlf_sdk.build(app).elf
+    with place_with(elf) as place:
+        on = ("--board", place)
+        for source in (app, elf, toy):
+            verified = call("verify", source, *on, "--json")
+            assert (verified.code, verified.value["ok"]) == (0, True), source
+        ran = call("run", app, *on, "--json")
+        assert (ran.code, ran.value["verdict"]) == (0, "PASS"), ran.err
+        assert ran.value["build_id"] == inspect_firmware(elf).build_id
+        assert call("test", app, *on, "--cases", cases, "--json").value["counts"]["passed"] == 2
+        other = write_toy(tmp_path / "scaler2.toy", TRIPLE.replace("3.0f", "2.0f"))
+        assert call("verify", other, *on).code == 1
+    explained = call("triage", log, "--elf", app, "--json")
+    assert [fault["step_name"] for fault in explained.value["faults"]] == ["triple"]
+
+
+def test_commands_that_need_an_ability(toy: Path, tmp_path: Path, call: Caller) -> None:
+    """A target that lacks it is named with what is missing; one that declares it works."""
+    refused = call("verify", toy, "--board", "toy:one")
+    assert refused.code == 2 and "toy:one is started here: it holds no image" in refused.block()["what"]
+    watched = call("monitor", "--board", "toy:one")
+    assert watched.code == 2 and "--port" in watched.err
+    shown = call("params", "show", "--board", "toy:one")
+    assert shown.code == 2 and "toy:one is started here" in shown.block()["what"]
+    digits = Path(__file__).resolve().parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
+    for board in ("toy:one", "toykeep:one"):
+        app = tmp_path / board[:-4]
+        assert call("generate", digits, "-o", app, "--board", board, "--executor", "graph").code == 0
+    lost = call("params", "push", digits, "--project", tmp_path / "toy")
+    assert lost.code == 2 and "parameters can't be kept on this target" in lost.block()["what"]
+    app = tmp_path / "toykeep"
+    before = call("params", "show", "--project", app, "--json").value["generation"]
+    pushed = call("params", "push", digits, "--project", app, "--json")
+    assert pushed.code == 0, pushed.err
+    after = call("params", "show", "--project", app, "--json").value["generation"]
+    assert after == pushed.value["generation"] != before
+    no_graph = call("params", "push", toy, "--project", app)
+    assert no_graph.code == 2 and "graph executor only" in no_graph.block()["what"]
 
 
 def test_a_damaged_file_of_the_format(toy: Path, call: Caller) -> None:

@@ -233,7 +233,7 @@ def test_names_and_ports() -> None:
 def test_a_place_is_an_attached_target(lab: Lab) -> None:
     target = resolve_target(TargetChoice(board="labgrid:desk"))
     assert (target.name, target.board.name) == ("labgrid:desk", "mps2-an386")
-    assert target.attached and target.abilities == Ability.BUILD | Ability.RESET
+    assert target.attached and target.abilities == Ability.BUILD | Ability.RESET | Ability.KEEP
     lab.switched.clear()
     target.reset()
     assert lab.switched == ["/0/0", "/0/1"]

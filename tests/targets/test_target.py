@@ -91,8 +91,12 @@ def test_a_choice_survives_json_and_pickle():
 @pytest.mark.parametrize(
     ("choice", "kind", "abilities"),
     [
-        (TargetChoice(), BaremetalTarget, Ability.BUILD | Ability.START | Ability.FLASH),
-        (TargetChoice(board="host"), HostTarget, Ability.BUILD | Ability.START),
+        (
+            TargetChoice(),
+            BaremetalTarget,
+            Ability.BUILD | Ability.START | Ability.FLASH | Ability.KEEP,
+        ),
+        (TargetChoice(board="host"), HostTarget, Ability.BUILD | Ability.START | Ability.KEEP),
         (
             TargetChoice(board="mps2-an386", platform="zephyr"),
             ZephyrTarget,
@@ -100,8 +104,8 @@ def test_a_choice_survives_json_and_pickle():
         ),
         (TargetChoice(board="some/board", platform="zephyr"), ZephyrTarget, Ability.BUILD | Ability.FLASH),
         (TargetChoice(board="native_sim", platform="zephyr"), ZephyrTarget, Ability.BUILD | Ability.START),
-        (TargetChoice(port="/dev/ttyACM0"), SerialTarget, Ability.BUILD | Ability.FLASH),
-        (TargetChoice(board="host", port="socket://h:1"), SerialTarget, Ability.BUILD),
+        (TargetChoice(port="/dev/ttyACM0"), SerialTarget, Ability.BUILD | Ability.FLASH | Ability.KEEP),
+        (TargetChoice(board="host", port="socket://h:1"), SerialTarget, Ability.BUILD | Ability.KEEP),
     ],
 )
 def test_the_class_and_abilities_of_a_choice(choice, kind, abilities):

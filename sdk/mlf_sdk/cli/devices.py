@@ -232,7 +232,7 @@ def _params(report: Any) -> Outcome:  # noqa: ANN401 (ParamsReport, not imported
     return Outcome(parts=params_parts(report), values=params_values(report))
 
 
-_PARAMS = ("module", "port", "image", "baud", "max_baud", "timeout_s", "build_timeout_s")
+_PARAMS = ("module", "board", "port", "image", "baud", "max_baud", "timeout_s", "build_timeout_s")
 
 COMMANDS = {
     "flash": Command(
@@ -250,7 +250,6 @@ COMMANDS = {
         source="ARCHIVE|DIR|FIRMWARE",
         source_help="An archive, the folder of a generated project, or a linked ELF file.",
         takes=(*_PORT, "module", "timeout_s"),
-        required=("port",),
         defaults={"timeout_s": 20.0},
     ),
     "monitor": Command(call=monitor, takes=_PORT, own=MonitorOptions, required=("port",)),

@@ -211,10 +211,11 @@ def _model_key(session: Session, request: Request) -> str | int:
 
 @contextmanager
 def _session(request: Request, progress: Progress) -> Iterator[Session]:
-    if not request.source and request.port is None:
+    if not request.source and request.port is None and request.board is None:
         raise InputError("give a project or a port", hint="Add --project DIR, or --port PORT.")
     if not request.source:
         target = resolve_target(stages.target_choice(request))
+        stages.check_holds_image(target)
         progress.say(f"asking the board on {target.name}")
         with stages.connect(request, target, None, None) as session:
             yield session
@@ -225,6 +226,7 @@ def _session(request: Request, progress: Progress) -> Iterator[Session]:
     elf = pipeline.build(request).elf
     target = project.target
     progress.say(f"{'connecting to' if target.attached else 'starting'} {target.name}")
+    stages.check_keeps_parameters(target)
     target.keep_slots(project.lock, elf)
     with stages.connect(request, target, project, elf) as session:
         yield session

@@ -261,6 +261,34 @@ def open_target(
         yield OpenTarget(project, session, find_model(session, project.model))
 
 
+def check_holds_image(target: Target) -> None:
+    """Refuse a target that is started here, where a command asks what a board holds.
+
+    Raises:
+        InputError: it is no board on a port, and no place.
+    """
+    if not target.attached:
+        raise InputError(
+            f"{target.name} is started here: it holds no image that could be asked for",
+            where="--port",
+            hint="Name the board's port: --port PORT, or its place: --board SCHEME:PLACE.",
+        )
+
+
+def check_keeps_parameters(target: Target) -> None:
+    """Refuse a target on which pushed parameters would be lost.
+
+    Raises:
+        InputError: it can't keep them.
+    """
+    if Ability.KEEP not in target.abilities:
+        raise InputError(
+            "parameters can't be kept on this target",
+            where=target.name,
+            hint="Push to a board on a port (--port), or generate the project for host or mps2-an386.",
+        )
+
+
 @contextmanager
 def connect(
     request: Request,

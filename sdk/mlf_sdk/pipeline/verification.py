@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.codegen.lock import Lock
-from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
@@ -107,7 +106,7 @@ def verify(
 
     Args:
         source: an ELF file, the folder of a project, or an archive.
-        request: prepared options; ``port`` is needed.
+        request: prepared options; ``port``, or a ``board`` that is a place.
         progress: told what is done.
         options: fields of `Request`.
 
@@ -116,8 +115,6 @@ def verify(
         TargetError: the port can't be used, or no device answers.
     """
     made = make_request(source, request, options)
-    if made.port is None:
-        raise InputError("no port was given", where="--port", hint="Name the board's port: --port PORT.")
     pipeline, choice = Pipeline(progress), stages.target_choice(made)
     path = Path(made.source[0])
     if is_elf(path):
@@ -133,6 +130,7 @@ def verify(
             no_build_id="an archive can be in any image",
         )
         target = resolve_target(choice)
+    stages.check_holds_image(target)
     progress.say(f"asking the board on {target.name}")
     with target.open(None, timeout_s=made.timeout_s) as session:
         device = session.hello(Deadline.after(made.timeout_s))

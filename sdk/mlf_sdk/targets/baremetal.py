@@ -33,7 +33,9 @@ class BaremetalTarget(CmakeTarget):
 
     def __init__(self, board: Board, *, name: str | None = None, board_file: Path | None = None) -> None:
         super().__init__(board, name=name, board_file=board_file)
-        self.abilities = Ability.BUILD | Ability.FLASH | (Ability.START if board.qemu else Ability(0))
+        self.abilities = (
+            Ability.BUILD | Ability.FLASH | (Ability.START | Ability.KEEP if board.qemu else Ability(0))
+        )
         self.emulator = QEMU if board.qemu else None
 
     @property

@@ -100,7 +100,7 @@ class CmakeTarget(BoardTarget):
 class HostTarget(CmakeTarget):
     """The host: the image is a program of this machine."""
 
-    abilities = Ability.BUILD | Ability.START
+    abilities = Ability.BUILD | Ability.START | Ability.KEEP
     is_host = True
 
     @property

@@ -58,7 +58,7 @@ class LabgridTarget(AttachedTarget):
     def __init__(self, spec: str, inner: Target, choice: TargetChoice, *, has_power: bool) -> None:
         super().__init__(inner, name=spec)
         self._choice = choice
-        self.abilities = Ability.BUILD | (Ability.RESET if has_power else Ability(0))
+        self.abilities = Ability.BUILD | Ability.KEEP | (Ability.RESET if has_power else Ability(0))
 
     @classmethod
     def resolve(cls, rest: str, choice: TargetChoice) -> Target:

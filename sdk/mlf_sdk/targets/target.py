@@ -40,6 +40,7 @@ class Ability(enum.Flag):
     START = enum.auto()
     RESET = enum.auto()
     FLASH = enum.auto()
+    KEEP = enum.auto()  # parameters that are pushed outlive a session
 
 
 class Target(ABC):

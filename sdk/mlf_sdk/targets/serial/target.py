@@ -30,7 +30,7 @@ class AttachedTarget(Target):
     def __init__(self, inner: Target, *, name: str) -> None:
         super().__init__(inner.board, name=name, board_file=inner.board_file)
         self.inner = inner
-        self.abilities = inner.abilities & (Ability.BUILD | Ability.FLASH)
+        self.abilities = inner.abilities & (Ability.BUILD | Ability.FLASH) | Ability.KEEP
 
     def files(self, options: ProjectOptions, *, store_bytes: int = 0) -> PlatformFiles:
         """See Target."""
