@@ -15,12 +15,12 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
+from mlf_sdk.pipeline.connection import Console
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.stages import Console
 from mlf_sdk.targets.registry import resolve_target
 
 

@@ -16,6 +16,7 @@ from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source
+from mlf_sdk.pipeline.connection import check_holds_image, check_keeps_parameters, connect
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
@@ -215,9 +216,9 @@ def _session(request: Request, progress: Progress) -> Iterator[Session]:
         raise InputError("give a project or a port", hint="Add --project DIR, or --port PORT.")
     if not request.source:
         target = resolve_target(stages.target_choice(request))
-        stages.check_holds_image(target)
+        check_holds_image(target)
         progress.say(f"asking the board on {target.name}")
-        with stages.connect(request, target, None, None) as session:
+        with connect(request, target, None, None) as session:
             yield session
         return
     pipeline, request = Pipeline(progress), request.replace(module=None)
@@ -226,7 +227,7 @@ def _session(request: Request, progress: Progress) -> Iterator[Session]:
     elf = pipeline.build(request).elf
     target = project.target
     progress.say(f"{'connecting to' if target.attached else 'starting'} {target.name}")
-    stages.check_keeps_parameters(target)
+    check_keeps_parameters(target)
     target.keep_slots(project.lock, elf)
-    with stages.connect(request, target, project, elf) as session:
+    with connect(request, target, project, elf) as session:
         yield session

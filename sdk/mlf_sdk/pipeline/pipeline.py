@@ -20,6 +20,7 @@ from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
+from mlf_sdk.pipeline.connection import Console, open_target
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.origin import archive_request
@@ -124,7 +125,7 @@ class Pipeline:
 
     @contextmanager
     def open(
-        self, request: Request, console: stages.Console | None = None, *, must_build: bool = False
+        self, request: Request, console: Console | None = None, *, must_build: bool = False
     ) -> Iterator[OpenTarget]:
         """Open the request's model on its target (stage open).
 
@@ -142,7 +143,7 @@ class Pipeline:
         needless = target.attached and not project.is_given and not must_build
         built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
-        with stages.open_target(request, project, built.elf if built else None, console) as opened:
+        with open_target(request, project, built.elf if built else None, console) as opened:
             yield opened
 
     def batch(self, request: Request) -> Batch:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
@@ -25,14 +24,13 @@ from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference, pattern_batch, read_npz
-from mlf_sdk.judge.execute import Execution, execute_batch, find_model
+from mlf_sdk.judge.execute import Execution, execute_batch
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.loading import analyse_for
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.sameimage import check_same_image, expected_image
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
@@ -41,11 +39,6 @@ from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.tools.locks import exclusive
-from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.session import Session
-
-HELLO_S = 30.0  # for a target to boot and to describe itself
-Console = Callable[[str], None]
 
 
 def is_project(request: Request) -> bool:
@@ -239,81 +232,6 @@ def check(project: TargetProject, *, strict: bool = False) -> CheckReport:
     target = project.target
     elf = target.image(project.folder)
     return check_image(project.lock, read_image(elf), target.regions(project.folder), strict=strict)
-
-
-# ---- open ----
-
-
-@contextmanager
-def open_target(
-    request: Request, project: TargetProject, elf: Path | None, console: Console | None = None
-) -> Iterator[OpenTarget]:
-    """Start the target (or connect to the board on its port) and wait until it describes itself.
-
-    Args:
-        elf: the linked image; None: not known, the board runs it already.
-        console: called with each piece of text that the target prints.
-
-    Raises:
-        TargetError: the target did not answer in time, faulted, or holds another model.
-    """
-    with connect(request, project.target, project, elf, console) as session:
-        yield OpenTarget(project, session, find_model(session, project.model))
-
-
-def check_holds_image(target: Target) -> None:
-    """Refuse a target that is started here, where a command asks what a board holds.
-
-    Raises:
-        InputError: it is no board on a port, and no place.
-    """
-    if not target.attached:
-        raise InputError(
-            f"{target.name} is started here: it holds no image that could be asked for",
-            where="--port",
-            hint="Name the board's port: --port PORT, or its place: --board SCHEME:PLACE.",
-        )
-
-
-def check_keeps_parameters(target: Target) -> None:
-    """Refuse a target on which pushed parameters would be lost.
-
-    Raises:
-        InputError: it can't keep them.
-    """
-    if Ability.KEEP not in target.abilities:
-        raise InputError(
-            "parameters can't be kept on this target",
-            where=target.name,
-            hint="Push to a board on a port (--port), or generate the project for host or mps2-an386.",
-        )
-
-
-@contextmanager
-def connect(
-    request: Request,
-    target: Target,
-    project: TargetProject | None,
-    elf: Path | None,
-    console: Console | None = None,
-) -> Iterator[Session]:
-    """Open a session whose device has described itself, and runs the expected image if it is on a port.
-
-    Args:
-        target: of the project, or of the port alone.
-        project: None: the command is about the port alone.
-        elf: the linked image; None: not known.
-        console: called with each piece of text that the target prints.
-
-    Raises:
-        TargetError: the target did not answer in time, faulted, or runs another image.
-    """
-    expected = expected_image(request, project, elf) if target.attached else None
-    with target.open(elf or expected, timeout_s=request.timeout_s, console=console) as session:
-        session.hello(Deadline.after(min(request.timeout_s, HELLO_S)))
-        if expected is not None:
-            check_same_image(session.info, expected, target.name)
-        yield session
 
 
 # ---- execute ----

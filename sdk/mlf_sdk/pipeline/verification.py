@@ -11,6 +11,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, make_request
+from mlf_sdk.pipeline.connection import check_holds_image
 from mlf_sdk.pipeline.firmware import inspect_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -130,7 +131,7 @@ def verify(
             no_build_id="an archive can be in any image",
         )
         target = resolve_target(choice)
-    stages.check_holds_image(target)
+    check_holds_image(target)
     progress.say(f"asking the board on {target.name}")
     with target.open(None, timeout_s=made.timeout_s) as session:
         device = session.hello(Deadline.after(made.timeout_s))
