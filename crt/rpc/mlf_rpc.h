@@ -200,6 +200,7 @@ typedef struct {
   uint32_t dropped;   /* received data that is no request, saturating */
   uint32_t next_baud; /* to change to when the reply is out */
   uint16_t last_sequence;
+  uint16_t guard;            /* 1 + the number of the first guard that was written since PREPARE; 0: none was */
   uint8_t change_baud;       /* 1: next_baud counts */
   uint8_t consecutive_drops; /* at another rate: 1 + drops in a row; 0: at the first rate */
   uint8_t zeros;             /* zero bytes in a row that ended nothing */

@@ -37,6 +37,9 @@ typedef struct {
 
 uint32_t *mlf_rpc_notes_of(const mlf_rpc_config_t *config, uint32_t index);
 
+/* After a run: note a guard that does not hold the pattern of PREPARE any more. */
+void mlf_rpc_check_guards(const mlf_rpc_request_t *request);
+
 /* The arena is about to change: clear the state of other models that share it. */
 void mlf_rpc_forget_neighbours(const mlf_rpc_request_t *request);
 void mlf_rpc_forget_inputs(const mlf_rpc_request_t *request);

@@ -43,8 +43,12 @@ static uint32_t stack_high_water(const mlf_rpc_t *rpc) {
   return (uint32_t)(size - unused);
 }
 
+static uint8_t pattern_of(const mlf_rpc_request_t *request) {
+  return (uint8_t)(*request->note >> MLF_RPC_NOTE_PATTERN_SHIFT);
+}
+
 static uint32_t arena_high_water(const mlf_rpc_request_t *request) {
-  const uint8_t pattern = (uint8_t)(*request->note >> MLF_RPC_NOTE_PATTERN_SHIFT);
+  const uint8_t pattern = pattern_of(request);
   uint32_t size = request->model->arena_bytes;
   while (size != 0 && request->model->arena[size - 1u] == pattern) {
     size--;
@@ -52,9 +56,32 @@ static uint32_t arena_high_water(const mlf_rpc_request_t *request) {
   return size;
 }
 
+/* Paint the guards, or look for the first one that does not hold the pattern any more. */
+static void walk_guards(const mlf_rpc_request_t *request, int paint) {
+  const mlf_model_t *model = request->model;
+  const uint8_t pattern = pattern_of(request);
+  for (uint32_t n = 0; n < model->num_guards; n++) {
+    uint8_t *guard = model->guards[n];
+    for (uint32_t i = 0; i < MLF_GUARD_BYTES; i++) {
+      if (paint) {
+        guard[i] = pattern;
+      } else if (guard[i] != pattern) {
+        request->rpc->guard = (uint16_t)(n + 1u);
+        return;
+      }
+    }
+  }
+}
+
+void mlf_rpc_check_guards(const mlf_rpc_request_t *request) {
+  if ((*request->note & MLF_RPC_NOTE_PAINTED) != 0 && request->rpc->guard == 0) {
+    walk_guards(request, 0);
+  }
+}
+
 int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   const mlf_rpc_t *rpc = request->rpc;
-  const int arena_painted = (*request->note & MLF_RPC_NOTE_PAINTED) != 0;
+  const int arena_painted = (*request->note & MLF_RPC_NOTE_PAINTED) != 0 && request->model->arena_bytes != 0;
   uint32_t trace[3] = {0, 0, 0}; /* high water, requests, refused */
 #if MLF_TRACE
   const uintptr_t arena = (uintptr_t)request->model->arena;
@@ -73,6 +100,8 @@ int32_t mlf_rpc_do_stats(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
   mlf_rpc_put_u32(out, (uint32_t)mlf_rpc_stack_size(rpc->config));
   mlf_rpc_put_u32(out, rpc->stack_painted != 0 ? stack_high_water(rpc) : 0);
   mlf_rpc_put_u32(out, rpc->dropped);
+  mlf_rpc_put_u16(out, request->model->num_guards);
+  mlf_rpc_put_u16(out, rpc->guard);
   return MLF_OK;
 }
 
@@ -85,6 +114,8 @@ int32_t mlf_rpc_do_prepare(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
     memset(request->model->arena, pattern, request->model->arena_bytes);
   }
   *request->note = MLF_RPC_NOTE_PAINTED | (uint32_t)pattern << MLF_RPC_NOTE_PATTERN_SHIFT;
+  request->rpc->guard = 0;
+  walk_guards(request, 1);
   paint_stack(request->rpc, pattern);
 #if MLF_TRACE
   mlf_trace_reset();

@@ -88,6 +88,7 @@ int32_t mlf_rpc_do_advance(const mlf_rpc_request_t *request, mlf_rpc_out_t *out)
       step++;
     }
   }
+  mlf_rpc_check_guards(request);
   const uint32_t position = status == MLF_OK ? step : 0;
   *request->note = (*request->note & 0xFFFFu) | position << MLF_RPC_NOTE_POSITION_SHIFT;
   *request->note |= position == model->num_steps ? MLF_RPC_NOTE_OUTPUTS : 0u;

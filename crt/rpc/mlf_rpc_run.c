@@ -117,6 +117,7 @@ int32_t mlf_rpc_do_run(const mlf_rpc_request_t *request, mlf_rpc_out_t *out) {
     done++;
   }
   const uint64_t ticks = ticks_now(request->rpc->config) - start;
+  mlf_rpc_check_guards(request);
   if (status == MLF_OK) {
     *request->note |= MLF_RPC_NOTE_OUTPUTS;
   }

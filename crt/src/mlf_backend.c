@@ -33,6 +33,7 @@ void mlf_stack_begin(uint8_t *base, uint32_t size_bytes) {
   mlf_context.limit = base + size_bytes;
 }
 
+#if !MLF_WORKSPACE_HEAP /* crt/host/workspace.c has its own */
 #if MLF_WORKSPACE_SLOTS
 static inline void *mlf_slot_take(uint64_t size_bytes) {
   const mlf_slot_t *slot;
@@ -107,6 +108,7 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
 #endif
   return 0;
 }
+#endif
 
 void TVMAPISetLastError(const char *msg) { mlf_context.message = msg; }
 

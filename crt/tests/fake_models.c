@@ -6,6 +6,7 @@
 #define TEN_A "\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4"
 #define FIFTY_A TEN_A TEN_A TEN_A TEN_A TEN_A
 
+uint8_t fake_guards[2][MLF_GUARD_BYTES];
 uint32_t fake_runs;
 void (*fake_on_run)(void);
 
@@ -107,7 +108,10 @@ static const mlf_model_t sharer = {
     .num_outputs = 1,
     .inputs_kept = 1,
 };
+static uint8_t *const odd_guards[] = {fake_guards[0], fake_guards[1]};
 static const mlf_model_t odd = {
+    .guards = odd_guards,
+    .num_guards = 2,
     .outputs = odd_outputs,
     .num_outputs = 2,
     .inputs_kept = 0,

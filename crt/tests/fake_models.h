@@ -12,6 +12,7 @@
 /* 0: two inputs, not kept. 1: more than a payload, kept, a long name. 2: shares the arena of 0.
  * 3: no arena, no inputs, no name, outputs of odd shapes. */
 extern const mlf_model_t *const fake_models[FAKE_NUM_MODELS];
+extern uint8_t fake_guards[2][MLF_GUARD_BYTES]; /* of 3 */
 extern uint32_t fake_runs;        /* runs started */
 extern void (*fake_on_run)(void); /* called when one starts; may be NULL */
 

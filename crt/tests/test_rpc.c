@@ -200,7 +200,7 @@ static void write_twins(uint8_t y0) {
 
 static reply_t stats(uint8_t model) {
   const reply_t reply = REQUEST(MLF_RPC_STATS, model);
-  CHECK(reply.status == 0 && reply.size == 29);
+  CHECK(reply.status == 0 && reply.size == 33);
   return reply;
 }
 
@@ -493,6 +493,34 @@ static void test_stats_and_prepare(void) {
   CHECK(STATUS(MLF_RPC_PREPARE, 0, 1, 1) == MLF_RPC_E_LENGTH);
   CHECK(STATUS(MLF_RPC_STATS, 4) == MLF_RPC_E_MODEL);
   CHECK(request(MLF_RPC_STATS, NULL, 0).status == MLF_RPC_E_LENGTH);
+}
+
+static uint16_t u16(const uint8_t *data) { return (uint16_t)(data[0] | data[1] << 8); }
+
+static void write_guard(void) { fake_guards[1][15] ^= 1u; }
+
+static void test_guards(void) {
+  begin();
+  CHECK(stats(0).body[29] == 0 && stats(0).body[31] == 0); /* none */
+  CHECK(STATUS(MLF_RPC_RUN, 3, 1, 0, 0, 0) == 0);
+  reply_t reply = stats(3); /* not painted: not compared */
+  CHECK(u16(&reply.body[29]) == 2 && u16(&reply.body[31]) == 0);
+  CHECK(STATUS(MLF_RPC_PREPARE, 3, 0xA5) == 0);
+  CHECK(fake_guards[0][0] == 0xA5 && fake_guards[1][15] == 0xA5);
+  CHECK(STATUS(MLF_RPC_RUN, 3, 1, 0, 0, 0) == 0);
+  CHECK(u16(&stats(3).body[31]) == 0);
+  fake_on_run = write_guard;
+  CHECK(STATUS(MLF_RPC_RUN, 3, 1, 0, 0, 0) == 0);
+  CHECK(u16(&stats(3).body[31]) == 2);
+  CHECK(STATUS(MLF_RPC_RUN, 3, 1, 0, 0, 0) == 0); /* written back: it stays known */
+  fake_on_run = NULL;
+  CHECK(u16(&stats(3).body[31]) == 2);
+  fake_guards[0][0] = 0;
+  CHECK(STATUS(MLF_RPC_PREPARE, 3, 0x5A) == 0);
+  CHECK(u16(&stats(3).body[31]) == 0);
+  fake_guards[0][0] = 0;
+  CHECK(STATUS(MLF_RPC_RUN, 3, 1, 0, 0, 0) == 0);
+  CHECK(u16(&stats(3).body[31]) == 1);
 }
 
 static void test_stack(void) {
@@ -1043,6 +1071,7 @@ int main(int argc, char **argv) {
   test_read();
   test_read_capacity();
   test_stats_and_prepare();
+  test_guards();
   test_stack();
   test_shared_arena();
   test_session();

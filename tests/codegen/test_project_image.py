@@ -174,7 +174,8 @@ def check_colliding(folder: Path, share_arena: bool) -> None:
     report = mlf_sdk.check(folder)
     assert report.ok, [row for row in report.rows if row.state != "proven"]
     image = read_image(folder / "build" / "app.elf")
-    sizes = [image.find(symbol).size_bytes for symbol in arenas]  # type: ignore[union-attr]
+    guards = 2 * lock.models[0].guard_bytes
+    sizes = [image.find(symbol).size_bytes - guards for symbol in arenas]  # type: ignore[union-attr]
     reserved = [model.arena_reserved_bytes for model in lock.models]
     assert sum(sizes) == (max(reserved) if share_arena else sum(reserved))
     kernels = [symbol for model in lock.models for symbol in {s.symbol for s in model.steps}]

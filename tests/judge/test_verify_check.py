@@ -31,6 +31,7 @@ from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
 from planning import plan_project
 
+GUARD = 16
 KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "add_relu"))
 
 
@@ -38,8 +39,9 @@ KERNELS = tuple(f"tvmgen_tiny_fused_{name}" for name in ("multiply", "smooth", "
 def lock(tmp_path_factory: pytest.TempPathFactory) -> Lock:
     """Arena 72 bytes, reserved 80; parameters 64; three kernels."""
     path = write(build(Spec()), tmp_path_factory.mktemp("check") / "tiny.tar")
-    found = plan_project([load(path)], board="host").lock
+    found = plan_project([load(path)], board="mps2-an386").lock
     assert (found.models[0].arena_bytes, found.models[0].arena_reserved_bytes) == (72, 80)
+    assert found.models[0].guard_bytes == GUARD
     return found
 
 
@@ -62,7 +64,7 @@ class Program:
         ]
         lines += ["int helper[5];"]
         if self.arena is not None:
-            lines += [f"char tiny_arena[{self.arena}] __attribute__((aligned(16)));"]
+            lines += [f"char tiny_arena[{self.arena + 2 * GUARD}] __attribute__((aligned(16)));"]
         if self.params is not None:
             lines += [
                 'asm(".section .rodata.p, \\"a\\"\\n .balign 16\\n"',
@@ -116,7 +118,7 @@ def test_image_that_keeps_its_promises(tmp_path: Path, needs_cc: str, lock: Lock
     assert [item.name for item in report.kernels] == list(KERNELS)
     assert all(item.size_bytes > 0 for item in report.kernels)
     groups = {item.name: item.size_bytes for item in report.groups}
-    assert (groups["arena"], groups["parameters"], groups["model tables"]) == (80, 64, 12)
+    assert (groups["arena"], groups["parameters"], groups["model tables"]) == (80 + 2 * GUARD, 64, 12)
     assert groups["kernels"] == sum(item.size_bytes for item in report.kernels)
     assert groups["runtime"] > 0
     assert groups["other"] >= 20

@@ -69,6 +69,12 @@ extern "C" {
 #error "MLF_WORKSPACE_SLOTS and MLF_WORKSPACE_STACK must be 0 or 1"
 #endif
 
+/* 1: workspaces come from the heap of the host, each an allocation of its own (crt/host/workspace.c). 0 (default):
+ * from the arena. */
+#ifndef MLF_WORKSPACE_HEAP
+#define MLF_WORKSPACE_HEAP 0
+#endif
+
 /* ---- status --------------------------------------------------------------------------------- */
 
 typedef enum {
@@ -141,6 +147,10 @@ typedef struct {
   uint16_t number; /* index of the step in the archive, which may have another order */
 } mlf_observed_t;
 
+/* Bytes of a guard: memory before or behind a region of the model that belongs to nothing. Whoever checks a model
+ * writes its guards before a run and compares them after it. */
+#define MLF_GUARD_BYTES 16u
+
 typedef struct {
   const char *name; /* model (module) name in the archive, UTF-8 */
   const mlf_tensor_t *inputs;
@@ -158,6 +168,8 @@ typedef struct {
   uint8_t inputs_kept; /* 1: a run leaves the inputs intact; 0: their memory is reused */
   uint8_t archive_sha256[32];
   const mlf_observed_t *observed; /* num_steps entries; NULL: left out (generated without MLF_OBSERVE) */
+  uint8_t *const *guards;         /* num_guards: before and behind arena, states, parameters in RAM; NULL: none */
+  uint16_t num_guards;
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */

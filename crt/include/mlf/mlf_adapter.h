@@ -14,6 +14,19 @@ extern "C" {
  * the one place where const is dropped; everything else that lies in flash is const. Constant expression. */
 #define MLF_ABI_POINTER(object) ((void *)(uintptr_t)(object))
 
+/* Guard bytes on each side of the objects of a model without a memory plan (--plan none): `bytes`, or 0 where the
+ * address sanitizer puts red zones around every object. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MLF_GUARD(bytes) 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MLF_GUARD(bytes) 0
+#endif
+#endif
+#ifndef MLF_GUARD
+#define MLF_GUARD(bytes) (bytes)
+#endif
+
 /* Every request of an ahead-of-time entry is rounded up to this many bytes. */
 #define MLF_STACK_ALIGN 16u
 

@@ -6,13 +6,14 @@ Everything is decided here; templates hold layout only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_string
+from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
 from mlf_sdk.ir.abi import Value, ValueKind
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
-from mlf_sdk.ir.model import ALIGNMENT, Model, Step, Tensor, TensorKind
+from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout, align_up
 
@@ -20,31 +21,50 @@ Values = dict[str, Any]
 DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linkage:
-    """Symbols that depend on what else is in the image.
-
-    Attributes:
-        arena_symbol: the arena, shared by several models when asked for.
-        owns_arena: this model's file defines it.
-        arena_alignment: bytes.
-        renames: archive symbol -> symbol in the image, where two archives collide.
-    """
-
-    arena_symbol: str
-    owns_arena: bool
-    arena_reserved_bytes: int
-    renames: dict[str, str]
-    arena_alignment: int = ALIGNMENT
-
-    def symbol(self, name: str) -> str:
-        """Symbol in the image of the archive's symbol ``name``."""
-        return self.renames.get(name, name)
+def model_values(layout: ModelLayout, linkage: Linkage, params: str = "flash") -> Values:
+    """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``; ``params``: memory of the parameters."""
+    return {**_ModelView(layout, linkage).values(), **_region_values(layout, linkage, params)}
 
 
-def model_values(layout: ModelLayout, linkage: Linkage) -> Values:
-    """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``."""
-    return _ModelView(layout, linkage).values()
+def _region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:
+    """Objects that hold what the model writes, and those with guard bytes."""
+    guard = linkage.guard_bytes
+    state = bytes(guard) + layout.state_blob()
+    guarded = regions_of(layout, linkage, params)
+    in_asm = f"{layout.model.c_name}_params"  # its symbol does not cover its guard bytes
+    return {
+        "guard_bytes": guard,
+        "guard_params": guard if params == "ram" else 0,
+        "params_gaps": [] if layout.shared else _params_gaps(layout),
+        "state_rows": byte_rows(state) if any(state) else [],
+        "apart": [] if layout.shared else [_apart_values(region, guard) for region in apart_regions(layout)],
+        "guards": [
+            {
+                "address": region.symbol if region.symbol == in_asm else f"{region.symbol} + {guard}",
+                "size_bytes": region.size_bytes,
+                "comment": c_comment(region.name),
+            }
+            for region in guarded
+        ],
+    }
+
+
+def _params_gaps(layout: ModelLayout) -> list[tuple[int, int]]:
+    """Offset and bytes of what lies between the constants of the parameter blob."""
+    spans = sorted((at, layout.model.tensors[i].size_bytes) for i, at in layout.constant_offsets.items())
+    ends = [at + size for at, size in spans]
+    return [(end, at - end) for end, (at, _) in zip(ends, spans[1:], strict=False)]
+
+
+def _apart_values(region: Region, guard: int) -> Values:
+    rows = any(region.data)
+    return {
+        "symbol": region.symbol,
+        "comment": c_comment(region.name),
+        "size_bytes": max(region.size_bytes, 1),
+        "rows": byte_rows(region.data) if rows else [],
+        "guard_rows": byte_rows(bytes(guard)) if rows else [],
+    }
 
 
 def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
@@ -61,6 +81,7 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
         "adapter": view.adapter(step),
         "stack_bytes": align_up(stack_bytes),
         "stack_address": view.workspace(step, step.stack_slot) if stack_bytes else "NULL",
+        "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
         "structs": [
             {
                 "tag": argument.struct,
@@ -97,11 +118,13 @@ class _ModelView:
             self._io(i, "output", name)
             for i, name in zip(self.model.outputs, self.model.output_names, strict=True)
         ]
+        for direction, tensors in (("inputs", inputs), ("outputs", outputs)):
+            for number, tensor in enumerate(tensors):
+                tensor["in_table"] = f"{self.c_name}_model.{direction}[{number}].data"
         _number_duplicates(inputs)
         _number_duplicates(outputs)
         tensors = [self._dl_tensor(index, i) for index, i in enumerate(self._arguments())]
         sha256 = self.model.provenance.sha256
-        state = self.layout.state_blob()
         return {
             "banner": c_comment(f"{self.model.name}: {self.model.executor} model"),
             "c_name": self.c_name,
@@ -115,9 +138,9 @@ class _ModelView:
             "arena_reserved_bytes": self.linkage.arena_reserved_bytes,
             "arena_alignment": self.linkage.arena_alignment,
             "alignment": self.layout.alignment,
-            "state_bytes": self.layout.state_bytes,
+            "shared": self.layout.shared,
+            "state_bytes": self.layout.state_bytes if self.layout.shared else 0,
             "state_symbol": self.state_symbol,
-            "state_rows": byte_rows(state) if any(state) else [],
             "params_bytes": self.layout.params_bytes,
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
@@ -135,19 +158,28 @@ class _ModelView:
         """Symbol of the generated adapter of ``step``."""
         return f"{self.c_name}_entry_{step.index}"
 
-    def arena_at(self, offset: int) -> str:
-        """C expression of an address in the arena."""
-        return f"{self.linkage.arena_symbol} + {offset}"
-
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
-        symbols = {TensorKind.CONSTANT: self.params_symbol, TensorKind.STATE: self.state_symbol}
-        symbol = symbols.get(self.model.root(tensor).kind, self.linkage.arena_symbol)
-        return f"{symbol} + {self.layout.offset(tensor)}"
+        root = self.model.root(tensor)
+        if root.kind is TensorKind.CONSTANT:
+            return f"{self.params_symbol} + {self.layout.offset(tensor)}"
+        if not self.layout.shared:
+            symbol = tensor_symbol(self.c_name, root.id)
+            return self._apart(symbol, self.model.offset_in_root(tensor))
+        symbol = self.state_symbol if root.kind is TensorKind.STATE else self.linkage.arena_symbol
+        return f"{symbol} + {self.linkage.guard_bytes + self.layout.offset(tensor)}"
+
+    def _apart(self, symbol: str, offset: int = 0) -> str:
+        """C expression of an address in an object that has guard bytes unless a sanitizer guards it."""
+        guarded = f"{symbol} + MLF_GUARD({self.linkage.guard_bytes})"
+        return f"{guarded} + {offset}" if offset else guarded
 
     def workspace(self, step: Step, slot: int) -> str:
         """C expression of the address of one of a step's workspaces."""
-        return self.arena_at(self.layout.plan.workspace_offsets[step.index][slot])
+        if not self.layout.shared:
+            return self._apart(workspace_symbol(self.c_name, step.index, slot))
+        offset = self.layout.plan.workspace_offsets[step.index][slot]
+        return f"{self.linkage.arena_symbol} + {self.linkage.guard_bytes + offset}"
 
     def pointer(self, step: Step, value: Value) -> str:
         """C expression of a pointer that is passed to a step's function."""

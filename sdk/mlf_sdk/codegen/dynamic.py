@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.codegen.context import Linkage, Values
+from mlf_sdk.codegen.context import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model, Step, TensorKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.planner.layout import ModelLayout
@@ -14,13 +14,16 @@ _RESERVED_PREFIXES = ("mlf_", "__mlf_", "TVMBackend", "TVMAPI")
 _RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"})
 
 
-def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[Linkage, ...]:
+def link_models(
+    layouts: Sequence[ModelLayout], *, share_arena: bool, guarded: bool = False
+) -> tuple[Linkage, ...]:
     """Assign the symbols of every model in one image.
 
     A symbol that an earlier model, the runtime or the C library defines is prefixed with the model's name.
 
     Args:
         share_arena: the models use one arena, as large as the largest needs.
+        guarded: arena, states and parameters in RAM have guard bytes around them.
 
     Returns:
         One linkage for each layout, in the same order.
@@ -47,6 +50,7 @@ def link_models(layouts: Sequence[ModelLayout], *, share_arena: bool) -> tuple[L
                 arena_reserved_bytes=largest if shared else layout.arena_reserved_bytes,
                 renames=renames,
                 arena_alignment=alignment if shared else layout.alignment,
+                guard_bytes=alignment if guarded or not layout.shared else 0,
             )
         )
     return tuple(linkages)

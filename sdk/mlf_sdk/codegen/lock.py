@@ -52,6 +52,17 @@ class LockBuffer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     last: int
 
 
+class LockRegion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Memory of a model with guard bytes on both sides: the arena, a state, parameters in RAM, or one buffer.
+
+    ``symbol`` covers the guard bytes as well, except those around parameters.
+    """
+
+    name: str
+    symbol: str
+    size_bytes: int
+
+
 class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A step in execution order: the archive's name and the symbol in the image.
 
@@ -83,6 +94,8 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``kernel_symbols`` are the functions that the image must hold, ``code_symbols`` all symbols of
     the archive's linked code; displays leave out ``symbol_prefix``. ``state_bytes`` lie beside the arena.
     ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
+    ``regions`` have ``guard_bytes`` on each side, in the order of the device's guards. ``apart``: each buffer
+    is one of them, and there is no arena.
     """
 
     name: str
@@ -114,7 +127,17 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     symbol_prefix: str
     state_bytes: int
     alignment: int
+    apart: bool
+    guard_bytes: int
+    regions: tuple[LockRegion, ...]
     summary: LockSummary
+
+    @property
+    def arena_symbols(self) -> tuple[str, ...]:
+        """Objects that hold the arena: one, or one for each buffer."""
+        outside = (f"{self.c_name}_params",)
+        buffers = tuple(region.symbol for region in self.regions if region.symbol not in outside)
+        return buffers if self.apart else (self.arena_symbol,)
 
     def label(self, name: str) -> str:
         """Name of a function for a display."""
@@ -142,6 +165,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     trace: bool
     cmsis_nn: str | None
     executor: str = "static"
+    plan: str = "shared"
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.codegen.context import Linkage
 from mlf_sdk.codegen.link import external_symbols
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import (
     SCHEMA,
     Lock,
@@ -15,12 +15,14 @@ from mlf_sdk.codegen.lock import (
     LockModel,
     LockNode,
     LockOptions,
+    LockRegion,
     LockStep,
     LockSummary,
     LockTensor,
     LockZephyr,
 )
 from mlf_sdk.codegen.options import ProjectOptions
+from mlf_sdk.codegen.regions import regions_of
 from mlf_sdk.ir.model import Model, Tensor
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.version import __version__
@@ -55,13 +57,17 @@ def make_lock(
             trace=options.traces,
             cmsis_nn=options.cmsis_nn,
             executor=options.executor,
+            plan=options.plan,
         ),
-        models=tuple(_lock_model(layout, linkage) for layout, linkage in zip(layouts, linkages, strict=True)),
+        models=tuple(
+            _lock_model(layout, linkage, options.params)
+            for layout, linkage in zip(layouts, linkages, strict=True)
+        ),
         zephyr=zephyr,
     )
 
 
-def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
+def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel:
     model, origin = layout.model, layout.model.provenance
     return LockModel(
         name=model.name,
@@ -95,6 +101,12 @@ def _lock_model(layout: ModelLayout, linkage: Linkage) -> LockModel:
         symbol_prefix=model.symbol_prefix,
         state_bytes=layout.state_bytes,
         alignment=linkage.arena_alignment,
+        apart=not layout.shared,
+        guard_bytes=linkage.guard_bytes,
+        regions=tuple(
+            LockRegion(name=region.name, symbol=region.symbol, size_bytes=region.size_bytes)
+            for region in regions_of(layout, linkage, params)
+        ),
         summary=LockSummary(
             workspace_bytes=model.summary.workspace_bytes,
             constants_bytes=model.summary.constants_bytes,

@@ -12,6 +12,7 @@ from mlf_sdk.errors import InputError
 App = Literal["rpc", "standalone", "library"]
 ParamsPlace = Literal["flash", "ram"]
 Executor = Literal["static", "graph"]
+Plan = Literal["shared", "none"]
 
 # No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
@@ -44,6 +45,8 @@ class ProjectOptions:
         cmsis_nn: absolute path of a CMSIS-NN checkout, for archives that need it.
         executor: ``static`` calls kernels from constant tables; ``graph`` loads a graph blob and
             parameters that can be replaced.
+        plan: ``shared``: buffers share an arena by lifetime; ``none``: each has memory of its own, and steps
+            run in the archive's order.
     """
 
     app: App = "rpc"
@@ -54,15 +57,21 @@ class ProjectOptions:
     trace: bool | None = None
     cmsis_nn: str | None = None
     executor: Executor = "static"
+    plan: Plan = "shared"
 
     def __post_init__(self) -> None:
-        for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor)):
+        for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):
             value = getattr(self, name)
             if value not in get_args(known):
                 raise InputError(
                     f"invalid value {value!r}: must be one of {', '.join(get_args(known))}",
                     where=f"ProjectOptions.{name}",
                 )
+        if self.plan == "none" and (self.share_arena or self.executor == "graph"):
+            other = "--share-arena" if self.share_arena else "--executor graph"
+            raise InputError(
+                f"{other} needs the shared plan", where="--plan none", hint=f"Leave out {other} or --plan."
+            )
         for flag in self.kernel_flags:
             if not _FLAG.fullmatch(flag):
                 raise InputError(
@@ -70,6 +79,11 @@ class ProjectOptions:
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
+
+    @property
+    def guards(self) -> bool:
+        """True when guard bytes around the models' memory are compiled in: the RPC server checks them."""
+        return self.executor == "static" and self.app == "rpc"
 
     @property
     def traces(self) -> bool:

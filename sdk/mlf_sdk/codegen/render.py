@@ -10,8 +10,9 @@ from typing import Any
 
 import jinja2
 
-from mlf_sdk.codegen.context import Linkage, Values, entry_values, model_values
+from mlf_sdk.codegen.context import Values, entry_values, model_values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, encode_lock
 from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
@@ -119,7 +120,7 @@ class _Renderer:
         files = dict(self.platform.files)
         models = []
         for layout, linkage in zip(self.layouts, self.linkages, strict=True):
-            values = model_values(layout, linkage)
+            values = model_values(layout, linkage, self.options.params)
             files.update(self._model_files(layout, linkage, values))
             models.append({**values, **_build_values(layout, linkage)})
         crt = _crt_files(self.platform.crt_folders)
@@ -166,6 +167,7 @@ class _Renderer:
             "kernel_flags": self.options.kernel_flags,
             "quiet_c_flags": QUIET_C_FLAGS,
             "trace": self.options.traces,
+            "apart": self.options.plan == "none",
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
             "uses_slots": any(s.allocated for s in steps),
             "uses_stack": any(s.workspace_stack_bytes for s in steps),

@@ -13,6 +13,7 @@ from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
+from mlf_sdk.wire.device import Stats
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
@@ -212,6 +213,27 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
     return dataclasses.replace(row, measured=used, state=state, note=note)
 
 
+def guards_row(model: LockModel, stats: Stats) -> ProofRow:
+    """Row of the guard bytes around what the model writes: planned, and those checked after each run.
+
+    Args:
+        stats: of a run; ``guards`` None: the image has none (the address sanitizer, the dynamic executor).
+    """
+    written, count = stats.written_guard, 2 * len(model.regions)
+    note = "" if stats.guards in (None, count) else "other regions are guarded than planned"
+    if written is not None:
+        name = model.regions[written // 2].name if written < count else "a region"
+        note = f"the model wrote {('before', 'behind')[written % 2]} {name}"
+    return ProofRow(
+        model=model.name,
+        item="guards",
+        planned=count,
+        measured=stats.guards,
+        state=FAILED if note else PROVEN,
+        note=note,
+    )
+
+
 def heap_row(allocators: Sequence[Allocator]) -> ProofRow:
     """Row of the allocators: none may be reachable from the run of a model."""
     used = [a.used_by_model for a in allocators]
@@ -228,15 +250,15 @@ def heap_row(allocators: Sequence[Allocator]) -> ProofRow:
 
 
 def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
-    arena = image.find(model.arena_symbol)
+    arena = _arena_in(model, image)
     rows = [
         ProofRow(
             model=model.name,
             item="arena",
             summary=model.summary.workspace_bytes,
             planned=model.arena_bytes,
-            image=arena.size_bytes if arena else None,
-            state=_state(arena is not None and arena.size_bytes == model.arena_reserved_bytes),
+            image=arena,
+            state=_state(arena == model.arena_reserved_bytes),
             note=_arena_note(model, arena),
             summary_note=_workspace_note(model),
         ),
@@ -287,9 +309,29 @@ def _state(holds: bool) -> State:
     return PROVEN if holds else FAILED
 
 
-def _arena_note(model: LockModel, arena: Symbol | None) -> str:
+def _arena_in(model: LockModel, image: Image) -> int | None:
+    """Bytes of the arena in the image without guards; None: it is not all there.
+
+    Of a plan that shares nothing: the planned bytes when every buffer has an object of its size.
+    """
+    guards = 2 * model.guard_bytes
+    if not model.apart:
+        arena = image.find(model.arena_symbol)
+        return arena.size_bytes - guards if arena else None
+    for region in model.regions:
+        found, size_bytes = image.find(region.symbol), max(region.size_bytes, 1)
+        if region.symbol in model.arena_symbols and (
+            found is None or found.size_bytes not in (size_bytes, size_bytes + guards)
+        ):
+            return None
+    return model.arena_reserved_bytes
+
+
+def _arena_note(model: LockModel, arena: int | None) -> str:
     if arena is None:
-        return f"symbol {model.arena_symbol} is not linked"
+        return f"symbol {model.arena_symbols[0] if model.arena_symbols else '?'} is not linked as planned"
+    if model.apart:
+        return "nothing is shared"
     shared = model.arena_reserved_bytes - model.arena_bytes >= model.alignment
     return "shared with larger models" if shared else ""
 
@@ -321,7 +363,7 @@ def _kernels(lock: Lock, image: Image) -> list[SizedItem]:
 def _groups(lock: Lock, image: Image) -> list[SizedItem]:
     """Sum the bytes of the symbols of each kind."""
     kernels = {s for model in lock.models for s in (*model.kernel_symbols, *model.code_symbols)}
-    arenas = {model.arena_symbol for model in lock.models}
+    arenas = {symbol for model in lock.models for symbol in model.arena_symbols}
     params = {f"{model.c_name}_params" for model in lock.models}
     prefixes = tuple(f"{model.c_name}_" for model in lock.models)
     sizes = dict.fromkeys(["arena", "parameters", "kernels", "model tables", "runtime", "other"], 0)

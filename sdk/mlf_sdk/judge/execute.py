@@ -32,7 +32,7 @@ class Execution:
         ticks: of all inferences together; 0 when the target has no counter.
         ticks_hz: frequency of the counter in Hz.
         count: inferences.
-        stats: high-water marks of the first inference.
+        stats: high-water marks of the first inference, and guards after all of them.
         console: text that the target printed.
     """
 
@@ -45,7 +45,9 @@ class Execution:
 
     @property
     def arena_high_water_bytes(self) -> int | None:
-        """End of the highest byte of the arena that was written or allocated as workspace."""
+        """End of the highest byte of the arena that was written or allocated as workspace; None: no arena."""
+        if self.stats.arena_high_water_bytes is None:
+            return None
         marks = (self.stats.arena_high_water_bytes, self.stats.workspace_high_water_bytes)
         known = [mark for mark in marks if mark is not None]
         return max(known) if known else None
@@ -103,12 +105,16 @@ def _execute(
             store[index] = session.read_output(info, slot, deadline)
         if progress is not None:
             progress(index + 1, batch.count)
+    last = session.stats(info, deadline)
+    stats = measured.stats
+    if stats.written_guard is None:
+        stats = replace(stats, written_guard=last.written_guard)
     return Execution(
         outputs=tuple(outputs),
         ticks=ticks,
         ticks_hz=session.info.ticks_hz,
         count=batch.count,
-        stats=measured.stats,
+        stats=stats,
         console=session.console_text,
     )
 

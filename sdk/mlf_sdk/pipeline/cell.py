@@ -7,6 +7,7 @@ where it was.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,15 +20,17 @@ from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, 
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
 from mlf_sdk.judge.data import Array
+from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.cache import cache_folder
-from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.pipeline.run import run_request
+from mlf_sdk.pipeline.run import outputs_by_name, run_request
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
 NOT_HERE = "not here"
+_AGAINST = {HOST_SANITIZED: HOST, HOST_GUARDED: HOST, BOARD_APART: "unshared image"}
 _NO_SCRATCH = (
     "it was compiled without this CPU's options: its CMSIS-NN calls carry no scratch buffers, "
     "which are needed where there are DSP instructions"
@@ -39,9 +42,10 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Attributes:
         archive: file name of the archive; ``module`` names one of several.
-        outcome: ``proven``; ``failed``; ``unproven``: nothing failed, but nothing proves some row either;
-            ``not here``: it can't be built for the board or does not fit it.
+        outcome: ``proven``; ``failed``; ``unproven``: nothing failed, but nothing proves some row or the
+            outputs either; ``not here``: it can't be built for the board or does not fit it.
         why: what failed or is unproven, or what the board lacks.
+        evidence: what its outputs were compared with (`mlf_sdk.judge.evidence`).
         rows: every promise: the archive's summary, plan, image, measured.
         arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
         arena_is_exact: False where the plan holds a bound (code that does not tell its workspace).
@@ -50,7 +54,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         stack_measured_bytes, stack_bytes: painted mark, reserved.
         allocators: functions of a heap that are linked.
         instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
-        against: where the outputs were compared with: the host, or the first board that ran it.
+        against: where the outputs were compared with: the host, or an image that shares no memory.
         integers: all outputs are integers.
         differing: elements that differ at all (integers) or beyond the tolerance (floats).
         max_difference: over all outputs.
@@ -62,6 +66,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     board: str
     outcome: str
     why: str = ""
+    evidence: str = NO_EVIDENCE
     rows: tuple[ProofRow, ...] = ()
     arena_bytes: int | None = None
     arena_measured_bytes: int | None = None
@@ -86,25 +91,49 @@ class CellJob:
     """One cell to prove: survives pickle and JSON, and runs in any process.
 
     Attributes:
-        request: the model, its board, and the expected outputs (None: its outputs become the reference).
-        against: where the expected outputs came from; empty: nowhere.
+        request: the model, its board, and the expected outputs (None: a twin on the same board gives them).
+        against: the evidence that the expected outputs are; empty: there are none.
+        fault: of the host twin: the cell fails if it can be built.
         again: do not take an earlier result.
     """
 
     request: Request
     against: str = ""
+    fault: str = ""
     again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellResult:
-    """A cell, and the outputs of its run (None: it did not run, or an earlier result was kept)."""
+class Reference:
+    """Outputs of the host twin.
 
-    cell: Cell
+    Attributes:
+        outputs: by name; None: there is no host twin.
+        evidence: the name of that evidence.
+        fault: the twin faulted, or wrote outside of a buffer: the model is wrong on any board.
+    """
+
     outputs: dict[str, Array] | None = None
+    evidence: str = ""
+    fault: str = ""
 
 
-def run_cell(job: CellJob) -> CellResult:
+def run_reference(request: Request) -> Reference:
+    """Run the host twin of one model."""
+    pipeline = Pipeline()
+    try:
+        twin, _ = pipeline.host_twin(request)
+    except TargetError as error:
+        return Reference(fault=error.what.splitlines()[0])
+    except MlfError:  # no compiler: an image on the board is the twin
+        return Reference()
+    if twin is None:
+        return Reference()
+    model = pipeline.project(pipeline.twin_request(request)).model
+    return Reference(outputs=outputs_by_name(model, twin.execution), evidence=twin.evidence)
+
+
+def run_cell(job: CellJob) -> Cell:
     """Prove one cell; errors become part of the cell."""
     request, pipeline = job.request, Pipeline()
     model = pipeline.models(request)[0]
@@ -123,31 +152,37 @@ def run_cell(job: CellJob) -> CellResult:
         return _outcome(cell, NOT_HERE, error.faults[0].what)
     except InputError as error:
         return _outcome(cell, NOT_HERE, error.what)
+    if job.fault:
+        return _outcome(cell, FAILED, job.fault)
     try:
-        kept = _kept_result(pipeline.project(request).folder, request.expect)
-        if kept.is_file() and not job.again and request.expect is not None:
-            return CellResult(cell=msgspec.json.decode(kept.read_bytes(), type=Cell))
-        report = run_request(request, pipeline)
+        return _proved(cell, dataclasses.replace(job, request=request), pipeline)
     except MlfError as error:
         why = error.what.splitlines()[0]
         if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
             return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({why})")
         return _outcome(cell, NOT_HERE if isinstance(error, DoesNotFitError) else FAILED, why)
-    cell = _filled(cell, report, job.against)
-    if request.expect is not None and cell.outcome == PROVEN:
+
+
+def _proved(cell: Cell, job: CellJob, pipeline: Pipeline) -> Cell:
+    """The cell of a run, or an earlier result with the same project and reference."""
+    kept = _kept_result(pipeline.project(job.request).folder, job)
+    if kept.is_file() and not job.again:
+        return msgspec.json.decode(kept.read_bytes(), type=Cell)
+    cell = _filled(cell, run_request(job.request, pipeline), job.against)
+    if cell.outcome == PROVEN:
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, msgspec.json.encode(cell))
-    return CellResult(cell=cell, outputs=dict(report.outputs))
+    return cell
 
 
-def _outcome(cell: Cell, outcome: str, why: str) -> CellResult:
-    return CellResult(cell=msgspec.structs.replace(cell, outcome=outcome, why=why))
+def _outcome(cell: Cell, outcome: str, why: str) -> Cell:
+    return msgspec.structs.replace(cell, outcome=outcome, why=why)
 
 
-def _kept_result(folder: Path, reference: str | Mapping[str, Array] | None) -> Path:
+def _kept_result(folder: Path, job: CellJob) -> Path:
     """File that keeps the result of a project with these reference outputs."""
-    digest = hashlib.sha256(f"{__version__} {folder.name}".encode())
-    arrays = reference if isinstance(reference, Mapping) else {}
+    digest = hashlib.sha256(f"{__version__} {folder.name} {job.against}".encode())
+    arrays = job.request.expect if isinstance(job.request.expect, Mapping) else {}
     for name, array in sorted(arrays.items()):
         digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
     return cache_folder().parent / "proofs" / f"{folder.name}-{digest.hexdigest()[:16]}.json"
@@ -162,15 +197,19 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
     unproven = [f"{row.item}: {row.note}" for row in checked.rows if row.state == UNPROVEN]
     if checked.allocators:
         wrong.append(f"an allocator is linked: {checked.allocators[0].name}")
-    found = report.compare
+    found = report.compare or report.twin
+    evidence = against if report.compare is not None else report.evidence
     if found is not None and not found.ok:
-        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of {against}")
+        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of: {evidence}")
     if not report.ok and not wrong:
         wrong.append("the memory measured is not the memory promised")
+    if found is None:
+        unproven.append(f"nothing to compare its outputs with: {report.twin_note}")
     return msgspec.structs.replace(
         cell,
         outcome=FAILED if wrong else UNPROVEN if unproven else PROVEN,
         why="; ".join(wrong or unproven),
+        evidence=NO_EVIDENCE if found is None else evidence,
         rows=checked.rows,
         arena_bytes=memory.arena_bytes,
         arena_measured_bytes=memory.arena_high_water_bytes,
@@ -184,7 +223,7 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         ram_bytes=used.get(report.board.ram.name.lower()) if report.board.memories else None,
         instructions=report.instructions,
         instructions_resolution=report.instructions_resolution,
-        against=against if found is not None else "",
+        against="" if found is None else _AGAINST.get(evidence, evidence),
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
         differing=None if found is None else found.mismatches,
         max_difference=None if found is None else found.max_abs,

@@ -32,7 +32,7 @@ from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
-from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline
+from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
@@ -104,7 +104,7 @@ def _request_on(name: str, archive: Request, model: Model) -> Request:
     if name.startswith("port:"):
         return archive.replace(port=name[5:])
     if name == HOST:
-        return archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None)
+        return apart(archive.replace(**NO_PORT, board=HOST, board_file=None, platform=None))
     return archive.replace(**NO_PORT, board=name)
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mlf_sdk.errors import InputError, MlfError, UndecidedError
+from mlf_sdk.errors import InputError, MlfError, TargetError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.judge.check import CheckReport
+from mlf_sdk.judge.check import FAILED, CheckReport, guards_row
 from mlf_sdk.judge.data import Batch
+from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
@@ -33,7 +35,16 @@ from mlf_sdk.targets.registry import resolve_target
 
 HOST = "host"
 NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
+_OUTSIDE = "The archive's code writes outside of its tensors: export the model again, or report it there."
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """Execution of the model in an image that shares no memory, and the name of that evidence."""
+
+    execution: Execution
+    evidence: str
 
 
 class Pipeline:
@@ -173,7 +184,7 @@ class Pipeline:
                 raise InputError("the archive holds machine code for the target: there is no host twin")
             if model.external_headers:
                 raise InputError(f"its code needs {model.external_headers[0]}: there is no host twin")
-        return request.replace(board=HOST, board_file=None, platform=None, **NO_PORT)
+        return apart(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))
 
     def _can_have_twin(self, request: Request) -> bool:
         try:
@@ -182,8 +193,22 @@ class Pipeline:
             return False
         return True
 
-    def twin(self, request: Request) -> tuple[Execution | None, str]:
-        """Run the host twin; returns its execution, or None and the reason why there is none."""
+    def twin(self, request: Request) -> tuple[Twin | None, str]:
+        """Run the model with memory of its own for each buffer, and steps in the archive's order.
+
+        On this machine; where that is not possible, on the same board if it is emulated and has the memory.
+
+        Returns:
+            The twin, or None and the reason why there is none.
+
+        Raises:
+            TargetError: the twin faulted, or wrote outside of a buffer.
+        """
+        found, why = self.host_twin(request)
+        return (found, "") if found is not None else self._board_twin(request, why)
+
+    def host_twin(self, request: Request) -> tuple[Twin | None, str]:
+        """Run the twin on this machine; returns and raises as `twin`."""
         try:
             twin = self.twin_request(request)
             self.plan(twin)
@@ -192,4 +217,37 @@ class Pipeline:
                 raise
             return None, " ".join(filter(None, [f"{error.what}.", error.hint]))
         self.progress.say("building and running the host twin")
-        return self.execute(twin), ""
+        done = self._checked(twin, "the host twin")
+        return Twin(done, HOST_SANITIZED if done.stats.guards is None else HOST_GUARDED), ""
+
+    def _board_twin(self, request: Request, why: str) -> tuple[Twin | None, str]:
+        """Run an image that shares no memory on the board of the request; ``why``: there is no host twin."""
+        if stages.is_project(request) or request.plan == "none":
+            return None, why
+        try:
+            twin = apart(request)
+            target = self.project(twin).target
+            if target.attached:
+                return None, why
+            self.build(twin)
+        except InputError as error:
+            return None, f"{why} On the board: {error.what}"
+        self.progress.say(f"running an image that shares no memory on {target.name}")
+        return Twin(self._checked(twin, "the image that shares no memory"), BOARD_APART), ""
+
+    def _checked(self, twin: Request, name: str) -> Execution:
+        """Execute a twin; a fault, or a write outside of a buffer, is told as the twin's."""
+        try:
+            done = self.execute(twin)
+        except TargetError as error:
+            error.what = f"{name}, in which each buffer has memory of its own: {error.what}"
+            raise
+        row = guards_row(self.project(twin).model, done.stats)
+        if row.state == FAILED:
+            raise TargetError(f"{name}: {row.note}", where=f"model {row.model}", hint=_OUTSIDE)
+        return done
+
+
+def apart(request: Request) -> Request:
+    """Request for an image in which no buffer shares memory, and steps run in the archive's order."""
+    return request.replace(executor="static", share_arena=False, plan="none")

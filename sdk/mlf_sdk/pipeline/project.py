@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of many models on many boards: planned against measured figures.
 
-Each model runs on the host first; its outputs are the reference for every board.
+Each model first runs on the host with memory of its own for each buffer, as a twin that knows nothing of the
+plan; its outputs are the reference for every board.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ import msgspec
 from mlf_sdk.errors import ModuleChoiceError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
-from mlf_sdk.judge.data import Array
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
-from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, CellResult, run_cell
+from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, run_cell, run_reference
 from mlf_sdk.pipeline.options import ProofOptions
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import load_boards
@@ -157,7 +157,10 @@ class _Progress:
 
 
 class _Row:
-    """One model on all boards: the host first, whose outputs are the reference."""
+    """One model on all boards: the host twin first, whose outputs are the reference.
+
+    Where there is none (machine code, CMSIS-NN), each board runs a twin of its own.
+    """
 
     def __init__(
         self,
@@ -169,32 +172,23 @@ class _Row:
     ) -> None:
         self.request, self.boards, self.own = request, boards, own
         self.progress, self.processes = progress, processes
-        self.reference: dict[str, Array] | None = None
-        self.against = ""
 
     def cells(self) -> list[Cell]:
-        host = self._run(HOST)
-        if host.outputs is not None:  # else there is no host twin: machine code, or CMSIS-NN
-            self.reference, self.against = host.outputs, HOST
+        reference = self.processes.submit(run_reference, self.request).result()
         found = []
         for board in self.boards:
-            result = self._run(board)
-            if self.reference is None and result.outputs is not None:
-                self.reference, self.against = result.outputs, board
-            found.append(result.cell)
-            self.progress.next(result.cell)
+            request = self.request.replace(
+                board=board,
+                expect=reference.outputs,
+                twin=reference.outputs is None,
+                strict=False,  # what is unproven becomes the outcome of the cell
+            )
+            job = CellJob(
+                request=request, against=reference.evidence, fault=reference.fault, again=self.own.again
+            )
+            found.append(self.processes.submit(run_cell, job).result())
+            self.progress.next(found[-1])
         return found
-
-    def _run(self, board: str) -> CellResult:
-        request = self.request.replace(
-            board=board,
-            board_file=self.request.board_file if board != HOST else None,
-            expect=self.reference,
-            twin=False,
-            strict=False,  # what is unproven becomes the outcome of the cell
-        )
-        job = CellJob(request=request, against=self.against, again=self.own.again)
-        return self.processes.submit(run_cell, job).result()
 
 
 def proof_values(proof: Proof) -> dict[str, object]:

@@ -144,6 +144,15 @@ class Request:
         stage=Stage.PLAN,
         fixed=True,
     )
+    plan: str = option(
+        "shared",
+        "shared: tensors and workspaces share an arena by lifetime; none: each has memory of its own, and "
+        "steps run in the archive's order.",
+        group="Build",
+        stage=Stage.PLAN,
+        choices=("shared", "none"),
+        fixed=True,
+    )
     cmsis_nn: str | None = option(
         None,
         "CMSIS-NN checkout, for archives whose code needs it.",

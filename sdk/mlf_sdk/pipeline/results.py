@@ -13,6 +13,7 @@ import numpy.typing as npt
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.evidence import NO_EVIDENCE
 from mlf_sdk.targets.boards.load import Board
 
 Array = npt.NDArray[np.generic]
@@ -63,8 +64,9 @@ class RunReport:
         build_id: of the image that answered, in hex; empty: it does not tell.
         outputs: by name, each (inferences, *shape).
         compare: against the reference that was given; None without one.
-        twin: against the same model on the host; None when that was not asked for.
+        twin: against the same model with memory of its own for each buffer; None when that was not asked for.
         twin_note: why there is no twin although it was asked for.
+        evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
         accuracy: share of right classes, where labels were given.
         instructions: of one inference, on a machine that counts them; None elsewhere.
         instructions_resolution: the count by the machine's clock is exact to this many.
@@ -89,6 +91,7 @@ class RunReport:
     ticks_hz: int
     build_seconds: float
     console: str
+    evidence: str = NO_EVIDENCE
 
     @property
     def missing(self) -> str:

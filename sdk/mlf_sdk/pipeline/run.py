@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.check import FAILED, RUN_STACK, STACK, CheckReport, with_painted
+from mlf_sdk.judge.check import (
+    FAILED,
+    RUN_STACK,
+    STACK,
+    CheckReport,
+    ProofRow,
+    guards_row,
+    with_painted,
+)
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Array, Reference, accuracy
+from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
@@ -64,13 +74,15 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         done = stages.execute(request, target, batch, pipeline.progress.count)
     outputs = outputs_by_name(project.model, done)
     tolerance = stages.tolerance_of(request)
-    twin, twin_note = None, ""
-    if request.twin and project.target.is_host:
-        twin_note = "the target is this machine itself: its own outputs would be the reference"
+    twin, twin_note, evidence = None, "", ""
+    if request.twin and project.target.is_host and request.plan == "none":
+        twin_note = "the image itself shares no memory: its own outputs would be the reference"
     elif _wants_twin(request, project, reference):
         other, twin_note = pipeline.twin(request)
         if other is not None:
-            twin = compare_outputs(outputs, outputs_by_name(project.model, other), tolerance)
+            evidence = other.evidence
+            twin = compare_outputs(outputs, outputs_by_name(project.model, other.execution), tolerance)
+    compared = reference is not None and bool(reference.outputs)
     counted, resolution = _instructions(done) if project.target.counts_instructions else (None, 0)
     return RunReport(
         model=project.model,
@@ -84,6 +96,7 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         else compare_outputs(outputs, reference.outputs, tolerance),
         twin=twin,
         twin_note=twin_note,
+        evidence=combined(EXPECTED if compared else "", evidence),
         accuracy=_accuracy(done, reference),
         memory=_memory(project.model, done, checked),
         check=_with_measured(checked, project.model, done),
@@ -103,7 +116,7 @@ def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
 
 def _wants_twin(request: Request, project: TargetProject, reference: Reference | None) -> bool:
     if project.target.is_host:
-        return False
+        return request.twin is True
     return reference is None or not reference.outputs if request.twin is None else request.twin
 
 
@@ -139,7 +152,14 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
             rows.append(with_painted(row, done.stats.stack_high_water_bytes))
         else:
             rows.append(row)
+    if model.regions:
+        rows.insert(len(rows) - _trailing(rows), guards_row(model, done.stats))
     return dataclasses.replace(checked, rows=tuple(rows))
+
+
+def _trailing(rows: Sequence[ProofRow]) -> int:
+    """Count the rows about the whole image, which come last."""
+    return sum(not row.model for row in rows)
 
 
 def _instructions(done: Execution) -> tuple[int | None, int]:

@@ -70,6 +70,7 @@ def project_options(request: Request) -> ProjectOptions:
         trace=request.trace,
         cmsis_nn=str(Path(request.cmsis_nn).resolve()) if request.cmsis_nn else None,
         executor=request.executor,  # type: ignore[arg-type]
+        plan=request.plan,  # type: ignore[arg-type]
     )
 
 
@@ -88,8 +89,10 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     if options.executor == "graph":
         check_store(unique, board)
     unique = analyse_for(unique, board, options)
-    layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs) for model in unique)
-    linkages = link_models(layouts, share_arena=options.share_arena)
+    shared = options.plan == "shared"
+    layouts = tuple(lay_out(model, keep_inputs=options.keep_inputs, shared=shared) for model in unique)
+    guarded = options.guards and not target.is_host  # there the address sanitizer has red zones
+    linkages = link_models(layouts, share_arena=options.share_arena, guarded=guarded)
     check_fit(layouts, linkages, board, options)
     lock = make_lock(
         layouts,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory planning: lifetimes, execution order, offsets, lower bound. Pure functions."""
 
-from mlf_sdk.planner.plan import MemoryPlan, PlacedBuffer, PlanError, check_plan, plan_memory
+from mlf_sdk.planner.plan import MemoryPlan, PlacedBuffer, PlanError, check_plan, plan_apart, plan_memory
 from mlf_sdk.planner.problem import Access, PlanProblem, PlanStep, PlanTensor, PlanWorkspace
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "PlanTensor",
     "PlanWorkspace",
     "check_plan",
+    "plan_apart",
     "plan_memory",
 ]

@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import ALIGNMENT, Model, Span, Step, Tensor, TensorKind
-from mlf_sdk.planner import Access, MemoryPlan, PlanProblem, PlanStep, PlanTensor, PlanWorkspace, plan_memory
+from mlf_sdk.planner import (
+    Access,
+    MemoryPlan,
+    PlanProblem,
+    PlanStep,
+    PlanTensor,
+    PlanWorkspace,
+    plan_apart,
+    plan_memory,
+)
+
+RED_ZONE_BYTES = 64  # between constants that share nothing
 
 
 def align_up(size_bytes: int, alignment: int = ALIGNMENT) -> int:
@@ -28,6 +39,7 @@ class ModelLayout:
         state_offsets: tensor id -> offset in the state, which has memory of its own beside the arena.
         state_bytes: size of the state.
         alignment: of arena, parameters and state, in bytes.
+        shared: buffers share memory by lifetime; False: each has memory of its own.
     """
 
     model: Model
@@ -38,6 +50,7 @@ class ModelLayout:
     state_offsets: Mapping[int, int] = field(default_factory=dict)
     state_bytes: int = 0
     alignment: int = ALIGNMENT
+    shared: bool = True
 
     @property
     def arena_bytes(self) -> int:
@@ -85,10 +98,12 @@ OUTSIDE = frozenset({TensorKind.CONSTANT, TensorKind.STATE})
 """Kinds of tensors that lie in memory of their own, not in the arena."""
 
 
-def lay_out(model: Model, *, keep_inputs: bool = False) -> ModelLayout:
+def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> ModelLayout:
     """Plan the memory of ``model``.
 
     Args:
+        shared: buffers share memory by lifetime, and steps may be exchanged; False: each buffer has memory
+            of its own, and steps run in the archive's order.
         keep_inputs: keep the inputs intact for the caller, at the price of a larger arena.
 
     Raises:
@@ -100,26 +115,28 @@ def lay_out(model: Model, *, keep_inputs: bool = False) -> ModelLayout:
     if keep_inputs:
         _check_inputs_kept(model)
     alignment = max(ALIGNMENT, model.alignment)
-    constants, params_bytes = _in_a_row(model.constants, alignment)
+    constants, params_bytes = _in_a_row(model.constants, alignment, 0 if shared else RED_ZONE_BYTES)
     states, state_bytes = _in_a_row(model.states, alignment)
+    problem = plan_problem(model, keep_inputs=keep_inputs)
     return ModelLayout(
         model=model,
-        plan=plan_memory(plan_problem(model, keep_inputs=keep_inputs)),
+        plan=plan_memory(problem) if shared else plan_apart(problem),
         constant_offsets=constants,
         params_bytes=params_bytes,
         inputs_kept=keep_inputs,
         state_offsets=states,
         state_bytes=state_bytes,
         alignment=alignment,
+        shared=shared,
     )
 
 
-def _in_a_row(tensors: Iterable[Tensor], alignment: int) -> tuple[dict[int, int], int]:
-    """Aligned offsets of tensors one behind the other, and the end of the last one."""
+def _in_a_row(tensors: Iterable[Tensor], alignment: int, gap: int = 0) -> tuple[dict[int, int], int]:
+    """Aligned offsets of tensors one behind the other, with a gap between them, and the end of the last."""
     offsets: dict[int, int] = {}
     end = 0
     for tensor in tensors:
-        offsets[tensor.id] = align_up(end, alignment)
+        offsets[tensor.id] = align_up(end + gap if offsets else 0, alignment)
         end = offsets[tensor.id] + tensor.size_bytes
     return offsets, end
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.errors import CheckError
@@ -16,6 +16,7 @@ from mlf_sdk.planner.storage import (
     Buffer,
     BufferKind,
     StorageGraph,
+    align_up,
     build_graph,
     is_legal_order,
     lifetimes,
@@ -103,6 +104,25 @@ def plan_memory(problem: PlanProblem) -> MemoryPlan:
     return plan
 
 
+def plan_apart(problem: PlanProblem) -> MemoryPlan:
+    """Plan without sharing: steps in the archive's order, and no two buffers at the same bytes at any time.
+
+    Neither the search for an order nor the placement is used: nothing that they do wrong can show here.
+
+    Raises:
+        InputError: the problem is invalid; with the field.
+    """
+    graph = build_graph(problem)
+    order = tuple(range(len(problem.steps)))
+    buffers = lifetimes(graph, order)
+    offsets: list[int] = []
+    end = 0
+    for buffer in buffers:
+        offsets.append(align_up(end, problem.alignment))
+        end = offsets[-1] + buffer.size_bytes
+    return _planned(graph, order, buffers, offsets, end)
+
+
 def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
     """Check a plan against its problem: order, alignment, aliases, overlaps, exact end, bound.
 
@@ -125,10 +145,21 @@ def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
 
 
 def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
-    problem = graph.problem
     buffers = lifetimes(graph, order)
+    bound, _ = lower_bound(buffers, graph.problem.alignment)
+    offsets, arena = place(buffers, graph.problem.alignment, bound)
+    return _planned(graph, order, buffers, offsets, arena)
+
+
+def _planned(
+    graph: StorageGraph,
+    order: tuple[int, ...],
+    buffers: Sequence[Buffer],
+    offsets: Sequence[int],
+    arena: int,
+) -> MemoryPlan:
+    problem = graph.problem
     bound, peak_time = lower_bound(buffers, problem.alignment)
-    offsets, arena = place(buffers, problem.alignment, bound)
     by_key = {buffer.key: offset for buffer, offset in zip(buffers, offsets, strict=True)}
     placed = [_placed(buffer, offset) for buffer, offset in zip(buffers, offsets, strict=True)]
     return MemoryPlan(

@@ -39,7 +39,7 @@ from mlf_sdk.reporting.layout import (
     verdict,
 )
 from mlf_sdk.reporting.model import executor_text, params_text
-from mlf_sdk.reporting.terminal import board_text, comparison_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text, twin_text
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
@@ -187,12 +187,14 @@ def _run_text(report: RunReport) -> str:
 
 def _output_parts(report: RunReport) -> Parts:
     parts: Parts = []
-    for found, what in ((report.compare, "the reference"), (report.twin, "the host's")):
+    for found, what in ((report.compare, "the reference"), (report.twin, twin_text(report.evidence))):
         if found is not None:
             parts.append(line("outputs", comparison_text(found, what), verdict(found.ok)))
             parts += [*_differing(found), *_uncompared(found, report)]
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
+    if report.twin is not None:
+        parts.append(line("evidence", report.evidence))
     if report.compare is None and report.twin is None:
         parts.append(line("outputs", "not compared: --expect FILE gives expected outputs"))
     return parts

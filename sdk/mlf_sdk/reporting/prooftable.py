@@ -38,8 +38,14 @@ def _head(proof: Proof, command: str) -> Iterator[str]:
     yield "- the arena's high-water mark on the target is the planned size, to the byte;"
     yield "- arena, parameters and functions are in the image as planned, and no allocator is linked;"
     yield "- the painted stack is within the static bound, and that within what is reserved;"
-    yield "- integer outputs are the host's, bit for bit; floats within 1e-5 of the largest. Where there is"
-    yield "  no host twin (machine code, CMSIS-NN), the boards are compared with the first of them."
+    yield "- no guard byte around arena, states and parameters in RAM was written;"
+    yield "- integer outputs are those of the evidence, bit for bit; floats within 1e-5 of the largest."
+    yield ""
+    yield "The evidence shares nothing with the memory plan: each tensor, workspace and state has memory of"
+    yield "its own, and steps run in the archive's order. It is the host twin, whose compiler checks every"
+    yield "access (ASan) or, without a sanitizer, whose guard words are checked after each run. Where there"
+    yield "is no code for the host (machine code, CMSIS-NN), it is such an image on the same board, with"
+    yield "guard words. A cell without evidence is unproven."
     yield ""
 
 
@@ -77,6 +83,7 @@ _HEADS = (
     "measured",
     "flash",
     "outputs",
+    "evidence",
 )
 
 
@@ -115,13 +122,14 @@ def _figures_of(cell: Cell) -> list[str]:
         number(cell.stack_bound_bytes),
         number(cell.stack_measured_bytes),
         number(cell.flash_bytes),
-        _outputs(cell) if cell.outcome == PROVEN else f"{_MARKS[cell.outcome]}: {cell.why}",
+        _outputs(cell),
+        cell.evidence,
     ]
 
 
 def _outputs(cell: Cell) -> str:
-    if not cell.against:
-        return "the reference of the others"
+    if cell.outcome != PROVEN:
+        return f"{_MARKS[cell.outcome]}: {cell.why}"
     if cell.integers or cell.max_difference == 0:
         return f"= {cell.against}"
     return f"{cell.against} +- {cell.max_difference:.1e}"
@@ -144,13 +152,17 @@ def _absent(proof: Proof) -> Iterator[str]:
 def proof_parts(proof: Proof) -> Parts:
     """Lay out a proof: overview and failed cells."""
     rows = [[name, *(cell.outcome for cell in row)] for name, row in _rows(proof).items()]
-    failed = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == FAILED]
-    unproven = [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == UNPROVEN]
+    failed, unproven = (
+        [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == outcome]
+        for outcome in (FAILED, UNPROVEN)
+    )
+    used = dict.fromkeys(c.evidence for c in proof.cells if c.outcome == PROVEN)
     counts = ", ".join(f"{proof.count(o):,} {o}" for o in (PROVEN, FAILED, UNPROVEN, NOT_HERE))
     return [
         table(["archive", *proof.boards], rows),
         *lines("failed", failed),
         *lines("unproven", unproven),
+        *lines("evidence", used),
         line("cells", counts),
         line("verdict", verdict(proof.ok)),
     ]

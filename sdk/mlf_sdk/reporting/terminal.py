@@ -9,6 +9,7 @@ from pathlib import Path
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import command_text
 from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.evidence import BOARD_APART
 from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, table
@@ -93,3 +94,8 @@ def built_parts(folder: Path, built: BuiltProject) -> Parts:
         line("image", f"{built.elf} in {built.seconds:.1f} s"),
         line("next", command_text("check", folder)),
     ]
+
+
+def twin_text(evidence: str) -> str:
+    """Name, for people, of the outputs that a twin gave."""
+    return "the unshared image's" if BOARD_APART in evidence else "the host's"

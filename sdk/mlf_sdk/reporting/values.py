@@ -15,6 +15,7 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import MlfError
 from mlf_sdk.ir.model import Model
+from mlf_sdk.judge.evidence import BOARD_APART
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.boards.load import Board
 
@@ -65,6 +66,13 @@ def _property_names(type_: type) -> list[str]:
     ]
 
 
+def _against(report: RunReport) -> str:
+    """Origin of the outputs in ``compare``."""
+    if report.compare:
+        return "reference"
+    return "unshared image" if BOARD_APART in report.evidence else "host"
+
+
 def run_values(report: RunReport) -> Values:
     """Result of a run; ``compare`` is with the reference or, without one, with the host's outputs."""
     compare = plain(report.compare or report.twin)
@@ -72,5 +80,5 @@ def run_values(report: RunReport) -> Values:
         **result_values(report),
         "archive": report.model.archive,
         "archive_sha256": report.model.archive_sha256,
-        "compare": compare and {"against": "reference" if report.compare else "host", **compare},
+        "compare": compare and {"against": _against(report), **compare},
     }

@@ -114,7 +114,12 @@ class HostTarget(CmakeTarget):
             title=self.board.title,
             is_host=True,
             files={},
-            runtime_sources=("crt/platform/mlf_fault.c", "crt/host/build_id.c", "crt/host/platform.c"),
+            runtime_sources=(
+                "crt/platform/mlf_fault.c",
+                "crt/host/build_id.c",
+                "crt/host/platform.c",
+                *(("crt/host/workspace.c",) if options.plan == "none" else ()),
+            ),
             crt_folders=(*crt_folders(options), "platform", "host"),
             definitions=("MLF_RPC_MAX_PAYLOAD=4096",) if options.app == "rpc" else (),
             values={

@@ -291,7 +291,7 @@ class FakeDevice:
         high_water = 0
         if model.pattern is not None:
             high_water = len(model.arena.rstrip(bytes([model.pattern])))
-        painted = model.pattern is not None
+        painted = model.pattern is not None and bool(model.arena)
         return protocol.StatsReply(painted, high_water, 0, 0, 0, 0, 0, self._dropped).pack()
 
     def _prepare(self, model: FakeModel, body: bytes) -> bytes:

@@ -154,6 +154,8 @@ class Stats:
         stack_bytes: size of the stack.
         stack_high_water_bytes: bytes from its top to the lowest one that changed.
         dropped_frames: what the device received and could not take for a request, since it started.
+        guards: before and behind each region, checked after each run; None: there are none.
+        written_guard: number of the first guard that was written; None: all are intact.
     """
 
     arena_high_water_bytes: int | None
@@ -163,3 +165,5 @@ class Stats:
     stack_bytes: int | None
     stack_high_water_bytes: int | None
     dropped_frames: int
+    guards: int | None = None
+    written_guard: int | None = None

@@ -63,4 +63,6 @@ def _largest(measured: list[Stats]) -> Stats:
         stack_bytes=most(first.stack_bytes, second.stack_bytes),
         stack_high_water_bytes=most(first.stack_high_water_bytes, second.stack_high_water_bytes),
         dropped_frames=max(first.dropped_frames, second.dropped_frames),
+        guards=first.guards,
+        written_guard=first.written_guard if first.written_guard is not None else second.written_guard,
     )

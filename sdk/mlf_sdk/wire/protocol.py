@@ -269,9 +269,12 @@ class RunReply(Body):
 
 @dataclass(frozen=True, slots=True)
 class StatsReply(Body):
-    """STATS: measurements since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack."""
+    """STATS: measurements since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack.
 
-    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BIIIIIII")
+    ``guards``: two for each region of the model; ``guard``: 1 + the first one that was written, 0: none.
+    """
+
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BIIIIIIIHH")
     painted: int
     arena_high_water_bytes: int
     workspace_high_water_bytes: int
@@ -280,6 +283,8 @@ class StatsReply(Body):
     stack_bytes: int
     stack_high_water_bytes: int
     dropped_frames: int
+    guards: int = 0
+    guard: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,4 +302,6 @@ class Session:
             stack_bytes=reply.stack_bytes if stack else None,
             stack_high_water_bytes=reply.stack_high_water_bytes if reply.painted & 2 else None,
             dropped_frames=reply.dropped_frames,
+            guards=reply.guards or None,
+            written_guard=reply.guard - 1 if reply.guard else None,
         )

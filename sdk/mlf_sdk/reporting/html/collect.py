@@ -16,7 +16,7 @@ from mlf_sdk.reporting.html.names import short_names
 from mlf_sdk.reporting.layout import counted, number, size
 from mlf_sdk.reporting.model import executor_text, params_text
 from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
-from mlf_sdk.reporting.terminal import board_text, comparison_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text, twin_text
 
 
 def collect(found: Findings, made: datetime | None = None) -> Report:
@@ -144,7 +144,7 @@ def _memory_verdict(done: RunReport) -> Verdict:
 def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     verdicts = [
         Verdict(what="outputs", ok=c.ok, text=comparison_text(c, what, done.inferences))
-        for c, what in ((done.compare, "the reference"), (done.twin, "the host's"))
+        for c, what in ((done.compare, "the reference"), (done.twin, twin_text(done.evidence)))
         if c is not None
     ]
     if verdicts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.codegen.context import Linkage
+from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.planner.layout import ModelLayout

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of the image that hold what a model writes: one arena, or one object for each buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.ir.model import Step, Tensor
+from mlf_sdk.planner.layout import OUTSIDE, ModelLayout, align_up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """Memory of a model with guard bytes on both sides.
+
+    Attributes:
+        name: for messages.
+        symbol: of the object.
+        size_bytes: without the guard bytes.
+        data: initial bytes; empty: they need not be set.
+    """
+
+    name: str
+    symbol: str
+    size_bytes: int
+    data: bytes = b""
+
+
+def tensor_symbol(c_name: str, tensor: int) -> str:
+    """Symbol of the object of one tensor that shares no memory."""
+    return f"{c_name}_tensor_{tensor}"
+
+
+def workspace_symbol(c_name: str, step: int, slot: int) -> str:
+    """Symbol of the object of one workspace that shares no memory."""
+    return f"{c_name}_workspace_{step}_{slot}"
+
+
+def apart_regions(layout: ModelLayout) -> tuple[Region, ...]:
+    """An object for each tensor, workspace and state of a layout that shares nothing."""
+    model = layout.model
+    roots = [t for t in model.tensors if t.alias_of is None and t.kind not in OUTSIDE]
+    found = [_of_tensor(model.c_name, t) for t in (*roots, *model.states)]
+    for step in model.steps:
+        found += [
+            Region(
+                name=f"workspace {slot} of step {step.index}",
+                symbol=workspace_symbol(model.c_name, step.index, slot),
+                size_bytes=size_bytes,
+            )
+            for slot, size_bytes in _workspaces(step)
+        ]
+    return tuple(found)
+
+
+def _of_tensor(c_name: str, tensor: Tensor) -> Region:
+    return Region(
+        name=f"tensor '{tensor.name}'",
+        symbol=tensor_symbol(c_name, tensor.id),
+        size_bytes=tensor.size_bytes,
+        data=tensor.data or b"",
+    )
+
+
+def _workspaces(step: Step) -> list[tuple[int, int]]:
+    found = [(w.slot, w.size_bytes) for w in step.workspaces]
+    if step.workspace_stack_bytes:
+        found.append((step.stack_slot, align_up(step.workspace_stack_bytes)))
+    return found
+
+
+def regions_of(layout: ModelLayout, linkage: Linkage, params: str) -> tuple[Region, ...]:
+    """Regions of a model that have guard bytes, in the order in which the device numbers them.
+
+    Args:
+        params: ``ram``: the parameters are one of them.
+    """
+    if not linkage.guard_bytes:
+        return ()
+    c_name = layout.model.c_name
+    found: list[Region] = []
+    if layout.shared:
+        arena = Region(name="the arena", symbol=linkage.arena_symbol, size_bytes=linkage.arena_reserved_bytes)
+        found.append(arena)
+        if layout.state_bytes:
+            found.append(Region(name="the state", symbol=f"{c_name}_state", size_bytes=layout.state_bytes))
+    else:
+        found += apart_regions(layout)
+    if params == "ram" and layout.params_bytes:
+        found.append(Region(name="the parameters", symbol=f"{c_name}_params", size_bytes=layout.params_bytes))
+    return tuple(found)

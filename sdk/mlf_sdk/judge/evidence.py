@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of what outputs were compared with: evidence that could have contradicted the plan."""
+
+from __future__ import annotations
+
+EXPECTED = "expected outputs"
+HOST_SANITIZED = "host twin, own memory per tensor, ASan"
+HOST_GUARDED = "host twin, own memory per tensor, guard words"
+BOARD_APART = "board image, unshared"
+NO_EVIDENCE = "none"
+
+
+def combined(*found: str) -> str:
+    """Join the evidence of several comparisons; those that were not made are empty."""
+    return " + ".join(filter(None, found)) or NO_EVIDENCE
