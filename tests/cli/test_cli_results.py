@@ -17,8 +17,9 @@ import mlf_sdk
 from archives import KINDS, Spec, build, reference, sample, write
 from cli_helpers import Called, Caller, named_archive
 from mlf_sdk.cli.output import show
-from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem, State
+from mlf_sdk.judge.check import CheckReport, ProofRow, State
 from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.proof import check_parts, run_parts

@@ -17,10 +17,11 @@ from mlf_sdk.analysis.thumb.callgraph import Depth
 from mlf_sdk.judge.baseline import Change, GrowthLimit
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays, StepDifference
 from mlf_sdk.judge.budget import BudgetLine, Limit
-from mlf_sdk.judge.check import CheckReport, ProofRow, SizedItem
+from mlf_sdk.judge.check import CheckReport, ProofRow
 from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance
 from mlf_sdk.judge.data import Batch, Reference
 from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import Region
 from mlf_sdk.judge.profile import Costs, Profile, StepProfile, Work

@@ -10,6 +10,7 @@ from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Symbol
 from mlf_sdk.codegen.lock import Lock, LockModel
+from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
@@ -22,8 +23,6 @@ STACK, RUN_STACK = "stack", "run stack"
 PROVEN: State = "proven"
 FAILED: State = "failed"
 UNPROVEN: State = "unproven"
-
-_RUNTIME_PREFIXES = ("mlf_", "TVMBackend", "TVMAPI")
 
 # Known errors in the memory summaries of TVM, each seen in real archives.
 _GRAPH_ERROR = (
@@ -61,14 +60,6 @@ class ProofRow:
     measured: int | None = None
     note: str = ""
     summary_note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizedItem:
-    """Function or group of symbols and its bytes in the image."""
-
-    name: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +122,8 @@ def check_image(
         rows.append(heap_row(allocators))
     return CheckReport(
         rows=tuple(rows),
-        kernels=tuple(_kernels(lock, image)),
-        groups=tuple(_groups(lock, image)),
+        kernels=tuple(kernel_sizes(lock, image)),
+        groups=tuple(group_sizes(lock, image)),
         regions=region_use(image.sections, regions),
         stack_bytes=reserved,
         stack=bound,
@@ -352,38 +343,3 @@ def _alignment_note(params: Symbol | None) -> str:
     if params is None:
         return "the parameters are not linked"
     return "" if params.address % 16 == 0 else f"not 16-byte aligned: 0x{params.address:08x}"
-
-
-def _kernels(lock: Lock, image: Image) -> list[SizedItem]:
-    names = dict.fromkeys(s for model in lock.models for s in model.kernel_symbols)
-    found = [image.find(name) for name in names]
-    return [SizedItem(name=s.name, size_bytes=s.size_bytes) for s in found if s is not None]
-
-
-def _groups(lock: Lock, image: Image) -> list[SizedItem]:
-    """Sum the bytes of the symbols of each kind."""
-    kernels = {s for model in lock.models for s in (*model.kernel_symbols, *model.code_symbols)}
-    arenas = {symbol for model in lock.models for symbol in model.arena_symbols}
-    params = {f"{model.c_name}_params" for model in lock.models}
-    prefixes = tuple(f"{model.c_name}_" for model in lock.models)
-    sizes = dict.fromkeys(["arena", "parameters", "kernels", "model tables", "runtime", "other"], 0)
-    seen: set[tuple[int, str]] = set()
-    for symbol in image.symbols:
-        if (symbol.address, symbol.section) in seen or not symbol.size_bytes:
-            continue
-        seen.add((symbol.address, symbol.section))
-        name = symbol.name
-        if name in arenas:
-            group = "arena"
-        elif name in params:
-            group = "parameters"
-        elif name in kernels:
-            group = "kernels"
-        elif name.startswith(prefixes):
-            group = "model tables"
-        elif name.startswith(_RUNTIME_PREFIXES) or name in ("main", "rpc", "state", "models"):
-            group = "runtime"
-        else:
-            group = "other"
-        sizes[group] += symbol.size_bytes
-    return [SizedItem(name=name, size_bytes=size) for name, size in sizes.items()]

@@ -131,18 +131,10 @@ class Request:
         fixed=True,
     )
     keep_inputs: bool = option(
-        False,
-        "A run leaves the inputs intact (takes a larger arena).",
-        group="Build",
-        stage=Stage.PLAN,
-        fixed=True,
+        False, "A run leaves the inputs intact (a larger arena).", group="Build", stage=Stage.PLAN, fixed=True
     )
     share_arena: bool = option(
-        False,
-        "Several models use one arena; they never run at once.",
-        group="Build",
-        stage=Stage.PLAN,
-        fixed=True,
+        False, "Several models use one arena, never at once.", group="Build", stage=Stage.PLAN, fixed=True
     )
     plan: str = option(
         "shared",

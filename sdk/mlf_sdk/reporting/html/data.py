@@ -8,7 +8,8 @@ from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Section
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.judge.check import ProofRow, SizedItem
+from mlf_sdk.judge.check import ProofRow
+from mlf_sdk.judge.groups import SizedItem
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
