@@ -208,10 +208,20 @@ def test_a_failed_row_makes_the_report_fail(graph: Path) -> None:
 def test_not_run(reports: dict[str, Report]) -> None:
     still = reports["still"]
     assert still.ok is True
-    assert still.inference is None
+    assert (still.verdict, still.inference) == ("NOT RUN", None)
     assert [v.ok for v in still.verdicts] == [True, None, None]
     assert still.arena.measured_bytes is None
     assert all(row.measured is None for row in still.proof)
+
+
+def test_a_run_that_was_compared_with_nothing(graph: Path) -> None:
+    found = findings(graph)
+    assert found.run is not None
+    assert collect(found).verdict == "PASS"
+    alone = collect(dataclasses.replace(found, run=dataclasses.replace(found.run, twin=None)))
+    assert (alone.ok, alone.verdict) == (True, "RAN, NOT COMPARED")
+    page = render_page(alone)
+    assert "RAN, NOT COMPARED</title>" in page.decode() and "✓ PASS" not in page.decode().split("<ul", 1)[0]
 
 
 # ---- small parts ----
