@@ -39,6 +39,7 @@ from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.slots import host_slots, with_slots
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
+from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.params import DeviceParams, ParamsError, ParamsOpcode
 from mlf_sdk.wire.session import Session, Timeouts
@@ -269,6 +270,41 @@ def test_a_silent_line_is_an_error_in_time_and_harmless(host: Board, scaled_para
             with pytest.raises(NoAnswerError):
                 DeviceParams(session, 0).push(blob, unplug)
     np.testing.assert_array_equal(host.output(), old)
+
+
+class DeafAfter(PipeTransport):
+    """A line that carries no answer any more once ``deaf`` is set."""
+
+    deaf = False
+
+    def read(self, max_bytes: int, deadline: Deadline) -> bytes:
+        if self.deaf:
+            deadline = deadline.within(0.01)
+        data = super().read(max_bytes, deadline)
+        return b"" if self.deaf else data
+
+
+def test_a_lost_answer_to_the_last_request_leaves_it_open(host: Board, scaled_params: Path) -> None:
+    """The new parameters are in force, and the error does not say otherwise."""
+    host.forget()
+    old = host.output()
+    blob = new_blob(host, scaled_params)
+    slots, environment = host_slots(host.elf), dict(os.environ)
+    with start_process([str(host.elf)], env={**environment, **slots}, pipes=True) as process:
+        line = DeafAfter(process.stdout_fd, process.stdin_fd, name="host")
+        with Session(line, timeouts=Timeouts(first_try_s=0.5, tries=3)) as session:
+            session.hello()
+
+            def deafen(done: int, total: int) -> None:
+                line.deaf = done == total
+
+            with pytest.raises(NoAnswerError, match="which may be in force") as error:
+                DeviceParams(session, 0).push(blob, deafen)
+            assert "mlf-sdk params show" in error.value.hint
+            line.deaf = False
+            session.hello()
+            assert DeviceParams(session, 0).info().header_crc == blob.header_crc
+    assert np.abs(host.output() - old).max() > 0.1
 
 
 @pytest.mark.qemu

@@ -171,6 +171,7 @@ class DeviceParams:
         Raises:
             InputError: the device has no place for them.
             ParamsError: the device did not take them.
+            TargetError: the old ones are in force, unless the error says that the new ones may be.
         """
         info = self.info()
         data = blob.pack()
@@ -179,12 +180,23 @@ class DeviceParams:
         if len(data) > info.room_bytes:
             raise InputError(f"{len(data):,} bytes do not fit {info.room_bytes:,}", where=self.where)
         self._write(data, info.program_bytes, progress)
-        after = ParamsInfo.unpack(self._call(ParamsOpcode.PARAMS_COMMIT))
+        after = ParamsInfo.unpack(self._commit())
         header = self.header(after)
         same = after.header_crc == blob.header_crc and after.blob_bytes == len(data)
         if header is None or not same or header.header_crc != after.header_crc:
             raise TargetError("the device reads back other parameters than were sent", where=self.where)
         return Pushed(info=after, header=header)
+
+    def _commit(self) -> bytes:
+        """Put what was written in force; an error that leaves it open says so."""
+        try:
+            return self._call(ParamsOpcode.PARAMS_COMMIT)
+        except (ParamsError, DeviceError):
+            raise
+        except TargetError as error:
+            error.what = f"the device did not confirm the new parameters, which may be in force: {error.what}"
+            error.hint = f"Look which are: mlf-sdk params show. {error.hint}"
+            raise
 
     def _write(self, data: bytes, unit: int, progress: Callable[[int, int], None] | None) -> None:
         seconds = max(_LEAST_WRITE_S, self._session.timeouts.transfer_s)
