@@ -28,6 +28,10 @@ class QemuPty:
         self.port = port
         self._control = control.makefile("rw")
         self._trace = trace
+        self._read_bytes = 0
+        self._cut_line = ""
+        self._sent = 0
+        self._changes: list[tuple[int, int]] = []
         self._control.readline()  # the greeting
         self._command("qmp_capabilities")
 
@@ -37,8 +41,28 @@ class QemuPty:
 
     @property
     def rates(self) -> list[int]:
-        """What the machine's UART was set to, one after the other."""
-        return [int(rate) for rate in re.findall(r"params set to (\d+)", self._trace.read_text())]
+        """Rates that the machine's UART was set to, one after the other."""
+        return [rate for _, rate in self.changes]
+
+    @property
+    def changes(self) -> list[tuple[int, int]]:
+        """Changes of the UART's rate: how many bytes it had sent before, and the rate."""
+        with self._trace.open(encoding="utf-8") as trace:
+            trace.seek(self._read_bytes)
+            text = trace.read()
+            self._read_bytes = trace.tell()
+        *lines, self._cut_line = (self._cut_line + text).split("\n")
+        for line in lines:
+            if found := re.search(r"params set to (\d+)", line):
+                self._changes.append((self._sent, int(found[1])))
+            self._sent += "sent to backend" in line
+        return self._changes
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that the machine's UART has sent since it was started."""
+        _ = self.changes
+        return self._sent
 
     def _command(self, name: str, until: str = "") -> None:
         self._control.write(json.dumps({"execute": name}) + "\n")
@@ -57,7 +81,7 @@ def qemu_pty(board: Board, elf: Path, folder: Path) -> Iterator[QemuPty]:
     argv = qemu_argv(board, elf, console_fd=0, options=QemuOptions())
     argv = ["pty,id=console" if a.startswith("socket,id=console") else a for a in argv if a != "-no-reboot"]
     argv += ["-chardev", f"socket,id=control,fd={theirs.fileno()}", "-qmp", "chardev:control"]
-    argv += ["-trace", "cmsdk_apb_uart_set_params", "-D", str(trace)]
+    argv += ["-trace", "cmsdk_apb_uart_set_params", "-trace", "cmsdk_apb_uart_tx", "-D", str(trace)]
     with (
         ours,
         subprocess.Popen(
@@ -88,6 +112,7 @@ class RateLine:
         self._machine = machine
         self.best = best
         self.garbled = 0
+        self._received = machine.sent_bytes
 
     @property
     def baud(self) -> int:
@@ -97,23 +122,27 @@ class RateLine:
         self._inner.set_baud(baud)
 
     def _as_heard(self, data: bytes, sent_baud: int, heard_baud: int) -> bytes:
-        out = heard(data, sent_baud, heard_baud)
-        if sent_baud > self.best:
+        equal = abs(sent_baud - heard_baud) < heard_baud / 50  # as near as divisors come
+        out = data if equal else heard(data, sent_baud, heard_baud)
+        if sent_baud > 1.02 * self.best:
             out = bytes(byte & 0x5A for byte in out)
         self.garbled += out != data
         return out
 
-    def _device_baud(self) -> int:
-        rate = (self._machine.rates or [self.baud])[-1]  # before it has booted it hears nothing anyway
-        return self.baud if abs(rate - self.baud) < self.baud / 50 else rate
-
     def read(self, max_bytes: int, deadline: Deadline) -> bytes:
-        before = self._device_baud()  # what it sends before a change
+        """Each byte is heard as it was sent: at the rate of that moment, however late it is read."""
         data = self._inner.read(max_bytes, deadline)
-        return self._as_heard(data, before, self.baud)
+        start, self._received = self._received, self._received + len(data)
+        out, rate = b"", self.baud
+        for at, new in [*self._machine.changes, (self._received, 0)]:
+            piece = data[: max(0, at - start)]
+            out += self._as_heard(piece, rate, self.baud) if piece else b""
+            data, start, rate = data[len(piece) :], start + len(piece), new
+        return out
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        out = self._as_heard(data, self.baud, self._device_baud())
+        device_baud = (self._machine.rates or [self.baud])[-1]  # before it has booted it hears nothing anyway
+        out = self._as_heard(data, self.baud, device_baud)
         if out:
             self._inner.write(out, deadline)
 

@@ -73,6 +73,7 @@ class Timeouts:
         hello_s: for a device to boot and to describe itself.
         transfer_s: for all of a tensor.
         run_s: for a run.
+        confirm_s: for the first answer at another rate of the line.
         clock: what all of these are measured with.
     """
 
@@ -83,6 +84,7 @@ class Timeouts:
     hello_s: float = 20.0
     transfer_s: float = 60.0
     run_s: float = 60.0
+    confirm_s: float = 2.0
     clock: Clock = time.monotonic
 
     @property

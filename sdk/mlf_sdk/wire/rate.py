@@ -13,7 +13,6 @@ from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, Po
 from mlf_sdk.wire.link import Link
 from mlf_sdk.wire.transport import RatedTransport, Transport
 
-CONFIRM_S = 2.0
 _GOODBYE_S = 0.5
 
 
@@ -47,7 +46,7 @@ def change_baud(
         return False
     try:
         transport.set_baud(baud)
-        _find_again(link, boot_nonce, deadline.within(CONFIRM_S))
+        _find_again(link, boot_nonce, deadline.within(link.timeouts.confirm_s))
     except (NoAnswerError, PortError):
         transport.set_baud(first)
         _find_again(link, boot_nonce, deadline)
@@ -107,7 +106,7 @@ class LineRate:
         if self.is_raised and opcode not in (Opcode.HELLO, Opcode.BAUD):
             self.fall_back()
             with suppress(NoAnswerError):
-                _find_again(self._link, self.boot_nonce, self._link.after(CONFIRM_S))
+                _find_again(self._link, self.boot_nonce, self._link.after(self._link.timeouts.confirm_s))
 
 
 def _find_again(link: Link, boot_nonce: int, deadline: Deadline) -> None:

@@ -24,7 +24,7 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorInfo
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import Link, Timeouts
-from mlf_sdk.wire.rate import CONFIRM_S, LineRate
+from mlf_sdk.wire.rate import LineRate
 from mlf_sdk.wire.tensors import Array, Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
 from mlf_sdk.wire.transport import Transport
 
@@ -143,7 +143,7 @@ class Session:
         """Send HELLO at the present rate, then at the first one, which a device has after a reset."""
         if self._rate.is_raised:
             with suppress(NoAnswerError):
-                return self._link.call(Opcode.HELLO, b"", until.within(CONFIRM_S))
+                return self._link.call(Opcode.HELLO, b"", until.within(self.timeouts.confirm_s))
             self._rate.fall_back()
         return self._link.call(Opcode.HELLO, b"", until)
 
