@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.server
+import importlib.util
 import json
 import os
 import shutil
@@ -23,10 +24,14 @@ import mlf_sdk
 from archives import Spec, build, reference, write
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.pipeline.firmware import load_firmware
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgrid import open_place
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import Ability
+from mlf_sdk.wire.errors import PortBusyError
+from rpc_models import SUM, X, Y
+from serial_helpers import PtyDevice
 
 WAIT_S = 20.0
 SCRIPTS = Path(sys.executable).parent
@@ -246,3 +251,69 @@ def test_labgrid_is_missing() -> None:
     with pytest.raises(ToolError, match="labgrid is not installed") as caught:
         resolve_target(TargetChoice(board="labgrid:desk"))
     assert "mlf-sdk[labgrid]" in caught.value.hint
+
+
+# ---- local environments, without a coordinator ----
+
+needs_environments = pytest.mark.skipif(
+    importlib.util.find_spec("labgrid") is None,
+    reason="labgrid is not installed (pip install 'mlf-sdk[labgrid]')",
+)
+EMULATED = """
+targets:
+  main:
+    options: {mlf-board: mps2-an386}
+    drivers:
+      QEMUDriver:
+        {qemu_bin: qemu, machine: mps2-an386, cpu: cortex-m4, memory: 16M, extra_args: "", kernel: app, nic: none}
+images: {app: none.elf}
+tools: {qemu: /usr/bin/qemu-system-arm}
+"""
+WIRED = """
+targets:
+  desk:
+    options: {{mlf-board: mps2-an386}}
+    resources:
+      RawSerialPort: {{port: {port}, speed: 115200}}
+    drivers:
+      SerialDriver: {{}}
+  nameless:
+    drivers: {{}}
+"""
+
+
+@needs_environments
+@pytest.mark.qemu
+def test_the_emulator_of_an_environment_boots_the_image(tmp_path: Path) -> None:
+    (tmp_path / "env.yaml").write_text(EMULATED)
+    archive = write(build(Spec()), tmp_path / "tiny.tar")
+    mlf_sdk.generate(archive, tmp_path / "app", board="mps2-an386")
+    elf = mlf_sdk.build(tmp_path / "app").elf
+    target = resolve_target(TargetChoice(board=f"labgrid:{tmp_path / 'env.yaml'}"))
+    assert target.board.name == "mps2-an386" and Ability.RESET in target.abilities
+    x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8)
+    with target.open(elf, timeout_s=60) as session:
+        assert session.hello().build_id == load_firmware(elf).build_id
+        np.testing.assert_allclose(session.infer(0, {"x": x})[0], reference(Spec(), x), rtol=1e-5)
+
+
+@needs_environments
+def test_the_serial_port_of_an_environment(tmp_path: Path) -> None:
+    path = tmp_path / "env.yaml"
+    with PtyDevice() as device:
+        path.write_text(WIRED.format(port=device.path))
+        target = resolve_target(TargetChoice(board=f"labgrid:{path}:desk"))
+        assert Ability.RESET not in target.abilities
+        with target.open(None, timeout_s=60) as session:
+            assert len(session.hello().models) == 3
+            np.testing.assert_array_equal(session.infer(0, [X, Y])[0], SUM)
+            with pytest.raises(PortBusyError), target.open(None, timeout_s=60):
+                pass
+        with pytest.raises(InputError, match="no power driver"):
+            target.reset()
+        with pytest.raises(InputError, match="mlf-board"):
+            resolve_target(TargetChoice(board=f"labgrid:{path}:nameless"))
+        with pytest.raises(InputError, match="no target 'main'"):
+            resolve_target(TargetChoice(board=f"labgrid:{path}"))
+    with pytest.raises(InputError, match="no such environment"):
+        resolve_target(TargetChoice(board="labgrid:nowhere.yaml"))

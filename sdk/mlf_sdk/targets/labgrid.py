@@ -18,6 +18,7 @@ from typing import Any
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.labgridenv import EnvironmentTarget, is_environment
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
@@ -64,7 +65,9 @@ class LabgridTarget(AttachedTarget):
     def resolve(cls, rest: str, choice: TargetChoice) -> Target:
         """See Target; the place's tag names the board."""
         if choice.port is not None:
-            raise InputError("a place of labgrid has its port", where="--port", hint="Leave out --port.")
+            raise InputError("a board of labgrid has its port", where="--port", hint="Leave out --port.")
+        if is_environment(rest):
+            return EnvironmentTarget(rest, choice)
         spec = f"{PREFIX}{rest}"
         with open_place(spec) as place:
             inner = resolve_target(dataclasses.replace(choice, board=place.board))

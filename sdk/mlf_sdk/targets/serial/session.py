@@ -72,8 +72,23 @@ def port_session(
         InputError, PortError: see :func:`open_chosen_port`.
     """
     transport = open_chosen_port(choice, board)
+    rate = top_baud(choice, board)
+    with line_session(transport, timeout_s=timeout_s, elf=elf, console=console, max_baud=rate) as session:
+        yield session
+
+
+@contextmanager
+def line_session(
+    transport: Transport,
+    *,
+    timeout_s: float,
+    elf: Path | None = None,
+    console: Console | None = None,
+    max_baud: int = 0,
+) -> Iterator[Session]:
+    """Yield a session over a line that is open, before its hello; arguments as in :func:`port_session`."""
     timeouts = Timeouts(run_s=timeout_s, hello_s=min(timeout_s, Timeouts().hello_s))
-    with Session(transport, timeouts=timeouts, console=console, max_baud=top_baud(choice, board)) as session:
+    with Session(transport, timeouts=timeouts, console=console, max_baud=max_baud) as session:
         try:
             yield session
         except DeviceFaultError as error:
