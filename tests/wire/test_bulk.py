@@ -47,6 +47,7 @@ class Device:
     now: float = 0.0
     arrived: int = 0
     asked: int = 0
+    foreign: deque[Message] = field(default_factory=deque)  # replies to nothing, which come first
     overrun: bool = False
     most_queued: int = 0
     gaps: int = 0
@@ -73,6 +74,8 @@ class Device:
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
         self.asked += 1
         assert self.asked + self.arrived < 5_000, "the transfer does not end"
+        if self.foreign:
+            return self.foreign.popleft()
         while self.queue:
             request = self.queue.popleft()
             self.now += 0.001
@@ -265,6 +268,46 @@ def test_an_empty_reply_and_one_to_nothing_are_none() -> None:
 
     device.answer = odd
     assert read(device, 300) == DATA[:300]
+
+
+def test_foreign_replies_are_no_silence() -> None:
+    """They are passed over: the true replies behind them are taken at once, and nothing is sent again."""
+    device = Device(content=DATA)
+    answers = [(Opcode.RUN | protocol.REPLY, 1, b"\0"), (Opcode.READ | protocol.REPLY, 1, b"")]
+    answers += [(Opcode.READ | protocol.REPLY, 999, b"\0"), (int(Opcode.READ), 1, b"\0")]
+    device.foreign.extend(Message(opcode=o, sequence=s, session=7, body=b) for o, s, b in answers)
+    assert read(device, 4 * PIECE) == DATA[: 4 * PIECE]
+    assert device.arrived == 4 and device.now < 0.1
+
+
+def test_pieces_of_a_read_fill_the_payload() -> None:
+    """All of the payload but the header and the status, and no byte more."""
+    device = Device(content=DATA)
+    limits = Pace(window_bytes=0, payload_bytes=300)
+    until = Deadline.after(1000, lambda: device.now)
+    read_all(cast(Link, device), limits, Opcode.READ, len(DATA), SPAN.pack, "y", until)
+    room = 300 - protocol.HEADER.size - protocol.STATUS_SIZE
+    assert device.spans[:2] == [(0, room), (room, 2 * room)]
+
+
+def test_a_late_reply_teaches_the_round_trip() -> None:
+    """A reply that comes after its piece was given up is no data, but says how long the line takes."""
+    device = Device(content=DATA)
+    limits = pace(device)
+    late = deque[Message]()
+
+    def slow(reply: Message) -> Message:
+        if reply.sequence == 1 and not late:
+            late.append(reply)
+            device.now += 3.0
+            device.foreign.append(reply)
+            return Message(opcode=reply.opcode, sequence=999, session=7, body=b"\0")
+        return reply
+
+    device.answer = slow
+    until = Deadline.after(1000, lambda: device.now)
+    assert read_all(cast(Link, device), limits, Opcode.READ, 40, SPAN.pack, "y", until) == DATA[:40]
+    assert limits.round_trip_s is not None and limits.round_trip_s >= 3.0
 
 
 def test_a_piece_of_another_size_is_an_error() -> None:
