@@ -24,11 +24,10 @@ SEEDS = 300
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_random_archives(first: int, tmp_path: Path) -> None:
     """Every seed is right or refused; what is wrong: make attack SEED=n COUNT=1."""
-    seeds = [seed for seed in range(first, first + CHUNK) if make_case(seed).tame]
-    found = attack(seeds, tmp_path)
+    found = attack(range(first, first + CHUNK), tmp_path)
     assert found.wrong == {}
-    assert found.equal + sum(found.refused.values()) == len(seeds)
-    assert found.equal >= 0.9 * len(seeds), found.refused
+    assert found.equal + sum(found.refused.values()) == CHUNK
+    assert found.equal >= 0.9 * CHUNK, found.refused
 
 
 @pytest.mark.qemu
@@ -82,7 +81,7 @@ def test_wrong_lifetimes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     def too_short(graph: StorageGraph, order: Sequence[int]) -> list[Buffer]:
         found = lifetimes(graph, order)
-        return [dataclasses.replace(b, last=max(b.first, b.last - 3)) for b in found]
+        return [dataclasses.replace(b, last=b.first) for b in found]
 
     monkeypatch.setattr("mlf_sdk.planner.plan.lifetimes", too_short)
     found = attack(range(12), tmp_path / "all")
