@@ -31,16 +31,8 @@ def loop(index: str, bound: int = 12, more: str = "") -> str:
 def test_a_copy() -> None:
     found = extents(loop("(i)"))
     source, target = found.arguments
-    assert (source.element_type, source.at_least, source.at_most, source.is_written) == (
-        "float",
-        12,
-        12,
-        False,
-    )
-    assert (target.at_least, target.at_most, target.is_written) == (12, 12, True)
-    assert (target.written_at_least, target.written_at_most) == (12, 12)
-    assert (source.written_at_least, source.written_at_most) == (0, 0)
-    assert found.outputs == 1
+    assert (source.element_type, source.at_least, source.at_most) == ("float", 12, 12)
+    assert (target.at_least, target.at_most) == (12, 12)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +95,7 @@ def test_if_and_else() -> None:
     )
     found = extents(body)
     assert (found.arguments[0].at_least, found.arguments[0].at_most) == (5, 5)
-    assert (found.arguments[1].written_at_least, found.arguments[1].written_at_most) == (12, 12)
+    assert (found.arguments[1].at_least, found.arguments[1].at_most) == (12, 12)
 
 
 def test_numbers_that_are_declared() -> None:
@@ -121,12 +113,19 @@ def test_loops() -> None:
 
 def test_a_compound_assignment_reads_and_writes() -> None:
     found = extents("for (int32_t i = 0; i < 4; ++i) { ((float*)y)[(i)] += ((float*)x)[(i)]; }")
-    assert found.arguments[1].written_at_least == found.arguments[1].at_least == 4
+    assert found.arguments[1].at_least == 4
 
 
-def test_outputs_must_come_last() -> None:
-    assert extents("((float*)x)[(0)] = ((float*)y)[(0)];").outputs == 0
-    assert extents("((float*)x)[(0)] = 1.0f; ((float*)y)[(0)] = 1.0f;").outputs == 2
+def test_elements_before_the_first() -> None:
+    found = extents("for (int32_t i = 0; i < 4; ++i) { ((float*)y)[(i - 3)] = ((float*)x)[(i)]; }")
+    assert [argument.before for argument in found.arguments] == [0, 3]
+    assert (found.arguments[1].at_least, found.arguments[1].at_most) == (1, None)
+
+
+def test_early_returns() -> None:
+    ends = "for (int32_t i = 0; i < 4; ++i) { if (i == 2) { return 0; } ((float*)y)[(i)] = 1.0f; }"
+    assert extents(ends).reason == "the kernel may return early"
+    assert extents(ends.replace("return 0", "return -1")).arguments[1].at_least == 4
 
 
 def test_the_packed_interface_and_typed_pointers() -> None:

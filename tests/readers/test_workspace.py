@@ -831,3 +831,15 @@ def test_a_later_use_behind_the_copy_is_seen(use):
 
 def test_a_copy_under_the_name_of_another_argument_is_doubted():
     assert not pointer_kernel("void* arg1 = arg0;\n((float*)arg1)[0] = 1.0f;").exact
+
+
+def test_null_as_the_preprocessor_gives_it() -> None:
+    body = alloc("ws").replace("NULL", "((void *)0)") + "((float*)ws)[0] = 1;\n" + free("ws")
+    found = analyse(kernel(body))
+    assert found.exact and [slot.is_exact for slot in found.slots] == [True]
+
+
+def test_a_kernel_that_is_taken_as_a_whole() -> None:
+    found = analyse(kernel(alloc("ws") + free("ws")), whole="there is no compiler")
+    assert (found.exact, found.workspace_known, found.reason) == (False, True, "there is no compiler")
+    assert [slot.size_bytes for slot in found.slots] == [64]

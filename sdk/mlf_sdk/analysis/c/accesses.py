@@ -31,30 +31,18 @@ class Reach:
         at_least: elements that it must have.
         at_most: no access lies at or beyond; None when that is not known.
         before: elements in front of the first one that some access certainly reaches.
-        written_at_least, written_at_most: the same of writes only.
     """
 
     types: set[str] = field(default_factory=set)
     at_least: int = 0
     at_most: int | None = 0
     before: int = 0
-    is_written: bool = False
-    written_at_least: int = 0
-    written_at_most: int | None = 0
 
-    def take(self, type_name: str, least: int, most: int | None, *, written: bool) -> None:
+    def take(self, type_name: str, least: int, most: int | None) -> None:
         """Note one access."""
         self.types.add(type_name)
         self.at_least = max(self.at_least, least)
-        self.at_most = _larger(self.at_most, most)
-        if written:
-            self.is_written = True
-            self.written_at_least = max(self.written_at_least, least)
-            self.written_at_most = _larger(self.written_at_most, most)
-
-
-def _larger(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else max(a, b)
+        self.at_most = None if self.at_most is None or most is None else max(self.at_most, most)
 
 
 class AccessLog:
@@ -81,7 +69,7 @@ class AccessLog:
                 "an address is taken" if kind == UNARY else "an expression is not understood"
             )
         elif kind == INDEX:
-            self._element(expression, scope, written)
+            self._element(expression, scope)
         elif written:
             raise UnreadableError("something else than an element or a variable is assigned")
         elif kind == ASSIGN:
@@ -123,7 +111,7 @@ class AccessLog:
             if inner is not None:
                 self.look(branch, inner)
 
-    def _element(self, expression: Expr, scope: Scope, written: bool) -> None:
+    def _element(self, expression: Expr, scope: Scope) -> None:
         base, subscript = expression.args
         self.look(subscript, scope)
         name, type_name = self.names.element(expression) or ("", "")
@@ -138,4 +126,4 @@ class AccessLog:
             reached = None if point is None else value_at(subscript, point)
             least = max(least, 0 if reached is None else reached + 1)
             reach.before = max(reach.before, 0 if reached is None else -reached)
-        reach.take(type_name, least, most, written=written)
+        reach.take(type_name, least, most)

@@ -49,7 +49,6 @@ _PURE: Final = frozenset(
 _PURE_FAMILIES: Final = re.compile(
     r"__builtin_\w+|__[A-Z]\w*|(?:arm_|read_and_pad)\w*|_*(?:is|fp|sign)(?:nan|inf|finite|normal|classify|bit)\w*"
 )
-_PASSES: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +121,7 @@ class _Walk:
         self.types: dict[str, str] = {p.name: p.type for p in function.parameters}
         self.held: dict[str, Roots] = self._arguments()
         self.found = _Found()
-        self.changed = False
+        self.changed = True
 
     def _arguments(self) -> dict[str, Roots]:
         if self.function.is_packed:
@@ -143,13 +142,11 @@ class _Walk:
         if unclear or (self.function.is_packed and self.names.problem):
             found.kept.update(*self.held.values())
             found.lasting.add("code that is not understood")
-        for _ in range(_PASSES):
+        while self.changed:
             self.changed = False
             for statement in self.function.body.walk():
                 if statement.start not in self.names.skip or not self.function.is_packed:
                     self._statement(statement)
-            if not self.changed:
-                break
         return Effects(
             written=frozenset(found.written), kept=frozenset(found.kept), lasting=frozenset(found.lasting)
         )
@@ -176,7 +173,7 @@ class _Walk:
 
     def _lose(self, expression: Expr) -> None:
         """Take an expression that is not understood: whatever it names is kept."""
-        roots = NONE.union(*(self.held.get(part.text, NONE) for part in expression.walk()))
+        roots = NONE.union(*(self._name(part.text) for part in expression.walk()))
         self._keep(roots, "code that is not understood")
 
     def _keep(self, roots: Roots, where: str) -> None:
@@ -237,18 +234,17 @@ class _Walk:
         if target.kind == NAME:
             self._keep(value, target.text)
             return
-        self.found.written |= self._place(target)
         local = self._container(target)
+        if local and not target.args[0].args:
+            self._hold(local, value)
+            return
+        # Behind an element of a local array or struct there may be a pointer.
+        place = self.held.get(local, NONE) if local else NONE.union(*map(self._value, target.args[:1]))
+        self.found.written |= place
         if local:
             self._hold(local, value)
-        else:
+        if place or not local:
             self._keep(value, "memory")
-
-    def _place(self, target: Expr) -> Roots:
-        """Arguments in whose memory an element, field or dereferenced pointer may lie."""
-        if not target.args or self._container(target):
-            return NONE
-        return self._value(target.args[0])
 
     def _container(self, target: Expr) -> str:
         """Local array or struct that an element or field is part of; empty when it is none."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Number of elements of each argument that a kernel accesses, and the arguments that it writes.
+"""Number of elements of each argument that a kernel accesses.
 
 The kernels that TVM prints are loops with constant bounds around accesses such as
 ``((float*)x)[(i * 4) + j]``. Two numbers are given for each argument: elements that it must have
@@ -52,7 +52,6 @@ class ArgumentExtent:
         at_least: elements that it must have.
         at_most: no access lies at or beyond; None when that is not known.
         before: elements in front of the first one that some access certainly reaches.
-        written_at_least, written_at_most: the same of writes only; 0 when it is not written.
     """
 
     index: int
@@ -60,9 +59,6 @@ class ArgumentExtent:
     at_least: int
     at_most: int | None
     before: int
-    is_written: bool
-    written_at_least: int
-    written_at_most: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +68,6 @@ class KernelExtents:
     name: str
     arguments: tuple[ArgumentExtent, ...]
     reason: str = ""
-
-    @property
-    def outputs(self) -> int:
-        """Number of written arguments if they are the last ones, else 0."""
-        written = [argument.is_written for argument in self.arguments]
-        count = sum(written)
-        return count if all(written[len(written) - count :]) else 0
 
 
 def kernel_extents(function: FunctionDefinition, *, macros: Collection[str] = ()) -> KernelExtents:
@@ -127,9 +116,6 @@ class _Walk:
             at_least=reach.at_least,
             at_most=reach.at_most,
             before=reach.before,
-            is_written=reach.is_written,
-            written_at_least=reach.written_at_least,
-            written_at_most=reach.written_at_most,
         )
 
     def _block(self, statements: Sequence[Statement], scope: Scope) -> None:

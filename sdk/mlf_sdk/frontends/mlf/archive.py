@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -194,7 +195,13 @@ def _check_functions(
 
 
 def _mentioned(name: str, sources: tuple[CodeFile, ...]) -> bool:
-    return any(_mentions(file, name.encode("ascii", "replace")) for file in sources)
+    word = name.encode("ascii", "replace")
+    return any(_defines(file, word) if file.kind == "h" else _mentions(file, word) for file in sources)
+
+
+def _defines(header: CodeFile, name: bytes) -> bool:
+    """Return whether a header has the body of a function, not its prototype alone."""
+    return re.search(rb"\b%s\s*\([^;{}]{0,4096}\{" % re.escape(name), header.data) is not None
 
 
 def _mentions(file: CodeFile, name: bytes) -> bool:
