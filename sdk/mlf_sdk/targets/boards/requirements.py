@@ -37,7 +37,7 @@ def _check_objects(model: Model, board: Board) -> None:
         if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
             continue  # only the linker will know
         if board.platform == "host" or board.zephyr.native:
-            problems = _host_problems(info)
+            problems = _host_problems(info, board)
         else:
             problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
         faults += [Fault(member=unit.member, what=what) for what in problems]
@@ -69,11 +69,13 @@ def _check_symbols(model: Model) -> None:
         )
 
 
-def _host_problems(info: ObjectInfo) -> list[str]:
-    """List the reasons why this machine can't run an object; empty when it can."""
-    if info.machine == _HOSTS.get(platform.machine()) and info.elf_class == 64:
+def _host_problems(info: ObjectInfo, board: Board) -> list[str]:
+    """List the reasons why a program of this machine can't hold an object; empty when it can."""
+    if board.platform == "host" and info.machine == _HOSTS.get(platform.machine()) and info.elf_class == 64:
         return []
-    return [f"it holds machine code for {info.machine}, and the host is another machine"]
+    return [
+        f"it holds machine code for {'Arm' if info.is_arm else info.machine}, and the host is another machine"
+    ]
 
 
 def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
