@@ -164,7 +164,9 @@ def test_bundles_reproduce_their_vectors(folder: Path, tmp_path: Path, needs_qem
         folder, board=BOARDS[core], inputs=inputs, expect=expected, rtol=0.0, atol=1e-6, twin=False, **options
     )
     assert report.compare is not None and report.compare.ok
-    assert report.check.ok
+    # Its allocator is the user's, and is seen all the same.
+    allowed = {"heap"} if folder.name == "syn-wants-heap" else set()
+    assert {row.item for row in report.check.rows if not row.ok} == allowed
     measured = report.memory.arena_high_water_bytes
     if core != "host":
         assert measured is not None
