@@ -21,7 +21,6 @@ from mlf_sdk.pipeline.cell import CellJob, run_cell, run_reference
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner import MemoryPlan, PlanProblem, layout, plan_memory
-from mlf_sdk.planner.layout import lay_out
 from model_cases import Net
 
 BOARD = "mps2-an386"
@@ -131,9 +130,8 @@ def at(index: int) -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize("side", ["before", "behind"])
 def test_guards_on_the_target(stray: Path, side: str) -> None:
-    model = mlf_sdk.load(stray)
-    planned = lay_out(model)
-    start = planned.offset(model.outputs[0])
+    planned = Pipeline().plan(Request(source=(str(stray),), board=BOARD)).layouts[0]
+    start = planned.offset(planned.model.outputs[0])
     index = -start // 4 - 1 if side == "before" else (planned.arena_reserved_bytes - start) // 4
     report = mlf_sdk.run(stray, board=BOARD, inputs=at(index), twin=False)
     row = next(row for row in report.check.rows if row.item == "guards")
