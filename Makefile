@@ -66,6 +66,7 @@ SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar)
 PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 proof: tools runtime
 	$(VENV)/bin/mlf-sdk proof $(PROVEN) --jobs $(JOBS) $(if $(CMSIS_NN),--cmsis-nn $(CMSIS_NN)) \
+	  $(if $(ZEPHYR_BASE),--board emulated --board zephyr:mps2-an385 --board zephyr:qemu_cortex_m3) \
 	  --markdown docs/proof.md --made-by 'make proof$(if $(CMSIS_NN), CMSIS_NN=PATH)'
 
 RUNS ?= 10000000

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +22,7 @@ from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.tree import find_tree
 from mlf_sdk.targets.zephyr.workspace import west_topdir
+from mlf_sdk.tools.process import run_process
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "howto-zephyr.md"
@@ -105,12 +105,7 @@ def _application(folder: Path, code: str, options: str) -> None:
 
 
 def _run(argv: list[object], environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        [str(word) for word in argv], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        sys.exit(f"{argv}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout
+    return run_process([str(word) for word in argv], env=environment, timeout_s=1800.0).stdout
 
 
 def read_table(page: str) -> dict[str, list[str]]:
