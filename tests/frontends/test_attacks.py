@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import SHARED_MLF
 
 from analysed import load_model
 from archives import write
@@ -68,7 +67,7 @@ def test_parameters_and_inputs_that_are_kept_are_not_written(tmp_path: Path) -> 
         load_model(write(files, tmp_path / "w.tar"))
 
 
-ATTACKS = SHARED_MLF.parent / "attacks"
+ATTACKS = Path(__file__).resolve().parents[3] / "shared" / "attacks"
 LEGAL = ("opt_header", "decoy_static", "globptr", "inplace", "stateful", "ext_addr")
 BROKEN = ("half_arr", "desig", "bigger_kernel", "overrun1", "byte4")
 
