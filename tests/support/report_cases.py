@@ -76,13 +76,13 @@ def image_of(lock: Lock) -> Image:
         Section(name=".data", address=RAM + 8192, load_address=cursor + 40, size_bytes=96, in_file=True),
     ]
     arena = RAM + 8288
-    add(model.arena_symbol, arena, model.arena_reserved_bytes, ".noinit")
+    add(model.arena_symbol, arena, model.arena_reserved_bytes + 2 * model.guard_bytes, ".noinit")
     sections.append(
         Section(
             name=".noinit",
             address=arena,
             load_address=arena,
-            size_bytes=model.arena_reserved_bytes + 24,
+            size_bytes=model.arena_reserved_bytes + 2 * model.guard_bytes + 24,
             in_file=False,
         )
     )
