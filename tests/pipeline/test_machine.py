@@ -58,7 +58,8 @@ def test_a_missing_program_is_named_before_anything_is_built(
     assert caught.value.hint == (
         f"Install it: sudo apt-get install {package}; mlf-sdk doctor lists all that is missing"
     )
-    assert not list(programs.glob("*.log"))
+    started = {path.stem for path in programs.glob("*.log")}
+    assert not started & {"cmake", "ninja", "qemu-system-arm"}  # compilers may preprocess what is analysed
     assert not list(own_cache.rglob("build"))
 
 
