@@ -29,6 +29,7 @@ LAYERS = (
     ("triage",),
     ("codegen",),
     ("frontends",),
+    ("compiler",),
     ("analysis",),
     ("planner",),
     ("ir",),

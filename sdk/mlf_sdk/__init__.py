@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.api import build, check, generate, load, open_session
     from mlf_sdk.pipeline.cases import test
     from mlf_sdk.pipeline.compare import compare
+    from mlf_sdk.pipeline.compile import compile
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
     from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
@@ -54,6 +55,7 @@ _HOMES = {
     "build": "pipeline.api",
     "check": "pipeline.api",
     "compare": "pipeline.compare",
+    "compile": "pipeline.compile",
     "flash": "pipeline.flash",
     "generate": "pipeline.api",
     "inspect": "pipeline.firmware",
@@ -88,6 +90,7 @@ __all__ = [
     "build",
     "check",
     "compare",
+    "compile",
     "flash",
     "generate",
     "inspect",

@@ -130,7 +130,48 @@ def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
     return Outcome(parts=parts, values={"folder": str(folder), "size_bytes": left, "removed_bytes": freed})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """Options of ``compile``."""
+
+    output: str = option("", "Archive to write.", flags=("-o", "--output"), metavar="FILE", required=True)
+    name: str = option("", "Name of the model in C and in the archive. Default: the file's.", metavar="NAME")
+    goal: str = option(
+        "balanced",
+        "Choose kernels for speed, for size, or for both.",
+        flags=("--for",),
+        choices=("speed", "balanced", "size"),
+        metavar="GOAL",
+    )
+
+
+def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outcome:
+    """Compile a .tflite model to an archive with kernels made for it.
+
+    Example: mlf-sdk compile model.tflite -o model.tar
+    """
+    from mlf_sdk.pipeline.compile import compile as compile_model
+    from mlf_sdk.planner.layout import lay_out
+    from mlf_sdk.reporting.layout import line, size
+    from mlf_sdk.reporting.model import model_parts, model_values
+
+    found = compile_model(request.source[0], own.output, name=own.name, goal=own.goal, progress=progress)
+    layout = lay_out(found.model)
+    written = line("written", f"{found.output}: {size(found.size_bytes)}")
+    return Outcome(
+        parts=[*model_parts(found.model, layout), written],
+        values={
+            **model_values(found.model, layout),
+            "output": str(found.output),
+            "size_bytes": found.size_bytes,
+        },
+    )
+
+
 COMMANDS = {
+    "compile": Command(
+        call=compile_, source="MODEL", source_help="TensorFlow Lite model.", own=CompileOptions
+    ),
     "inspect": Command(
         call=inspect,
         source="ARCHIVE|FIRMWARE",

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from mlf_sdk.frontends.mlf.plaincall import stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
-from mlf_sdk.ir.model import Step, TensorKind
+from mlf_sdk.ir.model import Quantisation, Step, TensorKind
 
 
 def schedule_graph(source: BuildInput, graph: RawGraph) -> Schedule:
@@ -23,6 +24,7 @@ class _GraphBuilder:
         self.flat: dict[int, int] = {}
         self.steps: list[Step] = []
         self.inputs: list[int] = []
+        self.extension = source.module.metadata.extension
 
     def schedule(self) -> Schedule:
         for index, node in enumerate(self.graph.nodes):
@@ -49,10 +51,12 @@ class _GraphBuilder:
         params = {p.name: p for p in self.source.module.params}
         found = params.get(node.name)
         if found is None:
-            tensor = self.table.add(node.name, entry.dtype, entry.shape, TensorKind.INPUT)
+            scale = self._quantisation(node.name)
+            tensor = self.table.add(node.name, entry.dtype, entry.shape, TensorKind.INPUT, quantisation=scale)
             self.inputs.append(tensor)
         else:
-            kind = TensorKind.CONSTANT
+            stateful = self.extension is not None and node.name in self.extension.states
+            kind = TensorKind.STATE if stateful else TensorKind.CONSTANT
             tensor = self.table.add(node.name, entry.dtype, entry.shape, kind, data=found.data)
         self.tensor_of[entry_index] = tensor
 
@@ -80,6 +84,10 @@ class _GraphBuilder:
         if node.flatten_data:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
         index = len(self.steps)
+        stated = self.extension.calls.get(node.name) if self.extension else None
+        if stated is not None:
+            self.steps.append(stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs)))
+            return
         self.steps.append(
             Step(index=index, name=node.name, symbol=symbol, inputs=tuple(inputs), outputs=tuple(outputs))
         )
@@ -87,9 +95,17 @@ class _GraphBuilder:
     def _result(self, entry_index: int, name: str, output: int) -> int:
         entry: GraphEntry = self.graph.entries[entry_index]
         label = name if output == 0 else f"{name}:{output}"
-        tensor = self.table.add(label, entry.dtype, entry.shape, TensorKind.INTERMEDIATE)
+        tensor = self.table.add(
+            label, entry.dtype, entry.shape, TensorKind.INTERMEDIATE, quantisation=self._quantisation(label)
+        )
         self.tensor_of[entry_index] = tensor
         return tensor
+
+    def _quantisation(self, name: str) -> Quantisation | None:
+        found = self.extension.quantisation.get(name) if self.extension else None
+        if found is None:
+            return None
+        return Quantisation(scale=found.scale, zero_point=found.zero_point, axis=found.axis)
 
     def _flatten(self, tensor: int) -> int:
         """The same storage as one dimension, for nodes with ``flatten_data``."""
@@ -120,6 +136,9 @@ def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:
     numbered.
     """
     default = tuple(f"output{i}" for i in range(len(sizes))) if len(sizes) > 1 else ("output",)
+    extension = source.module.metadata.extension
+    if extension and len(extension.output_names) == len(sizes):
+        return extension.output_names
     main = source.module.metadata.main[0] if source.module.metadata.main else None
     named = main.outputs if main else None
     if not named or len(named) != len(sizes):

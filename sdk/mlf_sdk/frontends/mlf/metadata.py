@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.mlf.extension import parse_extension
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER, MemoryReader, storage_bytes
 from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, Metadata, ModuleMetadata, OperatorArg, TensorSize
 from mlf_sdk.tools.checks import module_name_problem, shown, text_problem
@@ -109,6 +110,7 @@ class _Reader(MemoryReader):
             storage_bytes={} if operator else storage_bytes(memory),
             tvm_version=self.tvm_version(table.get("external_dependencies", []), field),
             export_datetime=None if stamp is None else self.text(stamp, f"{field}.export_datetime"),
+            extension=parse_extension(table, MEMBER, field, self.faults),
         )
 
     def operator_style(self, table: dict[str, Any], field: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mlf_sdk.frontends.mlf.extension import Extension
 from mlf_sdk.ir.dtype import DType
 
 
@@ -63,6 +64,7 @@ class ModuleMetadata:
         operator_args: arguments of each function of an operator archive.
         tvm_version: of the compiler, where ``external_dependencies`` tells it.
         export_datetime: as written; local time, though it ends in Z.
+        extension: facts that its compiler states beyond the format; None without them.
     """
 
     name: str
@@ -75,6 +77,7 @@ class ModuleMetadata:
     storage_bytes: Mapping[int, int]
     tvm_version: str | None
     export_datetime: str | None
+    extension: Extension | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

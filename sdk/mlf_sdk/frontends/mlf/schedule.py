@@ -9,7 +9,7 @@ from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Step, Tensor, TensorKind
+from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Quantisation, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import NameTable, field_identifier, legal_identifier
 
 
@@ -29,6 +29,7 @@ class TensorTable:
         *,
         alias_of: int | None = None,
         data: bytes | None = None,
+        quantisation: Quantisation | None = None,
     ) -> int:
         """Add a tensor and return its id."""
         tensor = Tensor(
@@ -40,6 +41,7 @@ class TensorTable:
             kind=kind,
             alias_of=alias_of,
             data=data,
+            quantisation=quantisation,
         )
         self.tensors.append(tensor)
         return tensor.id
@@ -77,6 +79,7 @@ def operator_workspaces(module: RawModule) -> dict[str, int]:
 def assemble(source: BuildInput, schedule: Schedule) -> Model:
     """The model of ``schedule`` with its provenance, code and summary."""
     metadata = source.module.metadata
+    extension = metadata.extension
     main = metadata.main[0] if metadata.main else None
     linked = source.code.reachable(dict.fromkeys(step.symbol for step in schedule.steps))
     units_of_entries = [step.abi.unit for step in schedule.steps if step.abi.unit]
@@ -89,8 +92,8 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
         provenance=Provenance(
             format="MLF",
             format_version=str(source.archive.version),
-            compiler="TVM",
-            compiler_version=metadata.tvm_version or "",
+            compiler=extension.compiler if extension else "TVM",
+            compiler_version=extension.compiler_version if extension else metadata.tvm_version or "",
             sha256=source.archive.sha256,
             source=source.archive.source,
         ),
@@ -108,6 +111,6 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             io_bytes=main.io_size_bytes if main else None,
             operators=operator_workspaces(source.module),
         ),
-        symbol_prefix=f"tvmgen_{field_identifier(metadata.name)}_",
+        symbol_prefix=f"{c_name}_" if extension else f"tvmgen_{field_identifier(metadata.name)}_",
         is_analysed=False,
     )

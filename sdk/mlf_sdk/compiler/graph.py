@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph of a model before compilation: values and operators, typed and frozen.
+
+Operators keep the names of the field. What differs between formats in spelling only is one operator here:
+everything that moves elements without computing is a `Move`, every function of one 8-bit value a `Table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.tensor import Quantisation
+
+INT8: Final = np.dtype(np.int8)
+UINT8: Final = np.dtype(np.uint8)
+INT16: Final = np.dtype(np.int16)
+INT32: Final = np.dtype(np.int32)
+INT64: Final = np.dtype(np.int64)
+FLOAT32: Final = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A tensor of the graph.
+
+    Attributes:
+        id: index into ``Graph.values``.
+        name: as the model names it.
+        shape: extents; empty for a scalar.
+        quantisation: None for a tensor that is not quantised.
+        data: of a constant.
+    """
+
+    id: int
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    quantisation: Quantisation | None = None
+    data: Array | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of one instance."""
+        return self.elements * self.dtype.itemsize
+
+    @property
+    def constant(self) -> Array:
+        """Data of a value that is constant.
+
+        Raises:
+            InputError: it is not.
+        """
+        if self.data is None:
+            raise InputError(f"'{self.name}' is known only at run time", where="value of a graph")
+        return self.data
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Scales of the whole tensor or of each index of an axis; one of 0 without any."""
+        return self.quantisation.scale if self.quantisation else (0.0,)
+
+    @property
+    def scale(self) -> float:
+        """Scale of the whole tensor, as the single-precision number that files store; 0 without one."""
+        return self.quantisation.scale[0] if self.quantisation else 0.0
+
+    @property
+    def zero_point(self) -> int:
+        """Zero point of the whole tensor; 0 without one."""
+        return self.quantisation.zero_point[0] if self.quantisation else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A value that lives from one run to the next, with its initial content."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    initial: Array = field(repr=False, compare=False)
+    scale: float = 0.0
+    zero_point: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A model as values and operators, in an order in which they can run."""
+
+    name: str
+    values: tuple[Value, ...]
+    operators: tuple[Operator, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    states: tuple[State, ...] = ()
+
+    def read(self, operator: Operator) -> tuple[Value, ...]:
+        """Values that ``operator`` reads."""
+        return tuple(self.values[i] for i in operator.inputs)
+
+    def written(self, operator: Operator) -> tuple[Value, ...]:
+        """Values that ``operator`` writes."""
+        return tuple(self.values[i] for i in operator.outputs)
+
+    def computed(self) -> Iterator[Value]:
+        """Values that are neither constant nor unused."""
+        used = {i for o in self.operators for i in (*o.inputs, *o.outputs)} | {*self.inputs, *self.outputs}
+        return (v for v in self.values if v.id in used and v.data is None)

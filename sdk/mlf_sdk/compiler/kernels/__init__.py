@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels: C text for each operator, written for its shapes and numbers."""

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolution with 3x3 windows: pairs of rows, so that one SMLAD takes two rows of a window.
+
+A pair row holds, for every column and channel, the values of two neighbouring rows as two int16. Two of
+them, rows 0 and 1 and rows 2 and 3 of a window, give two rows of output at stride 1 and one at stride 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.gemm import finish, function
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.rescale import HELPERS, Form, Rescale, choose_rescale, helpers, sum_bounds
+from mlf_sdk.compiler.operators import Array, DepthwiseConv2D
+from mlf_sdk.compiler.scales import channel_multipliers
+
+MAX_CHANNELS = 508  # two columns of pairs within the offset of a load
+
+
+def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+    """DEPTHWISE_CONV_2D of 3x3 windows; None for a layer that this does not fit."""
+    x, weights, *bias = graph.read(operator)
+    (y,) = graph.written(operator)
+    window = operator.window
+    channels = x.shape[3]
+    stride = window.stride[0]
+    fits = (
+        x.dtype == np.int8
+        and weights.dtype == np.int8
+        and window.size == (3, 3)
+        and window.dilation == (1, 1)
+        and window.stride in ((1, 1), (2, 2))
+        and x.shape[0] == operator.multiplier == 1
+        and channels % 4 == 0
+        and channels <= MAX_CHANNELS
+    )
+    if not fits or weights.data is None:
+        return None
+    flat = weights.data.reshape(9, channels).T
+    start = (
+        bias[0].data.astype(np.int64) if bias and bias[0].data is not None else np.zeros(channels, np.int64)
+    )
+    bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
+    rescale = choose_rescale(
+        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
+    )
+    if rescale.form is Form.GENERAL:
+        return None
+    constants = (_stream(flat, start, rescale),)
+    pair, pair_text = _pair_rows(x.zero_point)
+    column, texts = _column(channels, stride, rescale)
+    _, ih, iw, _ = x.shape
+    _, oh, ow, _ = y.shape
+    columns = (ow - 1) * stride + 3
+    left, right = window.before[1], columns - window.before[1] - iw
+    inner = iw + min(right, 0)
+    right = max(right, 0)
+    row = columns * channels  # words of a pair row
+    spare = ow * channels if stride == 1 and oh % 2 else 0
+    body = f"""    int32_t *first = b0;
+    int32_t *second = b0 + {row};
+    int8_t *zeros = (int8_t *)(b0 + {2 * row});
+    memset(zeros, {x.zero_point}, {inner * channels});
+    memset(b0, 0, {8 * row});
+    int32_t iy = -{window.before[0]};
+    {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, first + {left * channels}, {inner * channels // 4});
+    for (int32_t oy = 0; oy < {oh}; oy += {2 if stride == 1 else 1}) {{
+        iy += 2;
+        {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, second + {left * channels}, {inner * channels // 4});
+        int8_t *y = y0 + oy * {ow * channels};
+        int8_t *below = {f"oy + 1 < {oh} ? y + {ow * channels} : zeros + {inner * channels}" if spare else f"y + {ow * channels}"};
+        for (int32_t ox = 0; ox < {ow}; ++ox) {{
+            {column}(first + ox * {stride * channels}, second + ox * {stride * channels}, p0, y + ox * {channels}, below + ox * {channels});
+        }}
+        int32_t *swap = first;
+        first = second;
+        second = swap;
+    }}
+"""
+    if stride == 2:
+        body = body.replace(f"        int8_t *below = y + {ow * channels};\n", "").replace(
+            f", below + ox * {channels}", ""
+        )
+    return Kernel(
+        family="depthwise_3x3",
+        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
+        body=body,
+        helpers={**texts, pair: pair_text},
+        constants=constants,
+        workspace_bytes=8 * row + inner * channels + spare,
+        macs=y.elements * 9,
+    )
+
+
+def _row(number: str, height: int, size: int) -> str:
+    """Expression of a row of the input, or of zeros outside of it."""
+    return f"(uint32_t)({number}) < {height}u ? x0 + ({number}) * {size} : zeros"
+
+
+def _stream(weights: Array, bias: Array, rescale: Rescale) -> Array:
+    """Ten words a channel, doubled: bias, pairs (0, 1) and (1, 2) of columns 2, 1 and 0, requantisation."""
+    wide = weights.astype(np.int64).reshape(-1, 3, 3) * 2
+    low, high = wide[:, :2].transpose(0, 2, 1), wide[:, 1:].transpose(0, 2, 1)
+    words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]
+    pairs = np.stack(words, axis=2)[:, ::-1].reshape(-1, 6).astype(np.uint32).view(np.int32)
+    stream = np.concatenate([2 * rescale.bias(bias)[:, None].astype(np.int32), pairs, rescale.rows], axis=1)
+    return np.ascontiguousarray(stream.reshape(-1))
+
+
+def _pair_rows(zero_point: int) -> tuple[str, str]:
+    """Function ``(upper, lower, pairs, quads)``."""
+    name = f"pair_rows_{zero_point & 255}"
+    offset = -zero_point & 0xFFFF
+    lines = [
+        "push {r4-r10, lr}", f"movw lr, #{offset}", f"movt lr, #{offset}", "1:",
+        "ldr r4, [r0], #4", "ldr r5, [r1], #4",
+        "sxtab16 r6, lr, r4", "sxtab16 r8, lr, r4, ror #8", "sxtab16 r9, lr, r5", "sxtab16 r10, lr, r5, ror #8",
+        "pkhbt r4, r6, r9, lsl #16", "pkhbt r5, r8, r10, lsl #16",
+        "pkhtb r6, r9, r6, asr #16", "pkhtb r7, r10, r8, asr #16",
+        "stmia r2!, {r4-r7}", "subs r3, r3, #1", "bne 1b", "pop {r4-r10, pc}",
+    ]  # fmt: skip
+    plain = f"""    int16_t *v = (int16_t *)b;
+    for (int32_t i = 0; i < 4 * n; ++i) {{
+        v[2 * i] = (int16_t)(u[i] - ({zero_point}));
+        v[2 * i + 1] = (int16_t)(l[i] - ({zero_point}));
+    }}
+"""
+    return name, function(name, "const int8_t *u, const int8_t *l, int32_t *b, int32_t n", lines, plain)
+
+
+def _products(upper: str, lower: str, first: str, second: str, start: str, *, two: bool) -> list[str]:
+    """Products of one column of a window: sums in r4 and, of the second row of output, r5."""
+    lines = [f"ldr r8, {upper}", f"ldr r9, {lower}", f"smlad r4, r8, {first}, {start}"]
+    if two:
+        lines.append(f"smlatb r5, r8, {first}, r5")
+    lines.append(f"smlabt r4, r9, {second}, r4")
+    if two:
+        lines.append(f"smlad r5, r9, {second}, r5")
+    return lines
+
+
+def _column(channels: int, stride: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
+    """Function for all channels of one column of output: one row of it, or two at stride 1."""
+    low, high = rescale.clamp
+    name = f"column_{channels}_{stride}_{rescale.form.value}_{low & 255}_{high & 255}"
+    two = stride == 1
+    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}"]
+    if two:
+        lines.append("ldr r12, [sp, #36]")
+    lines += ["1:", "ldmia r2!, {r5, r6, r7}"]
+    lines += _products(f"[r0, #{8 * channels}]", f"[r1, #{8 * channels}]", "r6", "r7", "r5", two=two)
+    lines += ["ldmia r2!, {r6, r7, r10, r11}"]
+    lines += _products(f"[r0, #{4 * channels}]", f"[r1, #{4 * channels}]", "r6", "r7", "r4", two=two)
+    lines += _products("[r0], #4", "[r1], #4", "r10", "r11", "r4", two=two)
+    lines += ["ldmia r2!, {r6, r7, r8}"]
+    sums = ["r4", "r5"] if two else ["r4"]
+    lines += finish(sums, rescale, ("r6", "r7", "r8"), doubled=True)
+    lines.append("strb r4, [r3], #1")
+    if two:
+        lines.append("strb r5, [r12], #1")
+    lines += ["subs lr, lr, #1", "bne.w 1b", "pop {r4-r11, pc}"]
+    results = f"        *y++ = (int8_t)saturate({HELPERS[rescale.form][0]}(s0 >> 1, w + 7), {low}, {high});\n"
+    if two:
+        results += results.replace("*y++", "*below++").replace("s0", "s1")
+    second = "            s1 += a[1] * k[0] + b[0] * k[2] + b[1] * k[3];\n" if two else ""
+    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, w += 10) {{
+        int32_t s0 = w[0];
+{"        int32_t s1 = w[0];" if two else ""}
+        for (int32_t j = 0; j < 3; ++j) {{
+            const int16_t *a = (const int16_t *)(u + j * {channels});
+            const int16_t *b = (const int16_t *)(l + j * {channels});
+            const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
+            s0 += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
+{second}        }}
+{results}    }}
+"""
+    parameters = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y" + (
+        ", int8_t *below" if two else ""
+    )
+    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}

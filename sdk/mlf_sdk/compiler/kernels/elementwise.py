@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of elementwise operators and changes of type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.sums import linear_sum
+from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
+from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.requantise import Multiplier
+from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, sum_multipliers
+
+_SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
+
+
+def _limits(y: Value) -> tuple[int, int]:
+    info = np.iinfo(y.dtype)
+    return int(info.min), int(info.max)
+
+
+def table(graph: Graph, operator: Table) -> Kernel:
+    """A function of one byte."""
+    (x,) = graph.read(operator)
+    constants = (operator.table,)
+    body = f"""    const uint8_t *v = (const uint8_t *)x0;
+    for (int32_t i = 0; i < {x.elements}; ++i) {{
+        y0[i] = p0[v[i]];
+    }}
+"""
+    return Kernel(
+        family="table",
+        parameters=arguments(graph, operator, constants=constants),
+        body=body,
+        constants=constants,
+        overlap_bytes=0,
+    )
+
+
+def convert(graph: Graph, operator: Convert) -> Kernel:
+    """QUANTIZE, DEQUANTIZE and CAST."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    helpers: dict[str, str] = {}
+    if x.quantisation and y.quantisation and x.dtype.kind != "f" and y.dtype.kind != "f":
+        by = ratio(x, y)
+        low, high = _limits(y)
+        value = f"saturate(scale_sum(x0[i] - ({x.zero_point}), {by.value}, {by.shift}) + ({y.zero_point}), {low}, {high})"
+        helpers = dict(_SCALING)
+    elif y.quantisation and x.dtype.kind == "f":
+        low, high = _limits(y)
+        value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {_real(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
+    elif x.quantisation and y.dtype.kind == "f":
+        value = f"{_real(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
+    else:
+        value = "x0[i]"
+    body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
+        y0[i] = ({c_type(y.dtype)})({value});
+    }}
+"""
+    return Kernel(family="convert", parameters=arguments(graph, operator), body=body, helpers=helpers)
+
+
+def _real(value: float) -> str:
+    return f"{float(np.float32(value)).hex()}f"
+
+
+_OPERATIONS: Final = {Arithmetic.ADD: "+", Arithmetic.SUB: "-", Arithmetic.MUL: "*", Arithmetic.DIV: "/"}
+
+
+def binary(graph: Graph, operator: Binary) -> Kernel:
+    """ADD, SUB, MUL, DIV, MAXIMUM and MINIMUM, with broadcast; operands may be constant."""
+    operands = graph.read(operator)
+    (y,) = graph.written(operator)
+    constants: list[Array] = []
+    names, parameters = [], []
+    for number, value in enumerate(operands):
+        if value.data is not None:
+            names.append(f"p{len(constants)}")
+            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
+            constants.append(value.data.reshape(-1))
+        else:
+            names.append(f"x{number}")
+            parameters.append(Parameter(Role.INPUT, number, c_type(value.dtype)))
+    parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
+    result, helpers = _binary_value(operator, operands[0], operands[1], y)
+    loops, places = _broadcast(operands, y)
+    lines = [*loops, "    {"]
+    for letter, name, place in zip("ab", names, places[:2], strict=True):
+        kind = "float" if y.dtype.kind == "f" else "int32_t"
+        lines.append(f"        {kind} {letter} = {name}[{place}];")
+    lines += [f"        y0[{places[2]}] = ({c_type(y.dtype)}){result};", "    }", ""]
+    whole = all(o.shape == y.shape for o in operands)
+    return Kernel(
+        family=operator.function.value,
+        parameters=tuple(parameters),
+        body="\n".join(lines),
+        helpers=helpers,
+        constants=tuple(constants),
+        overlap_bytes=0 if whole else None,
+    )
+
+
+def _broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[str]]:
+    """Loops over the output, and the places in both operands and in the output."""
+    rank = len(y.shape)
+    distances = []
+    for value in (*operands, y):
+        shape = (1,) * (rank - len(value.shape)) + value.shape
+        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
+    groups: list[tuple[int, list[int]]] = []
+    for axis in range(rank):
+        if y.shape[axis] == 1:
+            continue
+        here = [d[axis] for d in distances]
+        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
+            groups[-1] = (groups[-1][0] * y.shape[axis], here)
+        else:
+            groups.append((y.shape[axis], here))
+    loops = [f"    for (int32_t i{k} = 0; i{k} < {extent}; ++i{k})" for k, (extent, _) in enumerate(groups)]
+    places = [
+        " + ".join(f"i{k} * {here[number]}" for k, (_, here) in enumerate(groups) if here[number]) or "0"
+        for number in range(3)
+    ]
+    return loops, places
+
+
+def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, dict[str, str]]:
+    """Expression of the result of ``a`` and ``b``, and its static functions."""
+    function = operator.function
+    if function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
+        return f"(a {'>' if function is Arithmetic.MAXIMUM else '<'} b ? a : b)", {}
+    sign = _OPERATIONS[function]
+    if y.dtype.kind == "f":
+        return f"({limited(f'a {sign} b', operator.clamp)})", {}
+    if y.quantisation is None:
+        return ("(a / b)", {}) if sign == "/" else (f"((uint32_t)a {sign} (uint32_t)b)", {})
+    low, high = int(operator.clamp[0]), int(operator.clamp[1])
+    if function in SUMS:
+        cheap = linear_sum(operator, a, b, y)
+        if cheap is not None:
+            return (
+                f"saturate((a * {cheap.a} + b * {cheap.b} + ({cheap.c})) >> {cheap.bits}, {low}, {high})",
+                {"saturate": SATURATE},
+            )
+        shift, first, second, last = sum_multipliers(a, b, y)
+        left = _scaled(f"(a - ({a.zero_point})) * (1 << {shift})", first)
+        right = _scaled(f"(b - ({b.zero_point})) * (1 << {shift})", second)
+        value = _scaled(f"{left} {sign} {right}", last)
+    else:
+        value = _scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
+    return f"saturate({value} + ({y.zero_point}), {low}, {high})", dict(_SCALING)
+
+
+def _scaled(value: str, by: Multiplier) -> str:
+    return f"scale_sum({value}, {by.value}, {by.shift})"
+
+
+_REAL: Final = {
+    "relu": "fmaxf(v, 0.0f)",
+    "relu6": "fminf(fmaxf(v, 0.0f), 6.0f)",
+    "logistic": "1.0f / (1.0f + expf(-v))",
+    "tanh": "tanhf(v)",
+    "exp": "expf(v)",
+    "log": "logf(v)",
+    "sqrt": "sqrtf(v)",
+    "rsqrt": "1.0f / sqrtf(v)",
+    "abs": "fabsf(v)",
+    "neg": "-v",
+    "square": "v * v",
+    "hard_swish": "v * fminf(fmaxf(v + 3.0f, 0.0f), 6.0f) / 6.0f",
+}
+
+
+def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
+    """Functions of one value."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    helpers: dict[str, str] = {}
+    if operator.function == "leaky_relu" and x.dtype.kind != "f":
+        low, high = _limits(y)
+        identity, slope = ratio(x, y), Multiplier.of(x.scale * operator.alpha / y.scale)
+        result = f"saturate((v >= 0 ? {_scaled('v', identity)} : {_scaled('v', slope)}) + ({y.zero_point}), {low}, {high})"
+        start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
+    else:
+        start = "float v = x0[i];"
+        result = _REAL.get(operator.function) or f"v >= 0.0f ? v : v * {_real(operator.alpha)}"
+    body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
+        {start}
+        y0[i] = ({c_type(y.dtype)})({result});
+    }}
+"""
+    return Kernel(
+        family=operator.function,
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers=helpers,
+        overlap_bytes=0,
+    )

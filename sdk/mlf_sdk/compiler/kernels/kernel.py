@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kernel: C text for one operator, its packed constants and what it promises to the planner."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import Array, Operator
+
+C_TYPES: Final = {
+    "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
+    "float32": "float", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
+}  # fmt: skip
+
+
+class Role(enum.Enum):
+    """What an argument of a kernel points to."""
+
+    INPUT = "x"
+    OUTPUT = "y"
+    CONSTANT = "p"
+    STATE = "s"
+    WORKSPACE = "b"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One pointer parameter: ``x0``, ``y0``, ``p0``...; ``number`` counts within its role."""
+
+    role: Role
+    number: int
+    type: str
+
+    @property
+    def name(self) -> str:
+        """Name in the C text."""
+        return f"{self.role.value}{self.number}"
+
+    @property
+    def declaration(self) -> str:
+        """Declaration in the parameter list."""
+        const = "const " if self.role in (Role.INPUT, Role.CONSTANT) else ""
+        return f"{const}{self.type} *{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """Code and constants of one operator.
+
+    Attributes:
+        family: short name for symbols and reports, e.g. ``conv_1x1``.
+        parameters: in the order of the C function.
+        body: of the function; complete apart from its name.
+        helpers: texts of static functions that the body calls, by name.
+        constants: arrays that ``p0``, ``p1``... point to.
+        workspace_bytes: of ``b0``.
+        overlap_bytes: how far each output may start before the end that its first input leaves free:
+            the output may start this far, or further, before the start of that input; None: no overlap.
+        macs: multiplications of weights, for reports.
+    """
+
+    family: str
+    parameters: tuple[Parameter, ...]
+    body: str
+    helpers: dict[str, str] = field(default_factory=dict)
+    constants: tuple[Array, ...] = ()
+    workspace_bytes: int = 0
+    overlap_bytes: int | None = None
+    macs: int = 0
+
+    @property
+    def key(self) -> str:
+        """Hash of the code: operators with equal ones share a function."""
+        text = "\n".join([self.family, *(p.declaration for p in self.parameters), self.body])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def c_type(dtype: np.dtype[Any]) -> str:
+    """C type of an element."""
+    return C_TYPES[dtype.name]
+
+
+def arguments(
+    graph: Graph,
+    operator: Operator,
+    *,
+    reads: int | None = None,
+    constants: tuple[Array, ...] = (),
+    workspace: str = "",
+) -> tuple[Parameter, ...]:
+    """Usual parameters: what the operator computes from, its constants, its outputs, a workspace.
+
+    Args:
+        reads: how many of the operator's inputs are passed; the others are in the constants.
+        workspace: C type of the workspace's elements; empty for none.
+    """
+    inputs = graph.read(operator)[:reads]
+    found = [Parameter(Role.INPUT, i, c_type(x.dtype)) for i, x in enumerate(inputs)]
+    found += [Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)]
+    found += [Parameter(Role.OUTPUT, i, c_type(y.dtype)) for i, y in enumerate(graph.written(operator))]
+    if workspace:
+        found.append(Parameter(Role.WORKSPACE, 0, workspace))
+    return tuple(found)

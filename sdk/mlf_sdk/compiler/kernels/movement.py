@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that move, resize or choose elements, and those of states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.operators import ArgExtreme, Array, Move, ReadState, Region, ResizeBilinear, WriteState
+from mlf_sdk.compiler.reference.movement import positions
+
+
+def move(graph: Graph, operator: Move) -> Kernel:
+    """Copies of regions, runs of neighbours as one block."""
+    constants: list[Array] = []
+    lines: list[str] = []
+    names: dict[int, str] = {}
+    parameters = []
+    for number, value in enumerate(graph.read(operator)):
+        if value.data is not None:
+            names[number] = f"p{len(constants)}"
+            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
+            constants.append(value.data.reshape(-1))
+        else:
+            names[number] = f"x{number}"
+            parameters.append(Parameter(Role.INPUT, number, c_type(value.dtype)))
+    for number, y in enumerate(graph.written(operator)):
+        parameters.append(Parameter(Role.OUTPUT, number, c_type(y.dtype)))
+        if operator.fill is not None:
+            lines.append(
+                f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({operator.fill!r});\n    }}"
+            )
+    for region in operator.regions:
+        for position, axis in enumerate(region.axes):
+            if isinstance(axis.source, tuple):
+                names[-1 - position] = f"p{len(constants)}"
+                parameters.append(Parameter(Role.CONSTANT, len(constants), "int32_t"))
+                constants.append(np.array(axis.source, np.int32))
+        lines.append(_copy(region, names, graph.written(operator)[region.output].dtype.itemsize))
+    return Kernel(
+        family="move", parameters=tuple(parameters), body="\n".join(lines) + "\n", constants=tuple(constants)
+    )
+
+
+def _copy(region: Region, names: dict[int, str], size: int) -> str:
+    axes = list(enumerate(region.axes))
+    run = 1
+    if axes and axes[-1][1].source == 1 and axes[-1][1].target == 1:
+        run = axes.pop()[1].extent
+    lines = [f"    for (int32_t i{k} = 0; i{k} < {axis.extent}; ++i{k})" for k, axis in axes]
+    source = [names[region.input], str(region.source)]
+    target = [f"y{region.output}", str(region.target)]
+    for k, axis in axes:
+        source.append(f"{names[-1 - k]}[i{k}]" if isinstance(axis.source, tuple) else f"i{k} * {axis.source}")
+        target.append(f"i{k} * {axis.target}")
+    if run > 1:
+        lines.append(
+            f"    {{\n        memcpy({' + '.join(target)}, {' + '.join(source)}, {run * size});\n    }}"
+        )
+    else:
+        lines.append(
+            f"    {{\n        {target[0]}[{' + '.join(target[1:])}] = {source[0]}[{' + '.join(source[1:])}];\n    }}"
+        )
+    return "\n".join(lines)
+
+
+def copy_bytes(graph: Graph, size: int, parameters: tuple[Parameter, ...]) -> Kernel:
+    """A copy of a whole tensor from the first parameter to the second."""
+    return Kernel(
+        family="copy",
+        parameters=parameters,
+        body=f"    memcpy({parameters[1].name}, {parameters[0].name}, {size});\n",
+    )
+
+
+def read_state(graph: Graph, operator: ReadState) -> Kernel:
+    """READ_VARIABLE."""
+    (y,) = graph.written(operator)
+    parameters = (Parameter(Role.STATE, 0, c_type(y.dtype)), Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
+    return copy_bytes(graph, y.size_bytes, parameters)
+
+
+def write_state(graph: Graph, operator: WriteState) -> Kernel:
+    """ASSIGN_VARIABLE."""
+    (x,) = graph.read(operator)
+    parameters = (Parameter(Role.INPUT, 0, c_type(x.dtype)), Parameter(Role.STATE, 0, c_type(x.dtype)))
+    return copy_bytes(graph, x.size_bytes, parameters)
+
+
+def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:
+    """ARG_MAX and ARG_MIN."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    extent = x.shape[operator.axis]
+    inner = int(np.prod(x.shape[operator.axis + 1 :], dtype=np.int64))
+    sign = "<" if operator.smallest else ">"
+    body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
+    for (int32_t i = 0; i < {inner}; ++i) {{
+        const {c_type(x.dtype)} *v = x0 + o * {extent * inner} + i;
+        int32_t best = 0;
+        for (int32_t k = 1; k < {extent}; ++k) {{
+            if (v[k * {inner}] {sign} v[best * {inner}]) {{
+                best = k;
+            }}
+        }}
+        y0[o * {inner} + i] = ({c_type(y.dtype)})best;
+    }}
+"""
+    return Kernel(family="arg_extreme", parameters=arguments(graph, operator, reads=1), body=body)
+
+
+def resize_bilinear(graph: Graph, operator: ResizeBilinear) -> Kernel:
+    """RESIZE_BILINEAR of int8 values."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    n, ih, iw, ch = x.shape
+    _, oh, ow, _ = y.shape
+    tables = [
+        np.stack(positions(i, o, operator), axis=1).astype(np.int32).reshape(-1)
+        for i, o in ((ih, oh), (iw, ow))
+    ]
+    body = f"""    for (int32_t b = 0; b < {n}; ++b)
+    for (int32_t oy = 0; oy < {oh}; ++oy)
+    for (int32_t ox = 0; ox < {ow}; ++ox) {{
+        const int32_t *r = p0 + 3 * oy;
+        const int32_t *s = p1 + 3 * ox;
+        const int8_t *top = x0 + (b * {ih} + r[0]) * {iw * ch};
+        const int8_t *bottom = x0 + (b * {ih} + r[1]) * {iw * ch};
+        for (int32_t c = 0; c < {ch}; ++c) {{
+            int32_t upper = top[s[0] * {ch} + c] * (1024 - s[2]) + top[s[1] * {ch} + c] * s[2];
+            int32_t lower = bottom[s[0] * {ch} + c] * (1024 - s[2]) + bottom[s[1] * {ch} + c] * s[2];
+            int32_t sum = upper * (1024 - r[2]) + lower * r[2];
+            y0[((b * {oh} + oy) * {ow} + ox) * {ch} + c] = (int8_t)((sum > 0 ? sum + (1 << 19) : sum - (1 << 19)) / (1 << 20));
+        }}
+    }}
+"""
+    return Kernel(
+        family="resize_bilinear",
+        parameters=arguments(graph, operator, reads=1, constants=tuple(tables)),
+        body=body,
+        constants=tuple(tables),
+    )

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of pooling and means."""
+
+from __future__ import annotations
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
+from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.scales import mean_multiplier
+
+
+def pool_2d(graph: Graph, operator: Pool2D) -> Kernel:
+    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    n, ih, iw, ch = x.shape
+    _, oh, ow, _ = y.shape
+    window = operator.window
+    real = y.dtype.kind == "f"
+    largest = operator.function is PoolKind.MAX
+    sum_ = "float" if real else "int32_t"
+    start = "0" if not largest else "-INFINITY" if real else "INT32_MIN"
+    step = "if (v > sum) {\n                sum = v;\n            }" if largest else "sum += v;"
+    value = "sum"
+    if not largest:
+        value = "sum / (float)count" if real else "(sum > 0 ? sum + count / 2 : sum - count / 2) / count"
+    low, high = operator.clamp
+    result = limited(value, operator.clamp) if real else f"saturate({value}, {int(low)}, {int(high)})"
+    body = f"""    for (int32_t b = 0; b < {n}; ++b)
+    for (int32_t oy = 0; oy < {oh}; ++oy)
+    for (int32_t ox = 0; ox < {ow}; ++ox) {{
+        int32_t top = oy * {window.stride[0]} - {window.before[0]};
+        int32_t left = ox * {window.stride[1]} - {window.before[1]};
+        int32_t bottom = top + {window.size[0]} < {ih} ? top + {window.size[0]} : {ih};
+        int32_t right = left + {window.size[1]} < {iw} ? left + {window.size[1]} : {iw};
+        top = top < 0 ? 0 : top;
+        left = left < 0 ? 0 : left;
+        int32_t count = (bottom - top) * (right - left);
+        (void)count;
+        for (int32_t c = 0; c < {ch}; ++c) {{
+            {sum_} sum = {start};
+            for (int32_t i = top; i < bottom; ++i)
+            for (int32_t j = left; j < right; ++j) {{
+                {sum_} v = x0[((b * {ih} + i) * {iw} + j) * {ch} + c];
+                {step}
+            }}
+            y0[((b * {oh} + oy) * {ow} + ox) * {ch} + c] = ({c_type(y.dtype)}){result};
+        }}
+    }}
+"""
+    return Kernel(
+        family=f"{operator.function.value}_pool",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers={} if real else {"saturate": SATURATE},
+    )
+
+
+def mean(graph: Graph, operator: Mean) -> Kernel:
+    """MEAN over any axes."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    kept = [i for i in range(len(x.shape)) if i not in operator.axes]
+    real = y.dtype.kind == "f"
+    count = x.elements // y.elements
+    sum_ = "float" if real else "int32_t"
+    lines, depth = [], 1
+    for number, axis in enumerate(kept):
+        lines.append(
+            "    " * depth + f"for (int32_t k{number} = 0; k{number} < {x.shape[axis]}; ++k{number})"
+        )
+    place = " + ".join(f"k{i} * {strides(x.shape)[a]}" for i, a in enumerate(kept)) or "0"
+    target = strides(tuple(x.shape[a] for a in kept))
+    lines.append(f"    {{\n        const {c_type(x.dtype)} *v = x0 + {place};\n        {sum_} sum = 0;")
+    for number, axis in enumerate(operator.axes):
+        lines.append(f"        for (int32_t r{number} = 0; r{number} < {x.shape[axis]}; ++r{number})")
+    inner = " + ".join(f"r{i} * {strides(x.shape)[a]}" for i, a in enumerate(operator.axes)) or "0"
+    lines.append(f"        {{\n            sum += v[{inner}];\n        }}")
+    if real:
+        value, helpers = f"sum / {count}.0f", {}
+    else:
+        by = mean_multiplier(x, y, count)
+        zero = f"({count * x.zero_point})"
+        low, high = (-128, 127) if y.dtype.itemsize == 1 and y.dtype.kind == "i" else (0, 255)
+        low, high = (low, high) if y.dtype.itemsize == 1 else (-32768, 32767)
+        value = f"saturate(scale_sum(sum - {zero}, {by.value}, {by.shift}) + ({y.zero_point}), {low}, {high})"
+        helpers = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
+    to = " + ".join(f"k{i} * {s}" for i, s in enumerate(target)) or "0"
+    lines.append(f"        y0[{to}] = ({c_type(y.dtype)}){value};\n    }}\n")
+    return Kernel(
+        family="mean", parameters=arguments(graph, operator), body="\n".join(lines), helpers=helpers
+    )

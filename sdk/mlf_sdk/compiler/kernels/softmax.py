@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of softmax and of layers with a delay line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.operators import Softmax, Svdf
+from mlf_sdk.compiler.reference.softmax import exp_of_negative, powers_of_differences, softmax_scaling
+from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product
+
+HIGH_PRODUCT = """static inline int32_t high_product(int32_t a, int32_t b)
+{
+    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+}
+"""
+RECIPROCAL = """static int32_t reciprocal_of_one_plus(int32_t a)
+{
+    int32_t half = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
+    int32_t x = 1515870810 + high_product(half, -1010580540);
+    for (int32_t i = 0; i < 3; ++i) {
+        int32_t rest = (1 << 29) - high_product(half, x);
+        x += high_product(x, rest) * 4;
+    }
+    return x >= 1 << 30 ? INT32_MAX : x * 2;
+}
+"""
+DIVIDE = """static inline int32_t divide_by_power(int32_t v, int32_t bits)
+{
+    int32_t mask = (int32_t)(((uint32_t)1 << bits) - 1);
+    int32_t rest = v & mask;
+    return (v >> bits) + (rest > (mask >> 1) + (v < 0));
+}
+"""
+
+
+def softmax(graph: Graph, operator: Softmax) -> Kernel:
+    """SOFTMAX over the last axis."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    size = x.shape[-1]
+    rows = x.elements // size
+    if x.dtype.kind == "f":
+        return _real(graph, operator, rows, size)
+    if x.dtype == np.uint8:
+        return _of_bytes(graph, operator, rows, size)
+    multiplier, least = softmax_scaling(x, operator.beta)
+    differences = np.arange(0, -256, -1, dtype=np.int64)
+    scaled = doubling_high_product(np.maximum(differences, least) * (1 << multiplier.shift), multiplier.value)
+    powers = exp_of_negative(scaled, 5).astype(np.int32)
+    powers[differences < least] = 0
+    info = np.iinfo(y.dtype)
+    bits = y.dtype.itemsize * 8
+    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const {c_type(x.dtype)} *v = x0 + r * {size};
+        int32_t most = v[0];
+        for (int32_t i = 1; i < {size}; ++i) {{
+            most = v[i] > most ? v[i] : most;
+        }}
+        int32_t sum = 0;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            sum += divide_by_power(p0[most - v[i]], 12);
+        }}
+        int32_t over = __builtin_clz((uint32_t)sum);
+        int32_t scale = reciprocal_of_one_plus((int32_t)(((uint32_t)sum << over) - ((uint32_t)1 << 31)));
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t value = divide_by_power(high_product(scale, p0[most - v[i]]), {12 + 31 - bits} - over);
+            y0[r * {size} + i] = ({c_type(y.dtype)})saturate(value + ({int(info.min)}), {int(info.min)}, {int(info.max)});
+        }}
+    }}
+"""
+    return Kernel(
+        family="softmax",
+        parameters=arguments(graph, operator, constants=(powers,)),
+        body=body,
+        helpers={
+            "saturate": SATURATE, "divide_by_power": DIVIDE, "high_product": HIGH_PRODUCT,
+            "reciprocal_of_one_plus": RECIPROCAL,
+        },
+        constants=(powers,),
+    )  # fmt: skip
+
+
+def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    constants = (powers_of_differences(x, operator.beta),)
+    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const uint8_t *v = x0 + r * {size};
+        int32_t most = 0;
+        float sum = 0.0f;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            most = v[i] > most ? v[i] : most;
+        }}
+        for (int32_t i = 0; i < {size}; ++i) {{
+            sum += p0[most - v[i]];
+        }}
+        float inverse = 1.0f / (sum * {float(np.float32(y.scale)).hex()}f);
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t value = (int32_t)(p0[most - v[i]] * inverse + 0.5f) + ({y.zero_point});
+            y0[r * {size} + i] = (uint8_t)saturate(value, 0, 255);
+        }}
+    }}
+"""
+    return Kernel(
+        family="softmax", parameters=arguments(graph, operator, constants=constants), body=body,
+        helpers={"saturate": SATURATE}, constants=constants,
+    )  # fmt: skip
+
+
+def _real(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
+    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const float *v = x0 + r * {size};
+        float *u = y0 + r * {size};
+        float most = v[0];
+        float sum = 0.0f;
+        for (int32_t i = 1; i < {size}; ++i) {{
+            most = fmaxf(most, v[i]);
+        }}
+        for (int32_t i = 0; i < {size}; ++i) {{
+            u[i] = expf((v[i] - most) * {float(np.float32(operator.beta)).hex()}f);
+            sum += u[i];
+        }}
+        for (int32_t i = 0; i < {size}; ++i) {{
+            u[i] /= sum;
+        }}
+    }}
+"""
+    return Kernel(family="softmax", parameters=arguments(graph, operator), body=body)
+
+
+def svdf(graph: Graph, operator: Svdf) -> Kernel:
+    """SVDF: the delay line moves by one, takes the new entries and is summed up."""
+    x, features, times, *bias = graph.read(operator)
+    (y,) = graph.written(operator)
+    state = graph.states[operator.state]
+    filters, memory = times.shape
+    batches = x.shape[0]
+    size = x.elements // batches
+    units = filters // operator.rank
+    entry = Multiplier.of(x.scale * features.scale / state.scale)
+    result = Multiplier.of(state.scale * times.scale / y.scale)
+    kind = c_type(state.dtype)
+    info = np.iinfo(state.dtype)
+    constants = [features.constant.reshape(-1), times.constant.reshape(-1)]
+    if bias and bias[0].data is not None:
+        constants.append(bias[0].data.reshape(-1).astype(np.int32))
+    start = "p2[u]" if len(constants) == 3 else "0"
+    body = f"""    for (int32_t b = 0; b < {batches}; ++b)
+    for (int32_t u = 0; u < {units}; ++u) {{
+        int32_t total = {start};
+        for (int32_t f = u * {operator.rank}; f < (u + 1) * {operator.rank}; ++f) {{
+            {kind} *line = s0 + (b * {filters} + f) * {memory};
+            int32_t sum = 0;
+            for (int32_t i = 0; i < {size}; ++i) {{
+                sum += (x0[b * {size} + i] - ({x.zero_point})) * p0[f * {size} + i];
+            }}
+            memmove(line, line + 1, {(memory - 1) * state.dtype.itemsize});
+            line[{memory - 1}] = ({kind})saturate(scale_sum(sum, {entry.value}, {entry.shift}) + ({state.zero_point}), {int(info.min)}, {int(info.max)});
+            for (int32_t t = 0; t < {memory}; ++t) {{
+                total += line[t] * p1[f * {memory} + t];
+            }}
+        }}
+        y0[b * {units} + u] = ({c_type(y.dtype)})saturate(scale_sum(total, {result.value}, {result.shift}) + ({y.zero_point}), {int(operator.clamp[0])}, {int(operator.clamp[1])});
+    }}
+"""
+    parameters = (
+        *arguments(graph, operator, reads=1, constants=tuple(constants)),
+        Parameter(Role.STATE, 0, kind),
+    )
+    return Kernel(
+        family="svdf", parameters=parameters, body=body, constants=tuple(constants),
+        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32},
+        macs=batches * filters * (size + memory),
+    )  # fmt: skip

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ADD and SUB of int8 values as two products and a shift, where that equals the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import Arithmetic, Array, Binary
+from mlf_sdk.compiler.requantise import multiply
+from mlf_sdk.compiler.scales import sum_multipliers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearSum:
+    """``(a * first + b * second + c) >> bits``, before saturation."""
+
+    a: int
+    b: int
+    c: int
+    bits: int
+
+
+def linear_sum(operator: Binary, a: Value, b: Value, y: Value) -> LinearSum | None:
+    """Factors that give the reference's result for all 65,536 pairs of values; None when none are found."""
+    if y.dtype != np.int8:
+        return None
+    values = np.arange(-128, 128, dtype=np.int64)
+    wanted = _reference(operator, a, b, y, values)
+    sign = 1 if operator.function is Arithmetic.ADD else -1
+    first, second = a.scale / y.scale, sign * b.scale / y.scale
+    for bits in (22, 21, 20, 23, 19, 18):
+        for near_a, near_b in product((0, 1, -1, 2, -2), repeat=2):
+            fa, fb = round(first * 2**bits) + near_a, round(second * 2**bits) + near_b
+            base = round((y.zero_point - first * a.zero_point - second * b.zero_point) * 2**bits) + (
+                1 << (bits - 1)
+            )
+            partial = values[:, None] * fa + values[None, :] * fb
+            for near in (0, 1, -1, 4, -4, 16, -16, 64, -64, 256, -256):
+                total = partial + base + near
+                if max(abs(int(total.min())), abs(int(total.max()))) >= 1 << 31:
+                    break
+                if (np.clip(total >> bits, *operator.clamp) == wanted).all():
+                    return LinearSum(a=fa, b=fb, c=base + near, bits=bits)
+    return None
+
+
+def _reference(operator: Binary, a: Value, b: Value, y: Value, values: Array) -> Array:
+    shift, first, second, last = sum_multipliers(a, b, y)
+    left = multiply((values - a.zero_point) << shift, first)[:, None]
+    right = multiply((values - b.zero_point) << shift, second)[None, :]
+    total = left + right if operator.function is Arithmetic.ADD else left - right
+    return np.clip(multiply(total, last) + y.zero_point, *operator.clamp)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of operators that only move elements: one builder an operator of the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlf_sdk.compiler.operators import Axis, Region
+
+Shape = tuple[int, ...]
+
+
+def strides(shape: Shape) -> tuple[int, ...]:
+    """Row-major distances between neighbours, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def box(
+    extents: Shape,
+    source: Sequence[int],
+    target: Sequence[int],
+    *,
+    source_offset: int = 0,
+    target_offset: int = 0,
+    input: int = 0,
+    output: int = 0,
+) -> Region:
+    """A region with one axis for each extent."""
+    axes = tuple(Axis(extent=e, source=s, target=t) for e, s, t in zip(extents, source, target, strict=True))
+    return Region(input=input, output=output, source=source_offset, target=target_offset, axes=axes)
+
+
+def pad(x: Shape, before: Sequence[int], y: Shape) -> Region:
+    """The whole of x inside of y."""
+    offset = sum(b * s for b, s in zip(before, strides(y), strict=True))
+    return box(x, strides(x), strides(y), target_offset=offset)
+
+
+def mirror(x: Shape, before: Sequence[int], y: Shape, *, reflect: bool) -> Region:
+    """MIRROR_PAD: every element of y from its mirror image in x."""
+    axes = []
+    for extent, first, wanted, source, target in zip(x, before, y, strides(x), strides(y), strict=True):
+        places = []
+        for i in range(wanted):
+            at = i - first
+            if at < 0:
+                at = -at if reflect else -at - 1
+            elif at >= extent:
+                at = 2 * extent - 2 - at if reflect else 2 * extent - 1 - at
+            places.append(at * source)
+        axes.append(Axis(extent=wanted, source=tuple(places), target=target))
+    return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
+
+
+def concatenate(shapes: Sequence[Shape], axis: int, y: Shape) -> tuple[Region, ...]:
+    """Each input at its place along ``axis``."""
+    found, at = [], 0
+    for number, shape in enumerate(shapes):
+        found.append(
+            box(shape, strides(shape), strides(y), target_offset=at * strides(y)[axis], input=number)
+        )
+        at += shape[axis]
+    return tuple(found)
+
+
+def split(x: Shape, axis: int, shapes: Sequence[Shape]) -> tuple[Region, ...]:
+    """Each output from its place along ``axis``."""
+    found, at = [], 0
+    for number, shape in enumerate(shapes):
+        found.append(
+            box(shape, strides(x), strides(shape), source_offset=at * strides(x)[axis], output=number)
+        )
+        at += shape[axis]
+    return tuple(found)
+
+
+def strided_slice(x: Shape, begin: Sequence[int], step: Sequence[int], extents: Shape) -> Region:
+    """Every ``step``-th element from ``begin``; the output is row-major over ``extents``."""
+    offset = sum(b * s for b, s in zip(begin, strides(x), strict=True))
+    source = tuple(s * d for s, d in zip(step, strides(x), strict=True))
+    return box(extents, source, strides(extents), source_offset=offset)
+
+
+def transpose(x: Shape, order: Sequence[int]) -> Region:
+    """Axes of x in another order."""
+    extents = tuple(x[i] for i in order)
+    return box(extents, tuple(strides(x)[i] for i in order), strides(extents))
+
+
+def gather(x: Shape, axis: int, indices: Sequence[int], y: Shape) -> Region:
+    """Slices of x along ``axis``, chosen by ``indices``."""
+    extents = (*x[:axis], len(indices), *x[axis + 1 :])
+    target = strides(extents)
+    axes = tuple(
+        Axis(
+            extent=e,
+            source=tuple(i * strides(x)[axis] for i in indices) if number == axis else strides(x)[number],
+            target=target[number],
+        )
+        for number, e in enumerate(extents)
+    )
+    return Region(input=0, output=0, source=0, target=0, axes=axes)
+
+
+def tile(x: Shape, times: Sequence[int], y: Shape) -> Region:
+    """x repeated along each axis."""
+    axes: list[Axis] = []
+    for extent, count, source, target in zip(x, times, strides(x), strides(y), strict=True):
+        axes += [
+            Axis(extent=count, source=0, target=extent * target),
+            Axis(extent=extent, source=source, target=target),
+        ]
+    return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
+
+
+def rows(x: Shape, y: Shape, down: Sequence[int], across: Sequence[int]) -> Region:
+    """RESIZE_NEAREST_NEIGHBOR: row ``down[i]`` and column ``across[j]`` of x at (i, j) of y (NHWC)."""
+    source, target = strides(x), strides(y)
+    tables: list[int | tuple[int, ...]] = [
+        source[0],
+        tuple(i * source[1] for i in down),
+        tuple(i * source[2] for i in across),
+        source[3],
+    ]
+    axes = tuple(Axis(extent=e, source=s, target=t) for e, s, t in zip(y, tables, target, strict=True))
+    return Region(input=0, output=0, source=0, target=0, axes=axes)
+
+
+def simplified(region: Region) -> Region:
+    """The same region without axes of one iteration, neighbours merged where they are one run."""
+    axes: list[Axis] = []
+    for axis in region.axes:
+        if axis.extent == 1 and (isinstance(axis.source, int) or axis.source == (0,)):
+            continue
+        last = axes[-1] if axes else None
+        if (
+            last is not None
+            and isinstance(last.source, int)
+            and isinstance(axis.source, int)
+            and last.source == axis.source * axis.extent
+            and last.target == axis.target * axis.extent
+        ):
+            axes[-1] = Axis(extent=last.extent * axis.extent, source=axis.source, target=axis.target)
+        else:
+            axes.append(axis)
+    return Region(
+        input=region.input, output=region.output, source=region.source, target=region.target, axes=tuple(axes)
+    )

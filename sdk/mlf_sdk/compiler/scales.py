@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multipliers of layers from the scales of their tensors, as TFLM computes them when it prepares a model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import Arithmetic
+from mlf_sdk.compiler.requantise import Multiplier
+
+
+def channel_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tuple[Multiplier, ...]:
+    """One multiplier an output channel of a convolution."""
+    scales = weights.scales
+    found = tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
+    return found * channels if len(found) == 1 else found
+
+
+def dense_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tuple[Multiplier, ...]:
+    """One multiplier an output of a fully connected layer; the product of one scale is single precision."""
+    scales = weights.scales
+    if len(scales) > 1:
+        return tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
+    product = float(np.float32(x.scale) * np.float32(scales[0]))
+    return (Multiplier.of(product / y.scale),) * channels
+
+
+def sum_multipliers(a: Value, b: Value, y: Value) -> tuple[int, Multiplier, Multiplier, Multiplier]:
+    """Left shift and multipliers of the operands and the result of ADD and SUB."""
+    shift = 15 if y.dtype == np.int16 else 20
+    twice = 2 * max(a.scale, b.scale)
+    return (
+        shift,
+        Multiplier.of(a.scale / twice),
+        Multiplier.of(b.scale / twice),
+        Multiplier.of(twice / ((1 << shift) * y.scale)),
+    )
+
+
+def product_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
+    """Multiplier of the product of two values."""
+    return Multiplier.of(a.scale * b.scale / y.scale)
+
+
+def ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:
+    """Multiplier from the scale of ``x`` to that of ``y``."""
+    return Multiplier.of(x.scale * factor / y.scale)
+
+
+def mean_multiplier(x: Value, y: Value, count: int) -> Multiplier:
+    """Multiplier from a sum of ``count`` elements of ``x`` to their mean in ``y``."""
+    whole = ratio(x, y)
+    shift = min(count.bit_length() - 1, 32, 31 + whole.shift)
+    return Multiplier((whole.value << shift) // count, whole.shift - shift)
+
+
+SUMS = (Arithmetic.ADD, Arithmetic.SUB)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of a kernel for every operator."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels import convolution, depthwise, elementwise, general, movement, pooling, softmax
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.operators import (
+    ArgExtreme,
+    Binary,
+    Conv2D,
+    Convert,
+    DepthwiseConv2D,
+    Elementwise,
+    FullyConnected,
+    Mean,
+    Move,
+    Operator,
+    Pool2D,
+    ReadState,
+    Reshape,
+    ResizeBilinear,
+    Softmax,
+    Svdf,
+    Table,
+    TransposeConv,
+    WriteState,
+)
+
+
+class Goal(enum.Enum):
+    """What kernels are chosen for."""
+
+    SPEED = "speed"
+    BALANCED = "balanced"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What decides between kernels of one operator."""
+
+    goal: Goal = Goal.BALANCED
+
+
+Maker = Callable[[Graph, Any], Kernel | None]
+
+KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (convolution.tiled, general.convolution),
+    DepthwiseConv2D: (depthwise.paired, general.convolution),
+    TransposeConv: (general.transpose_conv,),
+    FullyConnected: (convolution.dense, general.fully_connected),
+    Pool2D: (pooling.pool_2d,),
+    Mean: (pooling.mean,),
+    Binary: (elementwise.binary,),
+    Table: (elementwise.table,),
+    Convert: (elementwise.convert,),
+    Elementwise: (elementwise.elementwise,),
+    Softmax: (softmax.softmax,),
+    Svdf: (softmax.svdf,),
+    Move: (movement.move,),
+    ResizeBilinear: (movement.resize_bilinear,),
+    ArgExtreme: (movement.arg_extreme,),
+    ReadState: (movement.read_state,),
+    WriteState: (movement.write_state,),
+}
+
+
+def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:
+    """The kernel of an operator; None for one that needs no code."""
+    if isinstance(operator, Reshape):
+        return None
+    makers = KERNELS[type(operator)]
+    if choice.goal is Goal.SIZE:
+        makers = makers[-1:]
+    return next(kernel for make in makers if (kernel := make(graph, operator)) is not None)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one 8-bit value as tables, exactly as TFLM's reference kernels compute them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu
+from mlf_sdk.compiler.reference.softmax import logistic_of_positive, tanh_of_positive
+from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift
+from mlf_sdk.compiler.scales import ratio
+
+_FIXED_INTEGER_BITS = 4
+
+
+def all_values(x: Value) -> Array:
+    """The 256 stored values of ``x``, in the order of their unsigned bytes."""
+    return np.arange(256, dtype=np.uint8).view(x.dtype)
+
+
+def table_of(function: str, x: Value, y: Value, alpha: float = 0.0) -> Array:
+    """Stored results for every stored value of ``x``.
+
+    Args:
+        function: key of `TABLES`.
+        alpha: slope of ``leaky_relu``.
+    """
+    if function == "leaky_relu":
+        return leaky_relu(x, y, all_values(x), alpha)
+    return TABLES[function](x, y)
+
+
+def _logistic(x: Value, y: Value) -> Array:
+    if x.dtype == np.uint8:
+        return _real(x, y, lambda r: 1 / (1 + np.exp(-r)))
+    return _fixed_point(x, y, _signed_logistic, 8, -128, saturate=(-128, 127))
+
+
+def _tanh(x: Value, y: Value) -> Array:
+    if x.dtype == np.uint8:
+        return _real(x, y, np.tanh)
+    return _fixed_point(x, y, _signed_tanh, 7, 0, saturate=(-128, 127))
+
+
+def _signed_logistic(a: Array) -> Array:
+    positive = logistic_of_positive(np.abs(a), _FIXED_INTEGER_BITS)
+    result = np.where(a > 0, positive, (1 << 31) - 1 - positive)
+    return np.where(a == 0, 1 << 30, result)
+
+
+def _signed_tanh(a: Array) -> Array:
+    magnitude = tanh_of_positive(np.abs(a), _FIXED_INTEGER_BITS)
+    return np.where(a == 0, 0, np.where(a > 0, magnitude, -magnitude))
+
+
+def _real(x: Value, y: Value, function: Callable[[Array], Array]) -> Array:
+    """A function computed in single precision, as TFLite does for uint8 values."""
+    reals = np.float32(x.scale) * (all_values(x).astype(np.int64) - x.zero_point).astype(np.float32)
+    scaled = function(reals).astype(np.float32) * (np.float32(1) / np.float32(y.scale))
+    info = np.iinfo(y.dtype)
+    return np.clip(np.floor(scaled + np.float32(0.5)) + y.zero_point, info.min, info.max).astype(y.dtype)
+
+
+def _fixed_point(
+    x: Value, y: Value, function: Callable[[Array], Array], bits: int, zero: int, saturate: tuple[int, int]
+) -> Array:
+    """A fixed-point function of the real value, with ``bits`` fractional bits of result."""
+    multiplier = Multiplier.of(x.scale * (1 << (31 - _FIXED_INTEGER_BITS)))
+    largest = ((1 << _FIXED_INTEGER_BITS) - 1) * (1 << (31 - _FIXED_INTEGER_BITS)) / 2.0**multiplier.shift
+    radius = math.floor(largest)
+    values = all_values(x).astype(np.int64) - x.zero_point
+    inside = np.clip(values, -radius, radius)
+    result = rounding_shift(function(multiply(inside, multiplier)), 31 - bits) + zero
+    low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
+    result = np.clip(result, low, high)
+    result = np.where(values <= -radius, saturate[0], np.where(values >= radius, saturate[1], result))
+    return result.astype(y.dtype)
+
+
+def _rectify(low: float, high: float | None) -> Callable[[Value, Value], Array]:
+    def build(x: Value, y: Value) -> Array:
+        info = np.iinfo(y.dtype)
+        scaled = multiply(all_values(x).astype(np.int64) - x.zero_point, ratio(x, y)) + y.zero_point
+        least = max(info.min, stored(low, y))
+        most = info.max if high is None else min(info.max, stored(high, y))
+        return np.clip(scaled, least, most).astype(y.dtype)
+
+    return build
+
+
+def stored(real: float, y: Value) -> int:
+    """Stored value of a real one, without saturation."""
+    return y.zero_point + round_half_away(float(np.float32(real) / np.float32(y.scale)))
+
+
+def _requantise(x: Value, y: Value) -> Array:
+    return convert_values(x, y, all_values(x))
+
+
+TABLES: dict[str, Callable[[Value, Value], Array]] = {
+    "logistic": _logistic,
+    "tanh": _tanh,
+    "relu": _rectify(0.0, None),
+    "relu6": _rectify(0.0, 6.0),
+    "relu_n1_to_1": _rectify(-1.0, 1.0),
+    "requantise": _requantise,
+}
+FUNCTIONS = frozenset(TABLES) | {"leaky_relu"}

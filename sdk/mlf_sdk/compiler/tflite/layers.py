@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of layers with weights, of pooling, means and softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.operators import (
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Mean,
+    Pool2D,
+    PoolKind,
+    Softmax,
+    Svdf,
+    TransposeConv,
+    Window,
+)
+from mlf_sdk.compiler.tflite.context import (
+    Context,
+    axis_of,
+    clamp,
+    expect_elements,
+    expect_shape,
+    refuse,
+    whole_numbers,
+)
+from mlf_sdk.compiler.tflite.file import RawOperator
+
+_SAME, _VALID = 0, 1
+
+
+def window_of(options: object, size: tuple[int, int], x: Value, y: Value, *, dilated: bool = True) -> Window:
+    """Window of a layer over x; refuses an output of another height or width."""
+    stride = (options.StrideH(), options.StrideW())  # type: ignore[attr-defined]
+    dilation = (1, 1)
+    if dilated:
+        dilation = (options.DilationHFactor(), options.DilationWFactor())  # type: ignore[attr-defined]
+    if min(stride) < 1 or min(dilation) < 1 or min(size) < 1:
+        refuse(f"window {size}, stride {stride}, dilation {dilation}: all must be > 0")
+    if len(x.shape) != 4 or len(y.shape) != 4:
+        refuse(f"an input of shape {x.shape}; height, width and channels with a batch are needed")
+    before, extents = [], []
+    for i in range(2):
+        span = (size[i] - 1) * dilation[i] + 1
+        extent = x.shape[1 + i]
+        if options.Padding() == _SAME:  # type: ignore[attr-defined]
+            wanted = -(-extent // stride[i])
+            before.append(max((wanted - 1) * stride[i] + span - extent, 0) // 2)
+        else:
+            wanted = (extent - span) // stride[i] + 1
+            before.append(0)
+        extents.append(wanted)
+    if (y.shape[1], y.shape[2]) != tuple(extents) or min(extents) < 1:
+        refuse(f"'{y.name}' is stated with shape {y.shape}; height and width {tuple(extents)} follow")
+    return Window(size=size, stride=stride, dilation=dilation, before=(before[0], before[1]))
+
+
+def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels: int) -> None:
+    """Refuse types and quantisations that the layer can't have."""
+    if weights.data is None:
+        refuse(f"its weights ('{weights.name}') are not constant")
+    if x.dtype.kind == "f":
+        if weights.dtype.kind != "f":
+            refuse("float activations with integer weights (hybrid): quantise the activations as well")
+        return
+    if x.dtype != y.dtype or x.dtype.itemsize > 2:
+        refuse(f"activations of type {x.dtype} to {y.dtype}")
+    if x.quantisation is None or y.quantisation is None or weights.quantisation is None:
+        refuse("a tensor has no quantisation")
+    if x.quantisation.axis is not None or y.quantisation.axis is not None:
+        refuse("activations with one scale a channel")
+    if weights.dtype.itemsize != 1:
+        refuse(f"weights of type {weights.dtype}")
+    if weights.dtype == np.int8 and any(weights.quantisation.zero_point):
+        refuse("int8 weights with a zero point other than 0")
+    if len(weights.quantisation.scale) not in (1, channels):
+        refuse(f"{len(weights.quantisation.scale)} scales for {channels} channels")
+    if bias is not None:
+        if bias.data is None:
+            refuse(f"its bias ('{bias.name}') is not constant")
+        expect_elements(bias, channels)
+
+
+def conv_2d(context: Context, operator: RawOperator) -> None:
+    """CONV_2D."""
+    options = operator.options("Conv2DOptions") or refuse("has no options")
+    x, weights, *bias = context.inputs(operator, 2, 3)
+    y = context.output(operator)
+    if len(weights.shape) != 4 or not weights.shape[3] or x.shape[3:] == () or x.shape[3] % weights.shape[3]:
+        refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
+    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
+    window = window_of(options, (weights.shape[1], weights.shape[2]), x, y)
+    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
+    context.emit(
+        Conv2D(
+            number=operator.number, kind=operator.kind, outputs=(y.id,),
+            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
+            clamp=clamp(options.FusedActivationFunction(), y),
+        )
+    )  # fmt: skip
+
+
+def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
+    """DEPTHWISE_CONV_2D."""
+    options = operator.options("DepthwiseConv2DOptions") or refuse("has no options")
+    x, weights, *bias = context.inputs(operator, 2, 3)
+    y = context.output(operator)
+    if len(weights.shape) != 4 or len(x.shape) != 4 or weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
+        refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
+    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[3])
+    window = window_of(options, (weights.shape[1], weights.shape[2]), x, y)
+    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[3]))
+    context.emit(
+        DepthwiseConv2D(
+            number=operator.number, kind=operator.kind, outputs=(y.id,),
+            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
+            multiplier=weights.shape[3] // x.shape[3], clamp=clamp(options.FusedActivationFunction(), y),
+        )
+    )  # fmt: skip
+
+
+def transpose_conv(context: Context, operator: RawOperator) -> None:
+    """TRANSPOSE_CONV: inputs are the shape of the output, weights, x and maybe a bias."""
+    options = operator.options("TransposeConvOptions") or refuse("has no options")
+    _, weights, x, *bias = context.inputs(operator, 3, 4)
+    y = context.output(operator)
+    if len(weights.shape) != 4 or len(x.shape) != 4 or len(y.shape) != 4 or weights.shape[3] != x.shape[3]:
+        refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
+    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
+    size = (weights.shape[1], weights.shape[2])
+    mirror = Value(id=-1, name=x.name, dtype=x.dtype, shape=y.shape)
+    window = window_of(options, size, mirror, x, dilated=False)
+    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
+    context.emit(
+        TransposeConv(
+            number=operator.number, kind=operator.kind, outputs=(y.id,),
+            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
+            clamp=clamp(options.FusedActivationFunction(), y),
+        )
+    )  # fmt: skip
+
+
+def fully_connected(context: Context, operator: RawOperator) -> None:
+    """FULLY_CONNECTED."""
+    options = operator.options("FullyConnectedOptions")
+    x, weights, *bias = context.inputs(operator, 2, 3)
+    y = context.output(operator)
+    if options is not None and options.WeightsFormat() != 0:
+        refuse("shuffled weights")
+    if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
+        refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
+    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
+    expect_elements(y, x.elements // weights.shape[1] * weights.shape[0])
+    context.emit(
+        FullyConnected(
+            number=operator.number, kind=operator.kind, outputs=(y.id,),
+            inputs=(x.id, weights.id, *(b.id for b in bias)),
+            clamp=clamp(options.FusedActivationFunction() if options else 0, y),
+        )
+    )  # fmt: skip
+
+
+def pool_2d(context: Context, operator: RawOperator) -> None:
+    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+    options = operator.options("Pool2DOptions") or refuse("has no options")
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    if x.dtype != y.dtype or (x.scale, x.zero_point) != (y.scale, y.zero_point):
+        refuse("input and output differ in type or quantisation")
+    window = window_of(options, (options.FilterHeight(), options.FilterWidth()), x, y, dilated=False)
+    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], x.shape[3]))
+    function = PoolKind.MAX if operator.kind == "MAX_POOL_2D" else PoolKind.AVERAGE
+    context.emit(
+        Pool2D(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), function=function,
+            window=window, clamp=clamp(options.FusedActivationFunction(), y),
+        )
+    )  # fmt: skip
+
+
+def mean(context: Context, operator: RawOperator) -> None:
+    """MEAN."""
+    x, axes = context.inputs(operator, 2)
+    y = context.output(operator)
+    over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
+    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
+    context.emit(Mean(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), axes=over))
+
+
+def softmax(context: Context, operator: RawOperator) -> None:
+    """SOFTMAX."""
+    options = operator.options("SoftmaxOptions") or refuse("has no options")
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if x.dtype.kind != "f":
+        if x.dtype.itemsize != 1:
+            refuse(f"an input of type {x.dtype}")
+        wanted = 2.0 ** -(8 * y.dtype.itemsize)
+        if (
+            x.quantisation is None
+            or abs(y.scale - wanted) > wanted / 1000
+            or y.zero_point != np.iinfo(y.dtype).min
+        ):
+            refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
+    context.emit(
+        Softmax(
+            number=operator.number,
+            kind=operator.kind,
+            inputs=(x.id,),
+            outputs=(y.id,),
+            beta=float(options.Beta()),
+        )
+    )
+
+
+def svdf(context: Context, operator: RawOperator) -> None:
+    """SVDF with int8 weights and activations."""
+    options = operator.options("SVDFOptions") or refuse("has no options")
+    present = [i for i in operator.inputs if i >= 0]
+    if len(operator.inputs) != 5 or len(present) < 4:
+        refuse(f"has {len(present)} inputs; 5 are needed")
+    x, features, times = (context.input(i) for i in operator.inputs[:3])
+    bias = [context.input(operator.inputs[3])] if operator.inputs[3] >= 0 else []
+    line = context.raw.tensors[operator.inputs[4]]
+    y = context.output(operator)
+    if x.dtype != np.int8 or line.dtype is None or line.dtype.kind != "i" or line.quantisation is None:
+        refuse(f"activations of type {x.dtype} with a state of type {line.dtype}: int8 is supported")
+    rank = options.Rank()
+    if features.data is None or times.data is None or rank < 1 or features.shape[0] % rank:
+        refuse("weights that are not constant, or a rank that does not divide their filters")
+    expect_elements(y, x.shape[0] * features.shape[0] // rank)
+    state = len(context.states)
+    context.states.append(
+        State(
+            name=line.name, dtype=line.dtype, shape=line.shape,
+            scale=line.quantisation.scale[0], zero_point=line.quantisation.zero_point[0],
+            initial=np.full(line.shape, line.quantisation.zero_point[0], line.dtype),
+        )
+    )  # fmt: skip
+    context.emit(
+        Svdf(
+            number=operator.number, kind=operator.kind, outputs=(y.id,),
+            inputs=(x.id, features.id, times.id, *(b.id for b in bias)), rank=rank, state=state,
+            clamp=clamp(options.FusedActivationFunction(), y),
+        )
+    )  # fmt: skip

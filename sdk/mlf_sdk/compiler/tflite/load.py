@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ``.tflite`` file as a graph: every operator by its builder, every defect and gap reported together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, State
+from mlf_sdk.compiler.operators import ReadState, WriteState
+from mlf_sdk.compiler.tflite import layers, movement, pointwise
+from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
+from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.checks import BoundedFaults
+
+Builder = Callable[[Context, RawOperator], None]
+
+
+def _nothing(_: Context, operator: RawOperator) -> None:
+    """CALL_ONCE: its graph has been read before."""
+
+
+def _handle(context: Context, operator: RawOperator) -> None:
+    """VAR_HANDLE: an output that names a state."""
+    options = operator.options("VarHandleOptions") or refuse("has no options")
+    name = (options.SharedName() or b"").decode("utf-8", "replace")
+    if name not in context.state_names:
+        refuse(f"the variable '{name}' is never initialised")
+    context.handles[operator.outputs[0]] = context.state_names[name]
+
+
+def _read(context: Context, operator: RawOperator) -> None:
+    """READ_VARIABLE."""
+    state = _state(context, operator)
+    y = context.output(operator)
+    expect_shape(y, context.states[state].shape)
+    context.operators.append(
+        ReadState(number=operator.number, kind=operator.kind, inputs=(), outputs=(y.id,), state=state)
+    )
+
+
+def _assign(context: Context, operator: RawOperator) -> None:
+    """ASSIGN_VARIABLE."""
+    state = _state(context, operator)
+    x = context.input(operator.inputs[1])
+    expect_shape(x, context.states[state].shape)
+    context.operators.append(
+        WriteState(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(), state=state)
+    )
+
+
+def _state(context: Context, operator: RawOperator) -> int:
+    if operator.inputs[0] not in context.handles:
+        refuse("its variable is not known")
+    return context.handles[operator.inputs[0]]
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "CONV_2D": layers.conv_2d,
+    "DEPTHWISE_CONV_2D": layers.depthwise_conv_2d,
+    "TRANSPOSE_CONV": layers.transpose_conv,
+    "FULLY_CONNECTED": layers.fully_connected,
+    "AVERAGE_POOL_2D": layers.pool_2d,
+    "MAX_POOL_2D": layers.pool_2d,
+    "MEAN": layers.mean,
+    "SOFTMAX": layers.softmax,
+    "SVDF": layers.svdf,
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), pointwise.binary),
+    **dict.fromkeys(
+        (
+            *("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU"),
+            *("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "HARD_SWISH"),
+        ),
+        pointwise.unary,
+    ),
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE", "CAST"), pointwise.convert),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), movement.reshape),
+    **dict.fromkeys(("PAD", "PADV2"), movement.pad),
+    "MIRROR_PAD": movement.mirror_pad,
+    "CONCATENATION": movement.concatenation,
+    "PACK": movement.pack,
+    "UNPACK": movement.unpack,
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), movement.split),
+    "STRIDED_SLICE": movement.strided_slice,
+    "SLICE": movement.slice_,
+    "TRANSPOSE": movement.transpose,
+    "GATHER": movement.gather,
+    "TILE": movement.tile,
+    "RESIZE_NEAREST_NEIGHBOR": movement.resize_nearest,
+    "RESIZE_BILINEAR": movement.resize_bilinear,
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), movement.arg_extreme),
+    "SHAPE": movement.shape,
+    "CALL_ONCE": _nothing,
+    "VAR_HANDLE": _handle,
+    "READ_VARIABLE": _read,
+    "ASSIGN_VARIABLE": _assign,
+}
+
+
+def load_tflite(path: Path, name: str = "") -> Graph:
+    """Read a model.
+
+    Args:
+        name: of the model; by default the file's, as a C identifier.
+
+    Raises:
+        ArchiveError: the file is damaged, or has operators that are not supported; all at once.
+        InputError: it is no ``.tflite`` file.
+    """
+    faults = BoundedFaults(str(path))
+    subgraphs = read_tflite(path, faults)
+    faults.raise_if_any()
+    states, known = _initial_states(subgraphs, faults)
+    context = Context(subgraphs[0], states, known)
+    inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)
+    _build(context, faults)
+    outputs = []
+    for number in subgraphs[0].outputs:
+        if number in context.value_of:
+            outputs.append(context.value_of[number])
+        elif not faults.faults:
+            faults.add(
+                "subgraphs[0].outputs", f"'{subgraphs[0].tensors[number].name}' is written by no operator"
+            )
+    faults.raise_if_any()
+    return Graph(
+        name=name or re.sub(r"\W", "_", path.stem, flags=re.ASCII),
+        values=tuple(context.values),
+        operators=tuple(context.operators),
+        inputs=inputs,
+        outputs=tuple(outputs),
+        states=tuple(context.states),
+    )
+
+
+def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
+    tensor = context.raw.tensors[number]
+    if tensor.dtype is None or 0 in tensor.shape:
+        faults.add("subgraphs[0].inputs", f"'{tensor.name}' has shape {tensor.shape} and type {tensor.dtype}")
+        return 0
+    value = context.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation)
+    context.value_of[number] = value.id
+    return value.id
+
+
+def _build(context: Context, faults: FaultCollector) -> None:
+    """Add each operator; one that follows a failed one is not reported again."""
+    missing: set[int] = set()
+    for operator in context.raw.operators:
+        if missing.intersection(operator.inputs):
+            missing.update(operator.outputs)
+            continue
+        try:
+            if operator.kind not in BUILDERS:
+                refuse("this operator is not supported")
+            BUILDERS[operator.kind](context, operator)
+        except (UnsupportedError, DamagedError) as error:
+            missing.update(operator.outputs)
+            names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
+            faults.add(f"operator {operator.number} {operator.kind} ({names})", error.what)
+
+
+def _initial_states(
+    subgraphs: tuple[RawSubgraph, ...], faults: FaultCollector
+) -> tuple[dict[str, int], list[State]]:
+    """States that the graphs of CALL_ONCE initialise, by the names of their variables."""
+    names: dict[str, int] = {}
+    states: list[State] = []
+    for index, graph in enumerate(subgraphs[1:], start=1):
+        handles: dict[int, str] = {}
+        context = Context(graph, {}, [])
+        for operator in graph.operators:
+            place = f"subgraphs[{index}] operator {operator.number} {operator.kind}"
+            try:
+                if operator.kind == "VAR_HANDLE":
+                    options = operator.options("VarHandleOptions") or refuse("has no options")
+                    handles[operator.outputs[0]] = (options.SharedName() or b"").decode("utf-8", "replace")
+                elif operator.kind == "ASSIGN_VARIABLE":
+                    initial = context.input(operator.inputs[1])
+                    name = handles[operator.inputs[0]]
+                    names[name] = len(states)
+                    data = np.array(constant(initial, "initial value"))
+                    states.append(
+                        State(
+                            name=name,
+                            dtype=initial.dtype,
+                            shape=initial.shape,
+                            initial=data,
+                        )
+                    )
+                elif operator.kind in BUILDERS:
+                    BUILDERS[operator.kind](context, operator)
+                else:
+                    refuse("only constants can initialise variables")
+            except (UnsupportedError, DamagedError, KeyError) as error:
+                faults.add(place, str(error))
+    return names, states

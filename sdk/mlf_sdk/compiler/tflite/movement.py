@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of operators that move, resize or choose elements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear
+from mlf_sdk.compiler.tflite.context import (
+    Context,
+    axis_of,
+    constant,
+    expect_elements,
+    expect_shape,
+    refuse,
+    whole_numbers,
+)
+from mlf_sdk.compiler.tflite.file import RawOperator
+
+
+def _move(
+    context: Context,
+    operator: RawOperator,
+    inputs: list[Value],
+    outputs: list[Value],
+    moved: tuple[Region, ...],
+    fill: float | None = None,
+) -> None:
+    for x in (*inputs, *outputs):
+        if x.dtype != outputs[0].dtype:
+            refuse(f"tensors of types {x.dtype} and {outputs[0].dtype}")
+        if (x.scale, x.zero_point) != (outputs[0].scale, outputs[0].zero_point) and x.dtype.itemsize < 4:
+            refuse(f"'{x.name}' and '{outputs[0].name}' differ in their quantisation")
+    context.emit(
+        Move(
+            number=operator.number, kind=operator.kind, inputs=tuple(x.id for x in inputs),
+            outputs=tuple(y.id for y in outputs), regions=tuple(regions.simplified(r) for r in moved),
+            fill=fill,
+        )
+    )  # fmt: skip
+
+
+def reshape(context: Context, operator: RawOperator) -> None:
+    """RESHAPE, SQUEEZE and EXPAND_DIMS; the shape is the output's."""
+    x = context.input(operator.inputs[0])
+    y = context.output(operator)
+    expect_elements(y, x.elements)
+    if x.dtype != y.dtype:
+        refuse(f"from {x.dtype} to {y.dtype}")
+    context.emit(Reshape(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))
+
+
+def pad(context: Context, operator: RawOperator) -> None:
+    """PAD and PADV2."""
+    x, amounts, *value = context.inputs(operator, 2, 3)
+    y = context.output(operator)
+    pairs = _pairs(amounts, x)
+    expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
+    fill = float(constant(value[0], "value").reshape(-1)[0]) if value else float(y.zero_point)
+    _move(context, operator, [x], [y], (regions.pad(x.shape, [a for a, _ in pairs], y.shape),), fill)
+
+
+def mirror_pad(context: Context, operator: RawOperator) -> None:
+    """MIRROR_PAD."""
+    options = operator.options("MirrorPadOptions") or refuse("has no options")
+    x, amounts = context.inputs(operator, 2)
+    y = context.output(operator)
+    pairs = _pairs(amounts, x)
+    reflect = options.Mode() == 0
+    if any(max(pair) > extent - reflect for extent, pair in zip(x.shape, pairs, strict=True)):
+        refuse("more padding than the input has elements")
+    expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
+    _move(
+        context,
+        operator,
+        [x],
+        [y],
+        (regions.mirror(x.shape, [a for a, _ in pairs], y.shape, reflect=reflect),),
+    )
+
+
+def _pairs(amounts: Value, x: Value) -> list[tuple[int, int]]:
+    numbers = whole_numbers(amounts, "padding")
+    if len(numbers) != 2 * len(x.shape) or min(numbers, default=0) < 0:
+        refuse(f"padding {numbers} for an input of shape {x.shape}")
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def concatenation(context: Context, operator: RawOperator) -> None:
+    """CONCATENATION."""
+    options = operator.options("ConcatenationOptions") or refuse("has no options")
+    inputs = context.inputs(operator, 1, 1024)
+    y = context.output(operator)
+    axis = axis_of(options.Axis(), len(y.shape))
+    for x in inputs:
+        if len(x.shape) != len(y.shape):
+            refuse(f"'{x.name}' has {len(x.shape)} dimensions")
+        expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
+    if sum(x.shape[axis] for x in inputs) != y.shape[axis]:
+        refuse(f"'{y.name}' is stated with shape {y.shape}, which is not the sum of its inputs")
+    _move(context, operator, inputs, [y], regions.concatenate([x.shape for x in inputs], axis, y.shape))
+
+
+def pack(context: Context, operator: RawOperator) -> None:
+    """PACK: a new axis."""
+    options = operator.options("PackOptions") or refuse("has no options")
+    inputs = context.inputs(operator, 1, 1024)
+    y = context.output(operator)
+    axis = axis_of(options.Axis(), len(y.shape))
+    shape = (*inputs[0].shape[:axis], 1, *inputs[0].shape[axis:])
+    if any(x.shape != inputs[0].shape for x in inputs):
+        refuse("its inputs differ in shape")
+    expect_shape(y, (*shape[:axis], len(inputs), *shape[axis + 1 :]))
+    _move(context, operator, inputs, [y], regions.concatenate([shape] * len(inputs), axis, y.shape))
+
+
+def unpack(context: Context, operator: RawOperator) -> None:
+    """UNPACK: an axis into outputs."""
+    options = operator.options("UnpackOptions") or refuse("has no options")
+    (x,) = context.inputs(operator, 1)
+    axis = axis_of(options.Axis(), len(x.shape))
+    outputs = [context.output(operator, i) for i in range(len(operator.outputs))]
+    if x.shape[axis] != len(outputs):
+        refuse(f"{len(outputs)} outputs of an axis with {x.shape[axis]} elements")
+    for y in outputs:
+        expect_shape(y, (*x.shape[:axis], *x.shape[axis + 1 :]))
+    part = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    _move(context, operator, [x], outputs, regions.split(x.shape, axis, [part] * len(outputs)))
+
+
+def split(context: Context, operator: RawOperator) -> None:
+    """SPLIT (axis, x) and SPLIT_V (x, sizes, axis)."""
+    if operator.kind == "SPLIT":
+        where, x = context.inputs(operator, 2)
+    else:
+        x, _, where = context.inputs(operator, 3)
+    axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
+    outputs = [context.output(operator, i) for i in range(len(operator.outputs))]
+    for y in outputs:
+        if len(y.shape) != len(x.shape):
+            refuse(f"'{y.name}' has {len(y.shape)} dimensions")
+        expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
+    if sum(y.shape[axis] for y in outputs) != x.shape[axis]:
+        refuse("its outputs do not make up its input")
+    _move(context, operator, [x], outputs, regions.split(x.shape, axis, [y.shape for y in outputs]))
+
+
+def strided_slice(context: Context, operator: RawOperator) -> None:
+    """STRIDED_SLICE."""
+    options = operator.options("StridedSliceOptions") or refuse("has no options")
+    x, *bounds = context.inputs(operator, 4)
+    y = context.output(operator)
+    if options.EllipsisMask() or options.NewAxisMask():
+        refuse("ellipsis and new axes are not supported")
+    begins, ends, steps = (
+        whole_numbers(b, n) for b, n in zip(bounds, ("begin", "end", "strides"), strict=True)
+    )
+    if not len(begins) == len(ends) == len(steps) <= len(x.shape) or 0 in steps:
+        refuse(f"begin {begins}, end {ends}, strides {steps} for an input of shape {x.shape}")
+    first, step, extents = [], [], []
+    for i, extent in enumerate(x.shape):
+        if i >= len(begins):
+            cut = slice(None)
+        elif options.ShrinkAxisMask() >> i & 1:
+            at = begins[i] + (extent if begins[i] < 0 else 0)
+            cut = slice(at, at + 1)
+        else:
+            begin = None if options.BeginMask() >> i & 1 else begins[i]
+            end = None if options.EndMask() >> i & 1 else ends[i]
+            cut = slice(begin, end, steps[i])
+        places = range(extent)[cut]
+        first.append(places.start)
+        step.append(places.step)
+        extents.append(len(places))
+    expect_elements(y, math.prod(extents))
+    if not y.elements:
+        refuse("an empty result")
+    _move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, step, tuple(extents)),))
+
+
+def slice_(context: Context, operator: RawOperator) -> None:
+    """SLICE."""
+    x, begin, size = context.inputs(operator, 3)
+    y = context.output(operator)
+    first = whole_numbers(begin, "begin")
+    sizes = tuple(
+        e - b if s == -1 else s for e, b, s in zip(x.shape, first, whole_numbers(size, "size"), strict=True)
+    )
+    if any(b < 0 or s < 1 or b + s > e for e, b, s in zip(x.shape, first, sizes, strict=True)):
+        refuse(f"begin {first} and size {sizes} of an input of shape {x.shape}")
+    expect_shape(y, sizes)
+    _move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, (1,) * len(sizes), sizes),))
+
+
+def transpose(context: Context, operator: RawOperator) -> None:
+    """TRANSPOSE."""
+    x, order = context.inputs(operator, 2)
+    y = context.output(operator)
+    axes = tuple(axis_of(a, len(x.shape)) for a in whole_numbers(order, "permutation"))
+    if sorted(axes) != list(range(len(x.shape))):
+        refuse(f"{axes} is no permutation of {len(x.shape)} axes")
+    expect_shape(y, tuple(x.shape[a] for a in axes))
+    _move(context, operator, [x], [y], (regions.transpose(x.shape, axes),))
+
+
+def gather(context: Context, operator: RawOperator) -> None:
+    """GATHER with indices known at compile time."""
+    options = operator.options("GatherOptions") or refuse("has no options")
+    x, where = context.inputs(operator, 2)
+    y = context.output(operator)
+    axis = axis_of(options.Axis(), len(x.shape))
+    indices = whole_numbers(where, "indices")
+    if options.BatchDims() or any(not 0 <= i < x.shape[axis] for i in indices):
+        refuse(f"batch dimensions, or an index outside of the {x.shape[axis]} elements of axis {axis}")
+    expect_elements(y, x.elements // x.shape[axis] * len(indices))
+    _move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices, y.shape),))
+
+
+def tile(context: Context, operator: RawOperator) -> None:
+    """TILE."""
+    x, times = context.inputs(operator, 2)
+    y = context.output(operator)
+    counts = whole_numbers(times, "multiples")
+    expect_shape(y, tuple(e * n for e, n in zip(x.shape, counts, strict=True)))
+    _move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))
+
+
+def resize_nearest(context: Context, operator: RawOperator) -> None:
+    """RESIZE_NEAREST_NEIGHBOR."""
+    options = operator.options("ResizeNearestNeighborOptions") or refuse("has no options")
+    x, y = _resized(context, operator)
+    places = []
+    for axis in (1, 2):
+        size, wanted = x.shape[axis], y.shape[axis]
+        aligned = options.AlignCorners() and wanted > 1
+        scale = (
+            np.float32(size - 1) / np.float32(wanted - 1)
+            if aligned
+            else np.float32(size) / np.float32(wanted)
+        )
+        offset = np.float32(0.5) if options.HalfPixelCenters() else np.float32(0)
+        found = []
+        for i in range(wanted):
+            at = float(np.float32(np.float32(i) + offset) * scale)
+            found.append(
+                max(0, min(math.floor(at + 0.5) if options.AlignCorners() else math.floor(at), size - 1))
+            )
+        places.append(found)
+    _move(context, operator, [x], [y], (regions.rows(x.shape, y.shape, *places),))
+
+
+def resize_bilinear(context: Context, operator: RawOperator) -> None:
+    """RESIZE_BILINEAR of int8 values."""
+    options = operator.options("ResizeBilinearOptions") or refuse("has no options")
+    x, y = _resized(context, operator)
+    if x.dtype != np.int8 or y.dtype != np.int8:
+        refuse(f"values of type {x.dtype}: int8 is supported")
+    context.emit(
+        ResizeBilinear(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
+            align_corners=bool(options.AlignCorners()), half_pixel_centres=bool(options.HalfPixelCenters()),
+        )
+    )  # fmt: skip
+
+
+def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
+    x, size = context.inputs(operator, 2)
+    y = context.output(operator)
+    if len(x.shape) != 4:
+        refuse(f"an input of shape {x.shape}; height, width and channels with a batch are needed")
+    expect_shape(y, (x.shape[0], *whole_numbers(size, "size"), x.shape[3]))
+    if min(y.shape) < 1:
+        refuse("an empty result")
+    return x, y
+
+
+def arg_extreme(context: Context, operator: RawOperator) -> None:
+    """ARG_MAX and ARG_MIN."""
+    x, where = context.inputs(operator, 2)
+    y = context.output(operator)
+    axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
+    expect_elements(y, x.elements // x.shape[axis])
+    context.emit(
+        ArgExtreme(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), axis=axis,
+            smallest=operator.kind == "ARG_MIN",
+        )
+    )  # fmt: skip
+
+
+def shape(context: Context, operator: RawOperator) -> None:
+    """SHAPE: a constant, since all shapes are fixed."""
+    x = context.input(operator.inputs[0])
+    y = context.output(operator)
+    expect_elements(y, len(x.shape))
+    context.fold(y.id, np.array(x.shape))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about kernels that a compiler states in ``metadata.json`` under the key ``mlf_sdk`` of a module.
+
+Kernels of such an archive are plain C functions: pointers to the inputs of their node, then to its outputs,
+then to a workspace where one is stated. The statements are checked like any others of an archive: sizes
+against the graph here, accesses by the guards of a run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.jsontext import convert
+
+KEY: Final = "mlf_sdk"
+MAX_BYTES: Final = 1 << 30
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]
+
+
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts about one call.
+
+    Attributes:
+        writes: positions of inputs that the kernel writes to: states.
+        workspace_bytes: of scratch memory, passed as the last argument; 0 for none.
+        overlap_bytes: the first output may start this far, or further, before the start of the first
+            input; None where they may not overlap.
+        macs: multiplications with weights in one call, for reports.
+    """
+
+    writes: tuple[Count, ...] = ()
+    workspace_bytes: Count = 0
+    overlap_bytes: Count | None = None
+    macs: Count = 0
+
+
+class Scale(msgspec.Struct, frozen=True, kw_only=True):
+    """Quantisation of an input or output."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
+class Extension(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything under the key.
+
+    Attributes:
+        calls: by the names of nodes.
+        states: names of parameters that keep their value from one run to the next.
+        output_names: in the order of the graph's heads.
+        quantisation: by the names of nodes.
+    """
+
+    compiler: str
+    compiler_version: str
+    calls: dict[str, CallFacts]
+    states: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
+    quantisation: dict[str, Scale] = {}
+
+
+def parse_extension(
+    table: dict[str, object], member: str, field: str, faults: FaultCollector
+) -> Extension | None:
+    """The extension of a module's metadata; None without one."""
+    if KEY not in table:
+        return None
+    found: Extension | None = convert(table[KEY], Extension, member, f"{field}.{KEY}", faults)
+    return found

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of plain C functions whose facts the archive states."""
+
+from __future__ import annotations
+
+from mlf_sdk.frontends.mlf.extension import CallFacts
+from mlf_sdk.ir.abi import Value, call_with
+from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
+
+_WHOLE = Span(first=0, last=0)
+
+
+def stated_step(
+    facts: CallFacts, index: int, name: str, symbol: str, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> Step:
+    """The step of a plain C function: pointers to inputs, outputs and maybe a workspace."""
+    values = [Value.of_tensor(number) for number in (*inputs, *outputs)]
+    workspaces: tuple[Workspace, ...] = ()
+    if facts.workspace_bytes:
+        values.append(Value.of_workspace(0))
+        workspaces = (Workspace(slot=0, size_bytes=facts.workspace_bytes, span=_WHOLE),)
+    overlaps: tuple[Overlap, ...] = ()
+    if facts.overlap_bytes is not None and inputs and outputs:
+        overlaps = (Overlap(input=0, output=0, distance_bytes=facts.overlap_bytes),)
+    return Step(
+        index=index,
+        name=name,
+        symbol=symbol,
+        inputs=inputs,
+        outputs=outputs,
+        abi=call_with(values, result="void"),
+        writes=facts.writes,
+        overlaps=overlaps,
+        phases=1,
+        spans=(_WHOLE,) * (len(inputs) + len(outputs)),
+        workspaces=workspaces,
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorFlow Lite models: compiled when they are loaded."""

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole models: recorded outputs of TFLM, and the path from a .tflite to a verified run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlf_sdk
+from cli_helpers import Caller
+from compiled_models import KernelRunner
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.errors import ArchiveError, InputError
+from mlf_sdk.frontends.tflite.archive import archive_of
+from tflite_models import small_network
+
+SHARED = Path(__file__).resolve().parents[3] / "shared"
+CORPUS = SHARED / "corpus"
+# Operators that are not supported yet, and models whose operators have been made unreadable.
+REFUSED = {
+    "cfu_playground_hps_model_hps_model_2022_01_05_74ops",
+    "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops",
+    "cfu_playground_hps_model_shared_20220623_1032_tiled",
+    "mlonmcu_models_model_with_detection_postprocess_model_with_detection_postprocess",
+    "tflite_micro_dtln_dtln_noise_suppression",
+    "tflite_micro_micro_speech_lstm_micro_speech_lstm",
+    "tflite_micro_mnist_lstm_trained_lstm_int8",
+    "tflite_micro_models_audio_preprocessor_float",
+    "tflite_micro_models_audio_preprocessor_int8",
+}
+# Softmax of uint8 values, which TFLM refuses: TFLite's differs by one or two steps.
+NEAR = {
+    "tflite_micro_compiler_examples_mobilenet_v1_0_25_160_quantized",
+    "tflite_support_vision_mobilenet_v1_0_25_224_quant",
+}
+RECORDED = sorted(p.stem for p in CORPUS.glob("*.tflite"))
+
+
+@pytest.mark.skipif(not RECORDED, reason="no ../shared/corpus: models with recorded outputs are elsewhere")
+@pytest.mark.parametrize("name", [n for n in RECORDED if n not in REFUSED])
+def test_recorded_outputs(name: str, tmp_path: Path) -> None:
+    index = {m["name"]: m for m in json.loads((CORPUS / "index.json").read_text())}
+    graph = load_tflite(CORPUS / f"{name}.tflite")
+    runner = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path)
+    vectors = np.load(CORPUS / f"{name}.npz")
+    inputs = [vectors[k] for k in vectors.files if k.startswith("in::")]
+    outputs = [vectors[k] for k in vectors.files if k.startswith("out::")]
+    cases = len(inputs[0]) if index[name]["macs"] < 2_000_000 or index[name]["stateful"] else 1
+    for case in range(cases):
+        for got, wanted in zip(runner.run([x[case] for x in inputs]), outputs, strict=True):
+            equal(got.reshape(-1), wanted[case].reshape(-1), 2 if name in NEAR else 0)
+
+
+def equal(got: np.ndarray, wanted: np.ndarray, steps: int) -> None:
+    if wanted.dtype.kind == "f":
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5 * max(1e-9, float(np.abs(wanted).max())))
+    else:
+        assert int(np.abs(got.astype(np.int64) - wanted.astype(np.int64)).max()) <= steps
+
+
+@pytest.mark.skipif(not RECORDED, reason="no ../shared/corpus: models with recorded outputs are elsewhere")
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ArchiveError, match=r"operator \d+ [A-Z_:a-zA-Z]+ \("):
+        load_tflite(CORPUS / f"{name}.tflite")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("network") / "small.tflite"
+    path.write_bytes(small_network())
+    return path
+
+
+@pytest.mark.parametrize("board", ["mps2-an386", "microbit"])
+def test_a_model_runs_where_an_archive_does(network: Path, tmp_path: Path, board: str) -> None:
+    graph = load_tflite(network)
+    x = np.random.default_rng(3).integers(-128, 128, (1, 12, 10, 3)).astype(np.int8)
+    np.savez(tmp_path / "in.npz", input=x)
+    np.savez(tmp_path / "out.npz", softmax=Interpreter(graph).run([x])[0])
+    found = mlf_sdk.run(network, board=board, inputs=tmp_path / "in.npz", expect=tmp_path / "out.npz")
+    assert found.ok
+
+
+def test_compile_writes_an_archive_that_is_the_same_every_time(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = Caller(capsys)("compile", network, "-o", tmp_path / "a.tar", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["output"] == str(tmp_path / "a.tar")
+    mlf_sdk.compile(network, tmp_path / "b.tar")
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+    model = mlf_sdk.load(tmp_path / "a.tar")
+    assert (model.provenance.compiler, model.executor) == ("mlf-sdk", "graph")
+    assert model.tensors[model.inputs[0]].quantisation is not None
+    assert model.output_names == ("softmax",)
+
+
+def test_sources_that_are_no_model(network: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        mlf_sdk.compile(tmp_path / "none.tflite", tmp_path / "a.tar")
+    (tmp_path / "text.tflite").write_text("not a model")
+    with pytest.raises(InputError, match=r"not a \.tflite file"):
+        mlf_sdk.compile(tmp_path / "text.tflite", tmp_path / "a.tar")
+    with pytest.raises(InputError, match="would replace the model"):
+        mlf_sdk.compile(network, network)
+
+
+def test_damaged_files_are_one_error(network: Path, tmp_path: Path) -> None:
+    for seed in range(400):
+        load_or_refuse(seed, network, tmp_path)
+
+
+def load_or_refuse(seed: int, network: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(seed)
+    data = bytearray(network.read_bytes())
+    if seed % 2:
+        data = data[: int(random.integers(8, len(data)))]
+    for _ in range(int(random.integers(1, 4))):
+        data[int(random.integers(8, len(data)))] = int(random.integers(0, 256))
+    path = tmp_path / "damaged.tflite"
+    path.write_bytes(bytes(data))
+    with contextlib.suppress(InputError):
+        load_tflite(path)

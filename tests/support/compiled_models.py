@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the kernels of a compiled archive on the host, one by one, each tensor in memory of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.mlf.params import parse_params
+
+Array = np.ndarray[Any, np.dtype[Any]]
+GUARD = 64
+
+
+class KernelRunner:
+    """Kernels of an archive as a shared library, called in the order of the graph."""
+
+    def __init__(self, files: Mapping[str, bytes], folder: Path, flags: tuple[str, ...] = ("-O2",)) -> None:
+        metadata = json.loads(files["metadata.json"])
+        ((name, self.module),) = metadata["modules"].items()
+        self.facts = self.module["mlf_sdk"]
+        self.graph = json.loads(files[f"executor-config/graph/{name}.graph"])
+        source = folder / f"{name}.c"
+        source.write_bytes(files[f"codegen/host/src/{name}_lib0.c"])
+        library = folder / f"{name}.so"
+        command = ["gcc", *flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        subprocess.run([*command, "-o", library, source, "-lm"], check=True)
+        self.library = ctypes.CDLL(str(library))
+        faults = FaultCollector(name)
+        blob = files.get(f"parameters/{name}.params")
+        self.params = {p.name: p.array() for p in parse_params(blob, name, faults)} if blob else {}
+        self.states = {s: self._guarded(self.params[s].nbytes) for s in self.facts.get("states", ())}
+        for state, memory in self.states.items():
+            memory[GUARD:-GUARD] = np.frombuffer(self.params[state].tobytes(), np.uint8)
+
+    @staticmethod
+    def _guarded(size: int) -> Array:
+        return np.full(size + 2 * GUARD, 0xA5, np.uint8)
+
+    def run(self, inputs: list[Array]) -> list[Array]:
+        """Outputs of one run; raises AssertionError when a kernel writes outside of its arrays."""
+        graph = self.graph
+        pointers = graph["node_row_ptr"]
+        types, shapes = graph["attrs"]["dltype"][1], graph["attrs"]["shape"][1]
+        given = iter(inputs)
+        memory: dict[int, Array] = {}
+        for number, node in enumerate(graph["nodes"]):
+            entry = pointers[number]
+            if node["op"] == "null":
+                if node["name"] in self.states:
+                    memory[entry] = self.states[node["name"]]
+                    continue
+                data = self.params[node["name"]] if node["name"] in self.params else next(given)
+                memory[entry] = self._guarded(data.nbytes)
+                memory[entry][GUARD : GUARD + data.nbytes] = np.frombuffer(data.tobytes(), np.uint8)
+                continue
+            reads = [pointers[n] + o for n, o, _ in node["inputs"]]
+            if node["attrs"]["func_name"] == "__nop":
+                memory[entry] = memory[reads[0]]
+                continue
+            for e in range(entry, pointers[number + 1]):
+                memory[e] = self._guarded(int(np.prod(shapes[e])) * np.dtype(types[e]).itemsize)
+            used = [memory[e] for e in (*reads, *range(entry, pointers[number + 1]))]
+            facts = self.facts["calls"][node["name"]]
+            if facts.get("workspace_bytes"):
+                used.append(self._guarded(facts["workspace_bytes"]))
+            call = getattr(self.library, node["attrs"]["func_name"])
+            call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
+            for m in used:
+                assert (m[:GUARD] == 0xA5).all() and (m[-GUARD:] == 0xA5).all(), node["name"]
+        outputs = []
+        for node, position, _ in graph["heads"]:
+            entry = pointers[node] + position
+            dtype = np.dtype(types[entry])
+            size = int(np.prod(shapes[entry])) * dtype.itemsize
+            outputs.append(memory[entry][GUARD : GUARD + size].tobytes())
+            outputs[-1] = np.frombuffer(outputs[-1], dtype).reshape(shapes[entry])
+        return outputs
