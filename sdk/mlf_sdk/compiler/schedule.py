@@ -35,7 +35,7 @@ from mlf_sdk.compiler.operators import (
 
 
 class Goal(enum.Enum):
-    """What kernels are chosen for."""
+    """Quality that kernels are chosen for."""
 
     SPEED = "speed"
     BALANCED = "balanced"
@@ -44,7 +44,7 @@ class Goal(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What decides between kernels of one operator."""
+    """Goal that decides between kernels of one operator."""
 
     goal: Goal = Goal.BALANCED
 

@@ -163,6 +163,8 @@ def _kernel(model: Model, step: Step, code: _Code, faults: FaultCollector) -> St
     A kernel whose workspaces are not known gets the archive's figure as one last-in-first-out region,
     a bound; where there is no figure either, that is a fault.
     """
+    if not step.is_packed:
+        return step  # the archive states its facts
     function = code.functions.get(step.symbol)
     found = _of_object(step, code) if function is None else _of_source(step, function, code)
     if function is not None and not function.doubts:

@@ -63,7 +63,7 @@ def pack(rows: Array, bias: Array, rescale: Rescale) -> Array:
 
 
 class _Layout:
-    """How windows of the input become the columns of a tile."""
+    """Places of a tile: windows of the input as columns."""
 
     def __init__(self, x: Value, weights: Value, y: Value, window: Window) -> None:
         _, self.ih, self.iw, self.ic = x.shape

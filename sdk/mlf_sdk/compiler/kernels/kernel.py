@@ -20,7 +20,7 @@ C_TYPES: Final = {
 
 
 class Role(enum.Enum):
-    """What an argument of a kernel points to."""
+    """Kind of memory that an argument of a kernel points to."""
 
     INPUT = "x"
     OUTPUT = "y"

@@ -29,7 +29,7 @@ class Form(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rescale:
-    """How the sums of a layer become stored values.
+    """Arithmetic from the sums of a layer to stored values.
 
     Attributes:
         rows: three words a channel: m, r, n (GENERAL: multiplier, shift, zero point).

@@ -7,6 +7,8 @@ from mlf_sdk.frontends.mlf.extension import CallFacts
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 
+STATED = "the archive states what it accesses"
+
 _WHOLE = Span(first=0, last=0)
 
 
@@ -34,4 +36,5 @@ def stated_step(
         phases=1,
         spans=(_WHOLE,) * (len(inputs) + len(outputs)),
         workspaces=workspaces,
+        whole=STATED,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
+from mlf_sdk.frontends.mlf.plaincall import STATED
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Quantisation, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import NameTable, field_identifier, legal_identifier
@@ -112,5 +113,5 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             operators=operator_workspaces(source.module),
         ),
         symbol_prefix=f"{c_name}_" if extension else f"tvmgen_{field_identifier(metadata.name)}_",
-        is_analysed=False,
+        is_analysed=all(step.whole == STATED for step in schedule.steps) and extension is not None,
     )
