@@ -113,11 +113,6 @@ UNKNOWN = {
     "big-endian object": (elf(1, order=2), "a relocatable object (ELF)", ""),
     "library": (elf(3), "a shared library (ELF)", ""),
     "cut ELF": (b"\x7fELF", "a file (ELF)", ""),
-    "tflite": (
-        b"\x1c\0\0\0TFL3" + bytes(8),
-        "a TensorFlow Lite model, not a compiled one",
-        "Compile it first",
-    ),
     "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
     "ar": (b"!<arch>\nx", "a library of objects (ar)", ""),
     "tar": (tar("lib0.c", "devc.c"), "a tar archive", ""),
@@ -136,7 +131,7 @@ def test_unknown_file(tmp_path: Path, name: str, never: None) -> None:
     assert caught.value.where == str(path)
     assert caught.value.hint.startswith(hint)
     assert caught.value.hint.endswith(
-        "Known formats: never (a test's format), mlf (TVM's Model Library Format), glow (Glow's bundle)."
+        "Known formats: never (a test's format), mlf (TVM's Model Library Format), tflite (TensorFlow Lite model), glow (Glow's bundle)."
     )
 
 

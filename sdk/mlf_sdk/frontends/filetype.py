@@ -19,7 +19,6 @@ _MAGIC: Final = (
     (0, b"\x1f\x8b", "a gzip archive", ""),
     (0, b"\xfd7zXZ\x00", "an xz archive", ""),
     (257, b"ustar", "a tar archive", ""),
-    (4, b"TFL3", "a TensorFlow Lite model", ""),
     (0, b"!<arch>\n", "a library of objects (ar)", ""),
     (0, b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
     (0, b"\x89HDF\r\n", "an HDF5 file (perhaps a Keras model)", _COMPILE),
