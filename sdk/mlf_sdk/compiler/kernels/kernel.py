@@ -55,7 +55,7 @@ class Kernel:
 
     Attributes:
         family: short name for symbols and reports, e.g. ``conv_1x1``.
-        parameters: in the order of the C function.
+        parameters: of the C function; outputs are put behind what it reads, a workspace last.
         body: of the function; complete apart from its name.
         helpers: texts of static functions that the body calls, by name.
         constants: arrays that ``p0``, ``p1``... point to.
@@ -73,6 +73,12 @@ class Kernel:
     workspace_bytes: int = 0
     overlap_bytes: int | None = None
     macs: int = 0
+
+    def __post_init__(self) -> None:
+        """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""
+        last = (Role.OUTPUT, Role.WORKSPACE)
+        ordered = sorted(self.parameters, key=lambda p: last.index(p.role) + 1 if p.role in last else 0)
+        object.__setattr__(self, "parameters", tuple(ordered))
 
     @property
     def key(self) -> str:

@@ -136,7 +136,7 @@ HELPERS: Final = {
         "rescale_single",
         """static inline int32_t rescale_single(int32_t a, const int32_t *k)
 {
-    return (int32_t)(((int64_t)a * 2 * k[0] + ((int64_t)k[1] << 32) + ((int64_t)1 << 31)) >> 32) >> k[2];
+    return (int32_t)(((int64_t)a * 2 * k[0] + (int64_t)k[1] * ((int64_t)1 << 32) + ((int64_t)1 << 31)) >> 32) >> k[2];
 }
 """,
     ),
