@@ -160,7 +160,7 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
             memmove(line, line + 1, {(memory - 1) * state.dtype.itemsize});
             line[{memory - 1}] = ({kind})saturate(scale_sum(sum, {entry.value}, {entry.shift}) + ({state.zero_point}), {int(info.min)}, {int(info.max)});
             for (int32_t t = 0; t < {memory}; ++t) {{
-                total += line[t] * p1[f * {memory} + t];
+                total = (int32_t)((uint32_t)total + (uint32_t)(line[t] * p1[f * {memory} + t]));
             }}
         }}
         y0[b * {units} + u] = ({c_type(y.dtype)})saturate(scale_sum(total, {result.value}, {result.shift}) + ({y.zero_point}), {int(operator.clamp[0])}, {int(operator.clamp[1])});

@@ -8,7 +8,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Svdf
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply
+from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
 
 
 @reference(Svdf)
@@ -27,5 +27,5 @@ def svdf(graph: Graph, operator: Svdf, inputs: list[Array], states: States) -> l
     summed = (line.astype(np.int64) * inputs[2].astype(np.int64)).sum(axis=2)
     summed = summed.reshape(line.shape[0], -1, operator.rank).sum(axis=2)
     summed = summed + (inputs[3] if len(inputs) > 3 else 0)
-    scaled = multiply(summed, Multiplier.of(scale * times.scale / y.scale)) + y.zero_point
+    scaled = multiply(wrap32(summed), Multiplier.of(scale * times.scale / y.scale)) + y.zero_point
     return [np.clip(scaled, *operator.clamp)]
