@@ -9,6 +9,7 @@ from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice, kernel_for
 from mlf_sdk.ir.names import legal_identifier
 
@@ -32,7 +33,8 @@ class CompiledGraph:
 
 
 def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
-    """Compile every operator of ``graph``."""
+    """Improve ``graph`` and compile each of its operators."""
+    graph = improve(graph)
     chosen = [(operator, kernel_for(graph, operator, choice)) for operator in graph.operators]
     name = legal_identifier(graph.name, fallback="model", max_length=40)
     source, symbols = emit(name, [kernel for _, kernel in chosen if kernel is not None])

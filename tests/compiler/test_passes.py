@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes keep every output, bit for bit, and do what they are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.tflite.load import load_tflite
+from tflite_models import Maker
+
+
+def both(model: bytes, folder: Path, seed: int) -> tuple[Graph, Graph]:
+    """The graph before and after, with equal outputs on four random inputs."""
+    path = folder / "model.tflite"
+    path.write_bytes(model)
+    before = load_tflite(path)
+    after = improve(before)
+    random = np.random.default_rng(seed)
+    for _ in range(4):
+        inputs = [random.integers(-128, 128, before.values[i].shape).astype(np.int8) for i in before.inputs]
+        for a, b in zip(Interpreter(before).run(inputs), Interpreter(after).run(inputs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    return before, after
+
+
+def dead(m: Maker, layer: int, channels: list[int], value: int) -> None:
+    """Make channels of the output of a convolution constant: no weights, and a bias beyond any range."""
+    operator = next(o for o in m.spec.operators if o.outputs == (layer,))
+    weights, bias = (m.spec.tensors[i] for i in operator.inputs[1:])
+    assert weights.data is not None and bias.data is not None
+    axis = weights.axis
+    for channel in channels:
+        np.moveaxis(weights.data, axis, 0)[channel] = 0
+        bias.data[channel] = value
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_constant_channels(seed: int, tmp_path: Path) -> None:
+    """Channels that hold the zero point go before layers that pad, others before 1x1 ones only."""
+    m = Maker(seed)
+    x = m.input((1, 9, 7, 4))
+    first = m.conv(x, 16, (3, 3), 1, same=True, activation=1)
+    m.spec.tensors[first].zero_point = (-128,)
+    dead(m, first, [1, 2, 5, 6, 9, 12, 13], -(1 << 29) if seed % 3 else 1 << 29)
+    deep = m.conv(first, 16, (3, 3), 1 + seed % 2, same=True, depthwise=True, activation=1)
+    if seed % 2:
+        m.spec.tensors[deep].zero_point = (-128,)
+    point = m.conv(deep, 8, (1, 1), 1, same=True)
+    before, after = both(m.finish(m.dense(m.pool(point, 2, largest=False), 5)), tmp_path, seed)
+    shrunk = sum(v.elements for v in after.computed()) < sum(v.elements for v in before.computed())
+    assert shrunk or seed % 3 == 0
+
+
+def test_padding_before_a_convolution(tmp_path: Path) -> None:
+    m = Maker(1)
+    x = m.input((1, 6, 6, 4))
+    padded = m.same_scale(x, (1, 8, 8, 4))
+    amounts = m.spec.tensor(
+        "amounts", "int32", (4, 2), data=np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)
+    )
+    m.spec.add("PAD", (x, amounts), padded)
+    before, after = both(m.finish(m.conv(padded, 8, (3, 3), 1, same=False)), tmp_path, 1)
+    assert [o.kind for o in before.operators] == ["PAD", "CONV_2D"]
+    assert [o.kind for o in after.operators] == ["CONV_2D"]
