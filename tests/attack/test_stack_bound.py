@@ -63,9 +63,9 @@ def test_no_bound_is_claimed(archive: Path, call: Caller) -> None:
     assert row.measured > 4096  # what a bound from other functions would not hold
     assert "passed calls through a pointer" in row.note
     assert report.compare is not None and report.compare.ok and report.ok
-    called = call("run", archive, "--board", BOARD, "--no-twin")
+    called = call("run", archive, "--board", BOARD)
     assert called.code == 0 and "PASS, but nothing proves: stack" in called.out
-    called = call("run", archive, "--board", BOARD, "--no-twin", "--strict", "--json")
+    called = call("run", archive, "--board", BOARD, "--strict", "--json")
     assert called.code == 1 and called.value["check"]["unproven"] == ["stack"]
 
 
