@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from mlf_sdk.errors import ModuleChoiceError
+from mlf_sdk.errors import ArchiveError, Fault, ModuleChoiceError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.pipeline import stages
@@ -77,7 +77,8 @@ def proof(
         options: fields of `ProofOptions` and `Request`.
 
     Raises:
-        InputError: an archive that can't be read, an unknown board.
+        ArchiveError: the only archive can't be read; one of several is said in its cells.
+        InputError: an unknown board.
         ToolError: a program is missing that every cell needs.
     """
     chosen, rest = own_options(ProofOptions, own, options)
@@ -90,8 +91,18 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
     request = request.replace(platform=None)
     for name in boards:
         resolve_target(stages.target_choice(request.replace(board=name)))
-    models = [request.replace(source=(path,), module=m) for path in request.source for m in modules_of(path)]
-    told = _Progress(len(models) * len(boards), progress)
+    models: list[Request] = []
+    refused: list[Cell] = []
+    for path in request.source:
+        try:
+            models += [request.replace(source=(path,), module=module) for module in modules_of(path)]
+        except ArchiveError as error:
+            if len(request.source) == 1:
+                raise
+            refused += [refused_cell(path, board, error.faults[0]) for board in boards]
+    told = _Progress(len(models) * len(boards) + len(refused), progress)
+    for cell in refused:
+        told.next(cell)
     with ProcessPoolExecutor(
         own.jobs,
         mp_context=get_context("spawn"),
@@ -103,7 +114,7 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
             found = list(threads.map(_Row.cells, rows))
     return Proof(
         boards=tuple(boards),
-        cells=tuple(cell for row in found for cell in row),
+        cells=(*(cell for row in found for cell in row), *refused),
         strict=request.strict is not False,
     )
 
@@ -130,6 +141,13 @@ def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:
     """Boards that QEMU has."""
     rows = load_boards(Path(board_file) if board_file else None)
     return tuple(name for name, board in rows.items() if board.qemu is not None)
+
+
+def refused_cell(path: str, board: str, fault: Fault) -> Cell:
+    """Cell of an archive that can't be read, among others that can."""
+    return Cell(
+        archive=Path(path).name, module=None, model="", board=board, outcome=NOT_HERE, why=f"refused: {fault}"
+    )
 
 
 def modules_of(path: str) -> list[str | None]:
