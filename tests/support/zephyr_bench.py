@@ -62,8 +62,10 @@ class Bench:
 
     @property
     def calls(self) -> list[dict[str, Any]]:
+        """Programs that were started, without the compiler's that preprocess kernels for the plan."""
         path = self.folder / "calls"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+        found = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+        return [call for call in found if "-E" not in call["argv"]]
 
 
 def setup_of(base: Path, **changes: Any) -> ZephyrSetup:

@@ -135,7 +135,7 @@ def test_a_port_is_the_name_of_its_target():
         (TargetChoice(board="mps2-an38"), "there is no board 'mps2-an38'"),
         (TargetChoice(board="mps2-an386", platform="host"), "is for the platform baremetal"),
         (TargetChoice(board="nowhere:x"), "no kind of target is named 'nowhere'"),
-        (TargetChoice(board="labgrid:x", port="auto"), "a place of labgrid has its port"),
+        (TargetChoice(board="labgrid:x", port="auto"), "a board of labgrid has its port"),
     ],
 )
 def test_a_choice_that_names_nothing_is_refused(choice, message):

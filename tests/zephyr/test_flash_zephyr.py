@@ -350,13 +350,16 @@ def test_only_zephyr_projects_are_signed(bench: Bench, tiny: Path, tmp_path: Pat
     mlf_sdk.generate(tiny, tmp_path / "bare", board="mps2-an386")
     with pytest.raises(InputError, match="only the images of Zephyr"):
         flash(tmp_path / "bare", sign=bench.key(), runner="gdb", port="x")
+    for name in ("cmake", "ninja", "arm-none-eabi-gcc", "arm-none-eabi-objcopy"):
+        (bench.west.bin / name).write_text("#!/bin/sh\n")
+        (bench.west.bin / name).chmod(0o755)
     with pytest.raises(InputError, match="only the images of Zephyr"):
         mlf_sdk.build(tmp_path / "bare", sign=bench.key())
 
 
 def test_build_signs(bench: Bench):
     """cmake is a stand-in that succeeds; what it would have built is there already."""
-    for name in ("cmake", "ninja", "arm-none-eabi-gcc"):
+    for name in ("cmake", "ninja", "arm-none-eabi-gcc", "arm-none-eabi-objcopy"):
         (bench.west.bin / name).write_text("#!/bin/sh\n")
         (bench.west.bin / name).chmod(0o755)
     fake_build(bench.app, config=MCUBOOT)
