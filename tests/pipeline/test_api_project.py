@@ -377,7 +377,7 @@ def test_models_of_a_project_by_name(tmp_path: Path, needs_host: None) -> None:
     for spec in (specs[1], specs[0]):
         report = mlf_sdk.run(tmp_path / "out", module=spec.name, inputs={"x": sample(spec)})
         np.testing.assert_array_equal(report.outputs["output"][0], reference(spec, sample(spec)))
-    assert mlf_sdk.run(tmp_path / "out", twin=True).twin_note.startswith("the target is this machine")
+    assert mlf_sdk.run(tmp_path / "out", twin=True).evidence.startswith("host twin, own memory per tensor")
     with pytest.raises(InputError, match="the project has no model 'three'") as caught:
         mlf_sdk.run(tmp_path / "out", module="three")
     assert caught.value.hint == "It has: one, two."
