@@ -105,15 +105,15 @@ def test_runs(shared_mlf: Path, needs_qemu: None, deployment: Deployment) -> Non
     assert memory.exact
     assert memory.arena_high_water_bytes == memory.arena_bytes == memory.lower_bound_bytes
     assert report.check.ok, [row for row in report.check.rows if row.state != "proven"]
+    assert report.twin is not None, report.twin_note
+    assert report.twin.mismatches == 0, report.twin
+    exact = [o for o in report.twin.outputs if report.outputs[o.name].dtype.kind in "iu"]
+    assert all(o.max_abs == 0 for o in exact)
+    assert len(exact) == len(report.twin.outputs) or "int8" not in deployment.data
     if deployment.kind == "llvmgraph":
-        assert report.twin is None
-        assert "no host twin" in report.twin_note
+        assert report.evidence == "board image, unshared"
     else:
-        assert report.twin is not None, report.twin_note
-        assert report.twin.mismatches == 0, report.twin
-        exact = [o for o in report.twin.outputs if report.outputs[o.name].dtype.kind in "iu"]
-        assert all(o.max_abs == 0 for o in exact)
-        assert len(exact) == len(report.twin.outputs) or "int8" not in deployment.data
+        assert report.evidence.startswith("host twin, own memory per tensor")
     if "label" in expected:
         assert report.accuracy is not None and report.accuracy >= 0.8
     assert report.ok
