@@ -111,9 +111,9 @@ def test_runs(shared_mlf: Path, needs_qemu: None, deployment: Deployment) -> Non
     assert all(o.max_abs == 0 for o in exact)
     assert len(exact) == len(report.twin.outputs) or "int8" not in deployment.data
     if deployment.kind == "llvmgraph":
-        assert report.evidence == "board image, unshared"
+        assert "board image, unshared" in report.evidence
     else:
-        assert report.evidence.startswith("host twin, own memory per tensor")
+        assert "host twin, own memory per tensor" in report.evidence
     if "label" in expected:
         assert report.accuracy is not None and report.accuracy >= 0.8
     assert report.ok

@@ -26,10 +26,23 @@ def dense_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tupl
     return (Multiplier.of(product / y.scale),) * channels
 
 
-def sum_multipliers(a: Value, b: Value, y: Value) -> tuple[int, Multiplier, Multiplier, Multiplier]:
-    """Left shift and multipliers of the operands and the result of ADD and SUB."""
+def sum_multipliers(
+    function: Arithmetic, a: Value, b: Value, y: Value
+) -> tuple[int, Multiplier, Multiplier, Multiplier]:
+    """Left shift and multipliers of the operands and the result of ADD and SUB.
+
+    ADD divides the scales in double precision, SUB in single.
+    """
     shift = 15 if y.dtype == np.int16 else 20
     twice = 2 * max(a.scale, b.scale)
+    if function is Arithmetic.SUB:
+        single = np.float32(twice)
+        return (
+            shift,
+            Multiplier.of(float(np.float32(a.scale) / single)),
+            Multiplier.of(float(np.float32(b.scale) / single)),
+            Multiplier.of(float(single / (np.float32(1 << shift) * np.float32(y.scale)))),
+        )
     return (
         shift,
         Multiplier.of(a.scale / twice),
@@ -41,6 +54,11 @@ def sum_multipliers(a: Value, b: Value, y: Value) -> tuple[int, Multiplier, Mult
 def product_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
     """Multiplier of the product of two values."""
     return Multiplier.of(a.scale * b.scale / y.scale)
+
+
+def single_ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:
+    """Multiplier from the scale of ``x`` to that of ``y``, divided in single precision."""
+    return Multiplier.of(float(np.float32(x.scale) * np.float32(factor) / np.float32(y.scale)))
 
 
 def ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu
 from mlf_sdk.compiler.reference.softmax import logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift
-from mlf_sdk.compiler.scales import ratio
+from mlf_sdk.compiler.scales import single_ratio
 
 _FIXED_INTEGER_BITS = 4
 
@@ -85,7 +85,7 @@ def _fixed_point(
 def _rectify(low: float, high: float | None) -> Callable[[Value, Value], Array]:
     def build(x: Value, y: Value) -> Array:
         info = np.iinfo(y.dtype)
-        scaled = multiply(all_values(x).astype(np.int64) - x.zero_point, ratio(x, y)) + y.zero_point
+        scaled = multiply(all_values(x).astype(np.int64) - x.zero_point, single_ratio(x, y)) + y.zero_point
         least = max(info.min, stored(low, y))
         most = info.max if high is None else min(info.max, stored(high, y))
         return np.clip(scaled, least, most).astype(y.dtype)

@@ -15,7 +15,7 @@ from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, sum_multipliers
+from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, single_ratio, sum_multipliers
 
 _SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
 
@@ -148,7 +148,7 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
                 f"saturate((a * {cheap.a} + b * {cheap.b} + ({cheap.c})) >> {cheap.bits}, {low}, {high})",
                 {"saturate": SATURATE},
             )
-        shift, first, second, last = sum_multipliers(a, b, y)
+        shift, first, second, last = sum_multipliers(function, a, b, y)
         left = _scaled(f"(a - ({a.zero_point})) * (1 << {shift})", first)
         right = _scaled(f"(b - ({b.zero_point})) * (1 << {shift})", second)
         value = _scaled(f"{left} {sign} {right}", last)
@@ -183,7 +183,7 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
     helpers: dict[str, str] = {}
     if operator.function == "leaky_relu" and x.dtype.kind != "f":
         low, high = _limits(y)
-        identity, slope = ratio(x, y), Multiplier.of(x.scale * operator.alpha / y.scale)
+        identity, slope = single_ratio(x, y), single_ratio(x, y, operator.alpha)
         result = f"saturate((v >= 0 ? {_scaled('v', identity)} : {_scaled('v', slope)}) + ({y.zero_point}), {low}, {high})"
         start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
     else:

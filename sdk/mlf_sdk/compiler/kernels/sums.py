@@ -49,7 +49,7 @@ def linear_sum(operator: Binary, a: Value, b: Value, y: Value) -> LinearSum | No
 
 
 def _reference(operator: Binary, a: Value, b: Value, y: Value, values: Array) -> Array:
-    shift, first, second, last = sum_multipliers(a, b, y)
+    shift, first, second, last = sum_multipliers(operator.function, a, b, y)
     left = multiply((values - a.zero_point) << shift, first)[:, None]
     right = multiply((values - b.zero_point) << shift, second)[None, :]
     total = left + right if operator.function is Arithmetic.ADD else left - right

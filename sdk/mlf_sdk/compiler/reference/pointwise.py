@@ -10,8 +10,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
-from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, sum_multipliers
+from mlf_sdk.compiler.requantise import multiply, wrap32
+from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, single_ratio, sum_multipliers
 
 _FLOAT = {
     Arithmetic.ADD: np.add,
@@ -38,7 +38,7 @@ def binary(graph: Graph, operator: Binary, inputs: list[Array], _: States) -> li
         return [np.clip(_whole_numbers(function, left, right), *operator.clamp)]
     left, right = left - a.zero_point, right - b.zero_point
     if function in SUMS:
-        shift, first, second, last = sum_multipliers(a, b, y)
+        shift, first, second, last = sum_multipliers(function, a, b, y)
         left, right = multiply(left << shift, first), multiply(right << shift, second)
         result = multiply(left + right if function is Arithmetic.ADD else left - right, last)
     else:
@@ -95,7 +95,7 @@ def _quantise(y: Value, data: Array) -> Array:
 def leaky_relu(x: Value, y: Value, data: Array, alpha: float) -> Array:
     """LEAKY_RELU of stored values."""
     centred = data.astype(np.int64) - x.zero_point
-    identity, slope = ratio(x, y), Multiplier.of(x.scale * alpha / y.scale)
+    identity, slope = single_ratio(x, y), single_ratio(x, y, alpha)
     result = np.where(centred >= 0, multiply(centred, identity), multiply(centred, slope))
     info = np.iinfo(y.dtype)
     return np.clip(result + y.zero_point, info.min, info.max).astype(y.dtype)
