@@ -71,7 +71,7 @@ def add_graph() -> None:
     change("attributes missing", lambda top: top["nodes"][2].pop("attrs") and None, "$.nodes[2].attrs")
     attrs("more inputs stated", 2, "3 stated, the node has 2", num_inputs="3")
     attrs("inputs are text", 2, "'many' is not a small number", num_inputs="many")
-    attrs("no outputs", 2, "0 outputs", num_outputs="0")
+    attrs("no outputs", 2, "$.node_row_ptr[3]", num_outputs="0")
     attrs("2^31 outputs", 2, "is not a small number", num_outputs=str(2**31))
     attrs("99999 outputs", 2, "99999 outputs", num_outputs=99999)
     attrs("negative outputs", 2, "'-1' is not a small number", num_outputs=-1)

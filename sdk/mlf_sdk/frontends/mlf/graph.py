@@ -150,8 +150,8 @@ class _Reader:
         if num_inputs != len(inputs):
             self.fault(f"{field}.attrs.num_inputs", f"{num_inputs} stated, the node has {len(inputs)}")
         num_outputs = self.count(attrs.num_outputs, f"{field}.attrs.num_outputs")
-        if not 1 <= num_outputs <= MAX_OUTPUTS:
-            self.fault(f"{field}.attrs.num_outputs", f"{num_outputs} outputs; 1 to {MAX_OUTPUTS} are read")
+        if num_outputs > MAX_OUTPUTS:
+            self.fault(f"{field}.attrs.num_outputs", f"{num_outputs} outputs; at most {MAX_OUTPUTS} are read")
         flatten = self.count(attrs.flatten_data, f"{field}.attrs.flatten_data")
         return GraphNode(
             op=raw.op,
