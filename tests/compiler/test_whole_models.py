@@ -137,7 +137,11 @@ def test_a_streaming_model_keeps_its_states_on_a_board(tmp_path: Path) -> None:
     name = "micro_wake_word_models_v2_hey_jarvis"
     vectors = np.load(CORPUS / f"{name}.npz")
     for prefix in ("in", "out"):
-        arrays = {k.removeprefix(f"{prefix}::"): vectors[k][:3] for k in vectors.files if k.startswith(f"{prefix}::")}
+        arrays = {
+            k.removeprefix(f"{prefix}::"): vectors[k][:3]
+            for k in vectors.files
+            if k.startswith(f"{prefix}::")
+        }
         np.savez(tmp_path / f"{prefix}.npz", **arrays)
     found = mlf_sdk.run(
         CORPUS / f"{name}.tflite", board="mps2-an386", inputs=tmp_path / "in.npz", expect=tmp_path / "out.npz"
