@@ -233,7 +233,7 @@ def test_a_saved_log_is_explained(archive: Path, tmp_path: Path) -> None:
 
 
 def test_a_log_without_a_fault(tmp_path: Path, archive: Path) -> None:
-    with pytest.raises(InputError, match="no fault line"):
+    with pytest.raises(InputError, match="no report of a fault"):
         triage_log(b"all is well\n", None)
     with pytest.raises(InputError, match="no such image"):
         find_firmware(tmp_path / "none.elf")

@@ -274,6 +274,7 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
         "pipeline.declare",
         "pipeline.request",
         "pytest_plugin",
+        "pytest_plugin.pool",
         "targets",
         "targets.boards",
         "version",
