@@ -53,7 +53,7 @@ def locate_faults(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
 
 
 def _report(found: re.Match[bytes]) -> FaultReport:
-    fields = dict(_FIELD.findall(device_text(found.group("rest"))))
+    fields = dict(_FIELD.findall(device_text(found.group("rest").strip())))
     model = fields.pop("model", "-")
     step = fields.pop("step", "-1")
     calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
