@@ -169,7 +169,7 @@ def test_inspect_of_what_is_none(arm_app: Path, tmp_path: Path, capsys) -> None:
     )
     code, out, err = call(capsys, "inspect", relocatable)
     assert (code, out) == (2, "")
-    assert "not a linked one" in err
+    assert "a relocatable object (ELF)" in err
     assert call(capsys, "inspect", elf, "--module", "x")[0] == 2
 
 
