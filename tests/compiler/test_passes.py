@@ -57,6 +57,14 @@ def test_constant_channels(seed: int, tmp_path: Path) -> None:
     assert shrunk or seed % 3 == 0
 
 
+def test_constant_channels_of_a_depthwise_layer_stay_with_its_input(tmp_path: Path) -> None:
+    m = Maker(2)
+    deep = m.conv(m.input((1, 6, 6, 8)), 8, (3, 3), 1, same=True, depthwise=True, activation=1)
+    m.spec.tensors[deep].zero_point = (-128,)
+    dead(m, deep, [0, 1, 2, 5], -(1 << 29))
+    both(m.finish(m.conv(deep, 8, (1, 1), 1, same=True)), tmp_path, 2)
+
+
 def test_padding_before_a_convolution(tmp_path: Path) -> None:
     m = Maker(1)
     x = m.input((1, 6, 6, 4))

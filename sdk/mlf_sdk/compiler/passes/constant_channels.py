@@ -99,6 +99,10 @@ def _settle(
     for value in list(keep):
         if value in graph.outputs or value in graph.inputs:
             keep[value] = np.ones_like(keep[value])
+    for operator in graph.operators:
+        source = operator.inputs[0] if operator.inputs else -1
+        if _follows(operator, source) and source not in keep and operator.outputs[0] in keep:
+            keep[operator.outputs[0]][:] = True  # its input keeps all channels
     while True:
         before = {value: kept.copy() for value, kept in keep.items()}
         for value, kept in keep.items():
