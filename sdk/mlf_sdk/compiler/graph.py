@@ -112,6 +112,13 @@ class Graph:
         """Values that ``operator`` writes."""
         return tuple(self.values[i] for i in operator.outputs)
 
+    def bias(self, operator: Operator) -> Array:
+        """Biases of a layer whose third input they are, one a channel of its output; zeros without it."""
+        values = self.read(operator)
+        if len(values) > 2:
+            return values[2].constant.astype(np.int64)
+        return np.zeros(self.written(operator)[0].shape[-1], np.int64)
+
     def computed(self) -> Iterator[Value]:
         """Values that are neither constant nor unused."""
         used = {i for o in self.operators for i in (*o.inputs, *o.outputs)} | {*self.inputs, *self.outputs}

@@ -18,7 +18,7 @@ UNROLL = 12
 
 def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     """CONV_2D by tiles of up to five pixels; None for a layer that this does not fit."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     if x.dtype != np.int8 or weights.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
         return None
@@ -27,9 +27,7 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
         return None
     channels = y.shape[3]
     flat = weights.constant.reshape(channels, -1)
-    start = (
-        bias[0].data.astype(np.int64) if bias and bias[0].data is not None else np.zeros(channels, np.int64)
-    )
+    start = graph.bias(operator)
     bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
     rescale = choose_rescale(
         channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
@@ -148,7 +146,7 @@ class _Layout:
 
 def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     """FULLY_CONNECTED of one row: four outputs at a time, the input widened once."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     if (
         x.dtype != np.int8
@@ -158,9 +156,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     ):
         return None
     outputs, inputs = weights.shape
-    start = (
-        bias[0].data.astype(np.int64) if bias and bias[0].data is not None else np.zeros(outputs, np.int64)
-    )
+    start = graph.bias(operator)
     bounds = sum_bounds(weights.data, start, -128 - x.zero_point, 127 - x.zero_point)
     rescale = choose_rescale(dense_multipliers(x, weights, y, outputs), y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:

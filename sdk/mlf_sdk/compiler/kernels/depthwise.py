@@ -21,7 +21,7 @@ MAX_CHANNELS = 508  # two columns of pairs within the offset of a load
 
 def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     """DEPTHWISE_CONV_2D of 3x3 windows; None for a layer that this does not fit."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     window = operator.window
     channels = x.shape[3]
@@ -39,9 +39,7 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     if not fits or weights.data is None:
         return None
     flat = weights.data.reshape(9, channels).T
-    start = (
-        bias[0].data.astype(np.int64) if bias and bias[0].data is not None else np.zeros(channels, np.int64)
-    )
+    start = graph.bias(operator)
     bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
     rescale = choose_rescale(
         channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp

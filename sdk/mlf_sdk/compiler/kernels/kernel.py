@@ -60,8 +60,8 @@ class Kernel:
         helpers: texts of static functions that the body calls, by name.
         constants: arrays that ``p0``, ``p1``... point to.
         workspace_bytes: of ``b0``.
-        overlap_bytes: how far each output may start before the end that its first input leaves free:
-            the output may start this far, or further, before the start of that input; None: no overlap.
+        overlap_bytes: the output may start this far, or further, before the start of the first input;
+            None: they may not overlap.
         macs: multiplications of weights, for reports.
     """
 

@@ -59,7 +59,7 @@ def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Arra
     (y,) = graph.written(operator)
     known = held.get(x.id, np.full(x.shape[3], _UNKNOWN))
     usable = _removable(operator, x, known)
-    bias = _bias(graph, operator)
+    bias = graph.bias(operator)
     if isinstance(operator, Conv2D):
         if weights.shape[3] != x.shape[3]:
             return None
@@ -83,13 +83,6 @@ def _removable(operator: Conv2D | DepthwiseConv2D, x: Value, known: Array) -> Ar
     """Channels of x that the layer can do without."""
     may_pad = operator.window.before != (0, 0) or operator.window.size != (1, 1)
     return (known == x.zero_point) if may_pad else (known != _UNKNOWN)
-
-
-def _bias(graph: Graph, operator: Operator) -> Array:
-    values = graph.read(operator)
-    if len(values) > 2:
-        return values[2].constant.astype(np.int64)
-    return np.zeros(graph.written(operator)[0].shape[-1], np.int64)
 
 
 def _settle(
@@ -162,7 +155,7 @@ def _shrunk(rewrite: Rewrite, operator: Operator, held: dict[int, Array], keep: 
         return operator
     x, weights = graph.read(operator)[:2]
     taps = weights.constant
-    bias = _bias(graph, operator)
+    bias = graph.bias(operator)
     if isinstance(operator, Conv2D):
         if inputs is not None:
             gone = ~inputs
