@@ -18,7 +18,7 @@ from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError, InputError
-from mlf_sdk.frontends.tflite.archive import archive_of
+from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import small_network
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"

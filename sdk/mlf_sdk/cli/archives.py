@@ -136,26 +136,21 @@ class CompileOptions:
 
     output: str = option("", "Archive to write.", flags=("-o", "--output"), metavar="FILE", required=True)
     name: str = option("", "Name of the model in C and in the archive. Default: the file's.", metavar="NAME")
-    goal: str = option(
-        "balanced",
-        "Choose kernels for speed, for size, or for both.",
-        flags=("--for",),
-        choices=("speed", "balanced", "size"),
-        metavar="GOAL",
-    )
 
 
 def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outcome:
     """Compile a .tflite model to an archive with kernels made for it.
 
     Example: mlf-sdk compile model.tflite -o model.tar
+
+    Example: mlf-sdk compile model.tflite -o model.tar --core cortex-m4 --for speed
     """
     from mlf_sdk.pipeline.compile import compile as compile_model
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.layout import line, size
     from mlf_sdk.reporting.model import model_parts, model_values
 
-    found = compile_model(request.source[0], own.output, name=own.name, goal=own.goal, progress=progress)
+    found = compile_model(request.source[0], own.output, request, name=own.name, progress=progress)
     layout = lay_out(found.model)
     written = line("written", f"{found.output}: {size(found.size_bytes)}")
     return Outcome(
@@ -170,7 +165,13 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
 
 COMMANDS = {
     "compile": Command(
-        call=compile_, source="MODEL", source_help="TensorFlow Lite model.", own=CompileOptions
+        call=compile_,
+        source="MODEL",
+        source_help="TensorFlow Lite model.",
+        stages=frozenset({Stage.LOAD}),
+        takes=("board", "board_file", "platform"),
+        omits=("module", "output_names", "tensor_types", "more_sources"),
+        own=CompileOptions,
     ),
     "inspect": Command(
         call=inspect,

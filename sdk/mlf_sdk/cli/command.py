@@ -22,13 +22,11 @@ from click.shell_completion import CompletionItem
 from mlf_sdk.cli import STOPPED
 from mlf_sdk.errors import MlfError
 from mlf_sdk.pipeline.config import Config, read_config
-from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
+from mlf_sdk.pipeline.declare import GROUPS, Option, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
 
 if TYPE_CHECKING:
     from mlf_sdk.cli.output import Status
-
-_GROUPS = ("Target", "Build", "Inputs", "Budgets and baselines", "Flash", "Serial", "Zephyr", "Output")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +183,7 @@ class GroupedCommand(click.Command):
         if arguments:
             with formatter.section("Arguments"):
                 formatter.write_dl([(p.make_metavar(ctx) or "", p.help_text(ctx)) for p in arguments])
-        rows: dict[str, list[tuple[str, str]]] = {group: [] for group in _GROUPS}
+        rows: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and not isinstance(param, HelpedArgument):

@@ -63,6 +63,21 @@ class LockRegion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     size_bytes: int
 
 
+class LockLayer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Operator of the source model that a step computes: its number there, name, window, kernel and MACs."""
+
+    number: int
+    operator: str
+    detail: str
+    kernel: str
+    macs: int
+
+    @property
+    def text(self) -> str:
+        """Number, name and window: ``3 CONV_2D 3x3, stride 2``."""
+        return f"{self.number} {self.operator} {self.detail}".rstrip()
+
+
 class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A step in execution order: the archive's name and the symbol in the image.
 
@@ -78,6 +93,7 @@ class LockStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     phases: int
     workspace_bytes: int
     exact: bool
+    layer: LockLayer | None = None
 
 
 class LockSummary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,6 +147,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     guard_bytes: int
     regions: tuple[LockRegion, ...]
     summary: LockSummary
+    compile_options: dict[str, str] = {}
 
     @property
     def arena_symbols(self) -> tuple[str, ...]:

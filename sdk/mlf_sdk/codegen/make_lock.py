@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from mlf_sdk.codegen.lock import (
     SCHEMA,
     Lock,
     LockBuffer,
+    LockLayer,
     LockModel,
     LockNode,
     LockOptions,
@@ -112,6 +114,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
             constants_bytes=model.summary.constants_bytes,
             io_bytes=model.summary.io_bytes,
         ),
+        compile_options=dict(origin.options),
     )
 
 
@@ -145,6 +148,7 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
                 phases=step.phases,
                 workspace_bytes=step.workspace_bytes,
                 exact=step.exact,
+                layer=None if step.layer is None else LockLayer(**dataclasses.asdict(step.layer)),
             )
         )
         time += step.phases

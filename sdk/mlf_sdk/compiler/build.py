@@ -30,6 +30,7 @@ class CompiledGraph:
     graph: Graph
     operators: tuple[CompiledOperator, ...]
     source: str
+    choice: Choice
 
 
 def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
@@ -46,4 +47,5 @@ def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
             for o, k in chosen
         ),
         source=source,
+        choice=choice,
     )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,21 +31,15 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     WriteState,
 )
-
-
-class Goal(enum.Enum):
-    """Quality that kernels are chosen for."""
-
-    SPEED = "speed"
-    BALANCED = "balanced"
-    SIZE = "size"
+from mlf_sdk.compiler.options import Core, Goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Goal that decides between kernels of one operator."""
+    """Goal and core that decide between kernels of one operator."""
 
     goal: Goal = Goal.BALANCED
+    core: Core = Core.GENERIC
 
 
 Maker = Callable[[Graph, Any], Kernel | None]

@@ -42,10 +42,12 @@ class Frontend(ABC):
     Attributes:
         name: short and unique, e.g. ``mlf``.
         title: for people, e.g. ``Model Library Format``.
+        compiles: models of the format are compiled when they are loaded.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    compiles: ClassVar[bool] = False
 
     @abstractmethod
     def recognise(self, path: Path) -> bool:

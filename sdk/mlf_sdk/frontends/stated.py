@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
 
@@ -28,15 +29,17 @@ class Stated:
 
     Attributes:
         outputs: names of the tensors that are outputs; all others that a caller sees are inputs.
+        options: of the compiler, for models that are compiled when they are loaded.
         types: as ``NAME=TYPE`` or ``NAME=TYPE[EXTENT,...]``, e.g. ``input=float32[1,8]``.
     """
 
     outputs: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    options: CompileOptions | None = None
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing is stated."""
+        """True when nothing is stated about the file itself."""
         return not (self.outputs or self.types)
 
     def types_by_name(self) -> dict[str, StatedType]:

@@ -70,6 +70,7 @@ class Provenance:
         compiler_version: e.g. ``0.11.1``; empty when the file does not state it.
         sha256: hex; of the file, or of the kept files of a folder.
         source: path as given.
+        options: of the compiler, where the file states them.
     """
 
     format: str
@@ -78,6 +79,7 @@ class Provenance:
     compiler_version: str
     sha256: str
     source: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def format_text(self) -> str:

@@ -45,6 +45,25 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Operator of the source model that a step computes.
+
+    Attributes:
+        number: position of the operator in the source model.
+        operator: as its format names it, e.g. ``CONV_2D``.
+        detail: such as a window: ``3x3, stride 2``; empty: none.
+        kernel: family of the kernel that computes it.
+        macs: multiplications with weights.
+    """
+
+    number: int
+    operator: str
+    detail: str
+    kernel: str
+    macs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One call at run time.
 
@@ -66,6 +85,7 @@ class Step:
         lasting: variables that outlive the call, and unknown code, that the step depends on: no other step
             changes places with it.
         whole: reason why nothing is known about its phases; empty when its code was looked into.
+        layer: operator of the source model that it computes; None when the file does not state it.
     """
 
     index: int
@@ -85,6 +105,7 @@ class Step:
     kept: tuple[int, ...] = ()
     lasting: tuple[str, ...] = ()
     whole: str = "its format says nothing about its code"
+    layer: Layer | None = None
 
     @property
     def arguments(self) -> tuple[int, ...]:

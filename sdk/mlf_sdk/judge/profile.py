@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mlf_sdk.codegen.lock import LockModel, LockNode, LockStep
+from mlf_sdk.codegen.lock import LockLayer, LockModel, LockNode, LockStep
 from mlf_sdk.ir.macs import macs
 
 Unit = Literal["instructions", "cycles", "ticks"]
@@ -51,6 +52,8 @@ class StepProfile:
         least, most: over the runs.
         share: of the total, 0 to 1.
         work: derived from its shapes.
+        layer: operator of the source model that it computes; None where the archive does not state it.
+        shapes: of its first input and first output: ``1x32x32x3 > 1x32x32x16``; empty when not known.
     """
 
     index: int
@@ -60,6 +63,8 @@ class StepProfile:
     most: int
     share: float
     work: Work
+    layer: LockLayer | None = None
+    shapes: str = ""
 
     @property
     def per_mac(self) -> float | None:
@@ -99,6 +104,11 @@ class Profile:
     method: str
     notes: tuple[str, ...] = ()
     symbol_prefix: str = ""
+
+    @property
+    def has_layers(self) -> bool:
+        """Return whether the archive states which operators its steps compute."""
+        return any(step.layer is not None for step in self.steps)
 
     @property
     def macs(self) -> int | None:
@@ -153,6 +163,21 @@ def works_of(model: LockModel) -> tuple[Work, ...]:
     return tuple(_work(model, step) for step in model.steps)
 
 
+def with_layers(steps: Sequence[StepProfile], model: LockModel) -> tuple[StepProfile, ...]:
+    """Add the source model's operators and shapes to the rows of the model's steps, in order."""
+    return tuple(
+        dataclasses.replace(row, layer=step.layer, shapes=_shapes(model, step))
+        for row, step in zip(steps, model.steps, strict=True)
+    )
+
+
+def _shapes(model: LockModel, step: LockStep) -> str:
+    """Shapes of the first input that is no constant, and of the first output."""
+    read = [i for i in step.inputs if not _is_constant(model, model.tensors[i])]
+    ends = [model.tensors[ids[0]].shape for ids in (read, step.outputs) if ids]
+    return " > ".join("x".join(map(str, shape)) or "1" for shape in ends)
+
+
 def _work(model: LockModel, step: LockStep) -> Work:
     def shapes(ids: Sequence[int]) -> list[tuple[int, ...]]:
         return [model.tensors[i].shape for i in ids]
@@ -161,7 +186,9 @@ def _work(model: LockModel, step: LockStep) -> Work:
     constants = [t for t in inputs if _is_constant(model, t)]
     fixed = [at for at, i in enumerate(step.inputs) if _is_constant(model, model.tensors[i])]
     return Work(
-        macs=macs(step.symbol, shapes(step.inputs), shapes(step.outputs), fixed),
+        macs=macs(step.symbol, shapes(step.inputs), shapes(step.outputs), fixed)
+        if step.layer is None
+        else step.layer.macs,
         read_bytes=sum(t.size_bytes for t in inputs if t not in constants),
         params_bytes=sum(t.size_bytes for t in constants),
         written_bytes=sum(t.size_bytes for t in outputs),

@@ -32,7 +32,7 @@ from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
-from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart
+from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
@@ -78,7 +78,7 @@ def compare(
 def compare_request(request: Request, own: CompareOptions, pipeline: Pipeline) -> CompareReport:
     """Compare targets on a pipeline; errors as in `compare`."""
     folder = request.source[0] if stages.is_project(request) else None
-    archive = request if folder is None else _archive_of(request)
+    archive = for_core(request) if folder is None else _archive_of(request)
     model = pipeline.models(archive)[0]
     default = (HOST, request.board or DEFAULT_BOARD) if folder is None else (HOST, f"dir:{folder}")
     names = own.on or default

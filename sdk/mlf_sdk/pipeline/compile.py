@@ -6,11 +6,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.tflite.frontend import TfliteFrontend, compile_file
+from mlf_sdk.frontends.compiled import CompilingFrontend
+from mlf_sdk.frontends.registry import frontends
 from mlf_sdk.ir.model import Model
+from mlf_sdk.pipeline.arguments import make_request
+from mlf_sdk.pipeline.loading import options_in
+from mlf_sdk.pipeline.pipeline import for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.files import write_whole
 
 
@@ -32,33 +38,51 @@ class CompiledModel:
 def compile(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],
+    request: Request | None = None,
     *,
     name: str = "",
-    goal: str = "balanced",
     progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
 ) -> CompiledModel:
-    """Compile a ``.tflite`` model to an archive in the Model Library Format, version 7.
+    """Compile a model to an archive in the Model Library Format, version 7.
 
     Args:
-        source: the model.
+        source: the model, such as a ``.tflite`` file.
         output: path of the archive; an existing one is replaced.
+        request: prepared options.
         name: of the module in the archive; by default the file's name as a C identifier.
-        goal: ``speed``, ``balanced`` or ``size``.
         progress: told what is done.
+        options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
 
     Raises:
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
-        InputError: it is no ``.tflite`` file, or the archive can't be written.
+        InputError: it is of no format that is compiled, or the archive can't be written.
     """
     from mlf_sdk.frontends import load
 
     path = Path(source)
-    if not path.is_file() or not TfliteFrontend().recognise(path):
-        what = "not a .tflite file" if path.exists() else "no such file"
-        raise InputError(what, where=str(path), hint="Give a TensorFlow Lite model.")
+    made = make_request(str(source), request, options)
+    frontend = compiling_frontend(path)
     if Path(output).resolve() == path.resolve():
         raise InputError("the archive would replace the model", where="--output", hint="Give another path.")
+    if made.board is not None:
+        made = for_core(made)
     progress.say(f"compiling {path}")
-    content = compile_file(path, name=name, goal=goal)
+    content = frontend.compile(path, options_in(made), name)
     write_whole(Path(output), content)
     return CompiledModel(output=Path(output), size_bytes=len(content), model=load(Path(output)))
+
+
+def compiling_frontend(path: Path) -> CompilingFrontend:
+    """The format of a model that can be compiled.
+
+    Raises:
+        InputError: there is no such file, or it is of no such format.
+    """
+    known = [frontend for frontend in frontends() if isinstance(frontend, CompilingFrontend)]
+    for frontend in known:
+        if frontend.recognise(path):
+            return frontend
+    names = " or ".join(frontend.extension for frontend in known)
+    what = f"not a {names} file" if path.exists() else "no such file"
+    raise InputError(what, where=str(path), hint=f"Give a {' or a '.join(one.title for one in known)}.")

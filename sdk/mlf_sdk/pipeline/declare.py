@@ -15,6 +15,18 @@ from typing import Any
 from mlf_sdk.errors import InputError
 
 _OPTION = "option"
+COMPILER = "Compiler"
+GROUPS = (
+    "Target",
+    COMPILER,
+    "Build",
+    "Inputs",
+    "Budgets and baselines",
+    "Flash",
+    "Serial",
+    "Zephyr",
+    "Output",
+)
 
 
 class Stage(enum.IntEnum):

@@ -13,7 +13,7 @@ from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.loading import stated_in
-from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline, for_core
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.findings import board_findings
@@ -71,6 +71,7 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
         ArchiveError: it is broken; all of its faults at once.
         InputError: there is no such board.
     """
+    request = for_core(request)
     board = None
     if request.board is not None and request.platform != ZEPHYR:
         board = resolve_target(stages.target_choice(request.replace(port=None))).board

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
 from mlf_sdk import frontends
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.compiler.options import CompileOptions, core_of
+from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.sources import with_sources
 from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.ir.model import Model
+from mlf_sdk.pipeline.declare import COMPILER, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import find_board
@@ -26,6 +30,7 @@ def load(request: Request) -> tuple[Model, ...]:
         ArchiveError: an archive is broken or hostile: all of its faults at once.
         InputError: no such file, an unknown format, or a module must be chosen.
     """
+    refuse_compiler_options(request)
     sources = tuple(Path(path) for path in request.more_sources)
     return tuple(
         with_sources(frontends.load(Path(source), request.module, stated_in(request)), sources)
@@ -35,7 +40,41 @@ def load(request: Request) -> tuple[Model, ...]:
 
 def stated_in(request: Request) -> Stated:
     """Facts about the archive that the request states."""
-    return Stated(outputs=request.output_names, types=request.tensor_types)
+    return Stated(outputs=request.output_names, types=request.tensor_types, options=options_in(request))
+
+
+def options_in(request: Request) -> CompileOptions:
+    """Options of the compiler that the request states."""
+    texts = {one.name: getattr(request, one.name) for one in dataclasses.fields(CompileOptions)}
+    return CompileOptions(**{name: text for name, text in texts.items() if text is not None})
+
+
+def compiled_sources(request: Request) -> bool:
+    """Return whether a source of the request is compiled when it is loaded."""
+    return any(_compiles(Path(source)) for source in request.source)
+
+
+def _compiles(path: Path) -> bool:
+    try:
+        return frontends.find_frontend(path).compiles
+    except InputError:
+        return False
+
+
+def refuse_compiler_options(request: Request) -> None:
+    """Refuse options of the compiler where nothing is compiled.
+
+    Raises:
+        InputError: one is given, and no source is compiled.
+    """
+    fields = [f for f in dataclasses.fields(Request) if option_of(f).group == COMPILER]
+    given = [flag_of(f) for f in fields if getattr(request, f.name) != f.default]
+    if given and not compiled_sources(request):
+        raise InputError(
+            f"{', '.join(given)} can't be given: the archive is compiled already",
+            where=request.source[0],
+            hint="Give the model that it was made from, such as a .tflite file.",
+        )
 
 
 def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) -> tuple[Model, ...]:
@@ -52,5 +91,7 @@ def load_analysed(request: Request) -> tuple[Model, ...]:
     """Read each archive of the request, and its code as the board's build compiles it."""
     file = Path(request.board_file) if request.board_file else None
     board = find_board(request.board or DEFAULT_BOARD, file)
+    if request.core is None and compiled_sources(request):
+        request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
     flags = DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags)
     return analyse_for(load(request), board, ProjectOptions(cmsis_nn=request.cmsis_nn, kernel_flags=flags))

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from mlf_sdk.codegen.lock import Lock, LockModel, choose_model, read_lock
+from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError, ModuleChoiceError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import loading
@@ -27,7 +30,18 @@ def archive_request(request: Request) -> Request:
     model = choose_model(lock, request.module, folder)
     path, module = _archive_of(request, folder, lock, model)
     cflags = request.cflags or " ".join(lock.options.kernel_flags)
-    return request.replace(source=(str(path),), module=module, board=None, archive=None, cflags=cflags)
+    options = _options(path, model)
+    return request.replace(
+        source=(str(path),), module=module, board=None, archive=None, cflags=cflags, **options
+    )
+
+
+def _options(path: Path, model: LockModel) -> dict[str, Any]:
+    """Options that a model which is compiled when it is loaded was compiled with."""
+    request = Request(source=(str(path),))
+    if not loading.compiled_sources(request):
+        return {}
+    return dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
 
 
 def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) -> tuple[Path, str | None]:
@@ -48,10 +62,11 @@ def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) ->
 
 def _module_of(path: Path, folder: Path, lock: Lock, model: LockModel) -> str | None:
     """The module of an archive that is the model; None: it is the only one."""
+    request = Request(source=(str(path),), **_options(path, model))
     try:
-        loaded, module = loading.load(Request(source=(str(path),)))[0], None
+        loaded, module = loading.load(request)[0], None
     except ModuleChoiceError:
-        loaded, module = loading.load(Request(source=(str(path),), module=model.name))[0], model.name
+        loaded, module = loading.load(request.replace(module=model.name))[0], model.name
     check_same_archive(folder, lock, loaded)
     return module
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from mlf_sdk.compiler.options import core_of
 from mlf_sdk.errors import InputError, MlfError, TargetError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import FAILED, CheckReport, guards_row
@@ -69,6 +70,7 @@ class Pipeline:
 
     def models(self, request: Request) -> tuple[Model, ...]:
         """Models of all archives of the request (stage load)."""
+        request = for_core(request)
 
         def make() -> tuple[Model, ...]:
             self.progress.say(f"reading {', '.join(request.source)}")
@@ -179,6 +181,7 @@ class Pipeline:
             request = archive_request(request)
         elif request.archive is not None:
             raise InputError("the source is an archive already", where="--archive", hint="Leave it out.")
+        request = for_core(request)
         for model in self.models(request):
             if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
                 raise InputError("the archive holds machine code for the target: there is no host twin")
@@ -246,6 +249,14 @@ class Pipeline:
         if row.state == FAILED:
             raise TargetError(f"{name}: {row.note}", where=f"model {row.model}", hint=_OUTSIDE)
         return done
+
+
+def for_core(request: Request) -> Request:
+    """Copy with the core of its board, where a model is compiled when it is loaded and no core is stated."""
+    if request.core is not None or not loading.compiled_sources(request):
+        return request
+    board = resolve_target(stages.target_choice(request.replace(port=None))).board
+    return request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
 
 
 def apart(request: Request) -> Request:

@@ -11,7 +11,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.data import Batch
-from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, works_of
+from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, with_layers, works_of
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
@@ -182,6 +182,8 @@ def _profile(project: TargetProject, measured: _Measured) -> Profile:
     costs = measured.costs
     works = works_of(project.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
     steps = step_rows(costs, works)
+    if measured.rows == "steps":
+        steps = with_layers(steps, project.model)
     total = median(costs.totals)
     return Profile(
         model=project.model.name,

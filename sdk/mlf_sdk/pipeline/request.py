@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mlf_sdk.pipeline.compileroptions import CompilerRequest
 from mlf_sdk.pipeline.declare import (
     Stage,
     check_names,
@@ -33,7 +34,7 @@ _PORT_HELP = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(CompilerRequest):
     """One job for the pipeline: sources, target, and references to compare with.
 
     Frozen and serialisable (pickle; JSON through `mlf_sdk.tools.serial`). Paths are strings; arrays may be

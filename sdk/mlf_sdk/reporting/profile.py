@@ -24,6 +24,7 @@ def profile_parts(profile: Profile) -> Parts:
 def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
     """Lay out the measurement, the cost of each of ``steps`` in their order, and the sums."""
     rows = [_row(profile, step) for step in steps]
+    ends = [""] * (len(_last_headings(profile)) - 1)
     rows.append(
         (
             "",
@@ -32,9 +33,10 @@ def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
             number(profile.overhead),
             *_blanks(profile),
             _rest(profile),
+            *ends,
         )
     )
-    rows.append(("", "", "", number(profile.total), *_sums(profile), "total"))
+    rows.append(("", "", "", number(profile.total), *_sums(profile), "total", *ends))
     return [
         line("measured", f"{counted(profile.runs, 'run')}; {profile.method}"),
         *lines("note", profile.notes),
@@ -50,7 +52,11 @@ def _rest(profile: Profile) -> str:
 def _headings(profile: Profile) -> list[str]:
     spread = [">least", ">most"] if profile.runs > 1 else []
     more = [">MACs", ">each", ">bytes"] if profile.rows == "steps" else []
-    return [">step", ">share", "~", f">{profile.unit}", *spread, *more, "function"]
+    return [">step", ">share", "~", f">{profile.unit}", *spread, *more, *_last_headings(profile)]
+
+
+def _last_headings(profile: Profile) -> list[str]:
+    return ["layer", "shapes", "kernel"] if profile.has_layers else ["function"]
 
 
 def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
@@ -59,7 +65,11 @@ def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
     more = [number(step.work.macs), each, number(step.work.moved_bytes)] if profile.rows == "steps" else []
     share = f"{step.share:.1%}"
     name = step.name.removeprefix(profile.symbol_prefix)
-    return (str(step.index), share, bar(step.share), number(step.cost), *spread, *more, name)
+    last = [name]
+    if profile.has_layers:
+        layer = step.layer
+        last = [name, step.shapes, ""] if layer is None else [layer.text, step.shapes, layer.kernel]
+    return (str(step.index), share, bar(step.share), number(step.cost), *spread, *more, *last)
 
 
 def _share_text(profile: Profile, cost: int) -> str:
@@ -67,7 +77,7 @@ def _share_text(profile: Profile, cost: int) -> str:
 
 
 def _blanks(profile: Profile) -> list[str]:
-    return [""] * (len(_headings(profile)) - 5)
+    return [""] * (len(_headings(profile)) - len(_last_headings(profile)) - 4)
 
 
 def _sums(profile: Profile) -> list[str]:

@@ -21,6 +21,22 @@ MAX_BYTES: Final = 1 << 30
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]
 
 
+class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Operator of the source model that a call computes.
+
+    Attributes:
+        number: position of the operator in the model.
+        operator: as the model's format names it, e.g. ``CONV_2D``.
+        detail: what distinguishes it from others of its kind, such as a window: ``3x3, stride 2``.
+        kernel: family of the kernel.
+    """
+
+    number: Count
+    operator: str
+    detail: str = ""
+    kernel: str = ""
+
+
 class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about one call.
 
@@ -30,12 +46,14 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         overlap_bytes: the first output may start this far, or further, before the start of the first
             input; None where they may not overlap.
         macs: multiplications with weights in one call, for reports.
+        layer: the operator that it computes, for reports.
     """
 
     writes: tuple[Count, ...] = ()
     workspace_bytes: Count = 0
     overlap_bytes: Count | None = None
     macs: Count = 0
+    layer: LayerFacts | None = None
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +72,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
         states: names of parameters that keep their value from one run to the next.
         output_names: in the order of the graph's heads.
         quantisation: by the names of nodes.
+        options: of the compiler.
     """
 
     compiler: str
@@ -62,6 +81,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
     quantisation: dict[str, Scale] = {}
+    options: dict[str, str] = {}
 
 
 def parse_extension(

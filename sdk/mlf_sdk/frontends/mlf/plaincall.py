@@ -6,6 +6,7 @@ from __future__ import annotations
 from mlf_sdk.frontends.mlf.extension import CallFacts
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
+from mlf_sdk.ir.step import Layer
 
 STATED = "the archive states what it accesses"
 
@@ -37,4 +38,14 @@ def stated_step(
         spans=(_WHOLE,) * (len(inputs) + len(outputs)),
         workspaces=workspaces,
         whole=STATED,
+        layer=_layer(facts),
+    )
+
+
+def _layer(facts: CallFacts) -> Layer | None:
+    said = facts.layer
+    if said is None:
+        return None
+    return Layer(
+        number=said.number, operator=said.operator, detail=said.detail, kernel=said.kernel, macs=facts.macs
     )

@@ -97,6 +97,7 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             compiler_version=extension.compiler_version if extension else metadata.tvm_version or "",
             sha256=source.archive.sha256,
             source=source.archive.source,
+            options=extension.options if extension else {},
         ),
         executor=schedule.executor,
         targets=metadata.targets,

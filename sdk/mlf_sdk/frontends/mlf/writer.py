@@ -50,6 +50,7 @@ class ArchiveContent:
         outputs: name of the value, and the name that the caller sees.
         quantisation: of inputs and outputs, by the names of their values.
         params, states: contents by name.
+        options: of the compiler.
     """
 
     name: str
@@ -62,6 +63,7 @@ class ArchiveContent:
     params: tuple[NamedTensor, ...]
     states: tuple[NamedTensor, ...]
     calls: tuple[Call, ...]
+    options: Mapping[str, str]
 
 
 def archive_files(content: ArchiveContent) -> dict[str, bytes]:
@@ -193,6 +195,7 @@ def _metadata(content: ArchiveContent, graph: _Graph) -> dict[str, Any]:
             name: Scale(scale=q.scale, zero_point=q.zero_point, axis=q.axis)
             for name, q in content.quantisation.items()
         },
+        options=dict(content.options),
     )
     module = {
         "model_name": content.name,

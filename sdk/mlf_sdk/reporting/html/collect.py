@@ -12,7 +12,7 @@ from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.reporting.html.arenadata import arena_of
 from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdict
 from mlf_sdk.reporting.html.flowdata import flow_of
-from mlf_sdk.reporting.html.names import short_names
+from mlf_sdk.reporting.html.names import step_labels
 from mlf_sdk.reporting.layout import counted, number, size
 from mlf_sdk.reporting.model import executor_text, params_text
 from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
@@ -27,7 +27,7 @@ def collect(found: Findings, made: datetime | None = None) -> Report:
         made: when; None: the page does not say.
     """
     model, done = found.model, found.run
-    labels = short_names([model.label(step.name) for step in model.steps])
+    labels = step_labels(model)
     return Report(
         model=model.name,
         date=f"{made:%Y-%m-%d}" if made else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.profile import Profile
 
 
@@ -14,9 +15,21 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [name.removeprefix(prefix).removeprefix("fused_") or name for name in names]
 
 
+def step_labels(model: LockModel) -> list[str]:
+    """Operators of a model's steps, else their names without their common prefix."""
+    names = short_names([model.label(step.name) for step in model.steps])
+    return [
+        name if step.layer is None else step.layer.text for step, name in zip(model.steps, names, strict=True)
+    ]
+
+
 def profile_names(profile: Profile) -> list[str]:
-    """Names of the rows of a profile, without their common prefix."""
-    return short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
+    """Operators of the rows of a profile, else their names without their common prefix."""
+    names = short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
+    return [
+        name if step.layer is None else step.layer.text
+        for step, name in zip(profile.steps, names, strict=True)
+    ]
 
 
 def shared_prefix(names: Sequence[str]) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role
+from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Array, Operator, ReadState, state_of
-from mlf_sdk.frontends.mlf.extension import CallFacts
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
@@ -24,7 +26,8 @@ def archive_of(compiled: CompiledGraph) -> dict[str, bytes]:
     builder = _Builder(compiled.graph)
     for operator in compiled.operators:
         builder.add(operator)
-    return archive_files(builder.content(compiled.source))
+    options = CompileOptions(core=compiled.choice.core.value, goal=compiled.choice.goal.value)
+    return archive_files(builder.content(compiled.source, options))
 
 
 class _Builder:
@@ -70,7 +73,13 @@ class _Builder:
             writes=tuple(i for i, argument in enumerate(arguments) if argument in written),
             workspace_bytes=kernel.workspace_bytes,
             overlap_bytes=kernel.overlap_bytes,
-            macs=kernel.macs,
+            macs=macs_of(self.graph, operator),
+            layer=LayerFacts(
+                number=operator.number,
+                operator=operator.kind,
+                detail=detail_of(operator),
+                kernel=kernel.family,
+            ),
         )
         self._node(operator, compiled.symbol, arguments, facts)
 
@@ -93,7 +102,7 @@ class _Builder:
             self.params[name] = value.constant
         return self.tensors[number]
 
-    def content(self, source: str) -> ArchiveContent:
+    def content(self, source: str, options: CompileOptions) -> ArchiveContent:
         """Everything that the archive holds."""
         graph = self.graph
         inputs = [graph.values[i] for i in graph.inputs]
@@ -110,6 +119,7 @@ class _Builder:
             params=tuple(_tensor(name, data) for name, data in self.params.items()),
             states=tuple(_tensor(n, s.initial) for n, s in zip(self.states, graph.states, strict=True)),
             calls=tuple(self.calls),
+            options=options.texts(),
         )
 
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about operators for people: multiply-accumulates, and a text that tells two of a kind apart."""
+
+from __future__ import annotations
+
+import math
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import (
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Operator,
+    Pool2D,
+    Svdf,
+    TransposeConv,
+    Window,
+)
+
+
+def macs_of(graph: Graph, operator: Operator) -> int:
+    """Multiplications with weights in one inference, padding included; 0 for operators without weights."""
+    match operator:
+        case Conv2D() | DepthwiseConv2D() | FullyConnected():
+            weights, y = graph.read(operator)[1], graph.written(operator)[0]
+            each = weights.shape[1:3] if isinstance(operator, DepthwiseConv2D) else weights.shape[1:]
+            return y.elements * math.prod(each)
+        case TransposeConv():
+            x, weights = graph.read(operator)[:2]
+            return x.elements // x.shape[3] * weights.elements
+        case Svdf():
+            x, features, times = graph.read(operator)[:3]
+            return x.shape[0] * (features.elements + times.elements)
+    return 0
+
+
+def detail_of(operator: Operator) -> str:
+    """Window of a layer: ``3x3, stride 2``; empty for operators without one."""
+    match operator:
+        case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D():
+            return _window_text(operator.window)
+    return ""
+
+
+def _window_text(window: Window) -> str:
+    parts = [f"{window.size[0]}x{window.size[1]}"]
+    for name, pair in (("stride", window.stride), ("dilation", window.dilation)):
+        if pair != (1, 1):
+            parts.append(f"{name} {pair[0] if pair[0] == pair[1] else f'{pair[0]}x{pair[1]}'}")
+    return ", ".join(parts)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of a compilation; light to import."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final
+
+
+class Goal(enum.Enum):
+    """Quality that kernels are chosen for."""
+
+    SPEED = "speed"
+    BALANCED = "balanced"
+    SIZE = "size"
+
+
+class Core(enum.Enum):
+    """Processor that kernels are chosen for; every archive runs on any."""
+
+    GENERIC = "generic"
+    CORTEX_M0 = "cortex-m0"
+    CORTEX_M0PLUS = "cortex-m0plus"
+    CORTEX_M3 = "cortex-m3"
+    CORTEX_M4 = "cortex-m4"
+    CORTEX_M7 = "cortex-m7"
+    CORTEX_M33 = "cortex-m33"
+    CORTEX_M55 = "cortex-m55"
+
+    @property
+    def has_dsp(self) -> bool:
+        """Return whether it has the DSP extension: SMLAD and its relatives."""
+        return self in (Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33, Core.CORTEX_M55)
+
+    @property
+    def has_mve(self) -> bool:
+        """Return whether it has the vector extension (Helium)."""
+        return self is Core.CORTEX_M55
+
+    @property
+    def has_unaligned_loads(self) -> bool:
+        """Return whether it loads words from any address."""
+        return self not in (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M0PLUS)
+
+
+_WITHOUT_DSP: Final = Core.CORTEX_M3
+GOALS: Final = tuple(goal.value for goal in Goal)
+CORES: Final = tuple(core.value for core in Core)
+
+
+def core_of(cpu: str, *, dsp: bool) -> Core:
+    """The core of a CPU.
+
+    Args:
+        cpu: as GCC's ``-mcpu`` takes it, e.g. ``cortex-m33+nodsp``; empty for the host.
+        dsp: the CPU has the DSP extension; a core that is built without it is taken as a Cortex-M3.
+    """
+    name = cpu.partition("+")[0]
+    if name not in CORES:
+        return Core.CORTEX_M4 if dsp else Core.GENERIC
+    found = Core(name)
+    return _WITHOUT_DSP if found.has_dsp and not dsp else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """Options of a compilation; the archive keeps them as text.
+
+    Attributes:
+        core: value of `Core`.
+        goal: value of `Goal`.
+    """
+
+    core: str = Core.GENERIC.value
+    goal: str = Goal.BALANCED.value
+
+    def texts(self) -> dict[str, str]:
+        """Options by name, as an archive keeps them."""
+        return {one.name: str(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def from_texts(cls, texts: Mapping[str, str]) -> CompileOptions:
+        """Options that `texts` gave; unknown ones are left out."""
+        known = {one.name for one in fields(cls)}
+        return cls(**{name: text for name, text in texts.items() if name in known})

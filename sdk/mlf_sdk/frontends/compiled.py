@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats of models that are not compiled yet: compiled when they are loaded, and kept in the cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import platformdirs
+
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.frontends.registry import Frontend
+from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
+from mlf_sdk.ir.model import Model
+from mlf_sdk.tools.files import write_whole
+from mlf_sdk.version import __version__
+
+if TYPE_CHECKING:
+    from mlf_sdk.compiler.graph import Graph
+
+
+class CompilingFrontend(Frontend):
+    """A format of models that the compiler reads: an archive is made of each, then read like any other.
+
+    Attributes:
+        extension: of its files, for messages.
+    """
+
+    compiles: ClassVar[bool] = True
+    extension: ClassVar[str]
+
+    @abstractmethod
+    def graph(self, path: Path, name: str, options: CompileOptions) -> Graph:
+        """Read the model.
+
+        Args:
+            name: of the model; empty: the file's.
+
+        Raises:
+            ArchiveError: the file is damaged, or has operators that are not supported; all at once.
+            InputError: it is no file of this format.
+        """
+
+    def load(self, path: Path, module: str | None = None) -> Model:
+        """Compile the model with default options, or take the archive of an earlier time."""
+        return self.load_stated(path, module, NOTHING)
+
+    def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
+        """Compile the model, or take the archive of an earlier time."""
+        from mlf_sdk.frontends.mlf.load import load_model
+
+        refuse_statements(stated, str(path))
+        archive = self.archive(path, stated.options or CompileOptions())
+        model = load_model(archive, module=module)
+        return dataclasses.replace(model, provenance=dataclasses.replace(model.provenance, source=str(path)))
+
+    def archive(self, path: Path, options: CompileOptions) -> Path:
+        """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
+        digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.stem.encode())
+        digest.update(repr(options).encode())
+        digest.update(path.read_bytes())
+        archive = Path(platformdirs.user_cache_dir("mlf-sdk")) / "compiled" / f"{digest.hexdigest()[:24]}.tar"
+        if not archive.is_file():
+            content = self.compile(path, options)
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(archive, content)
+        return archive
+
+    def compile(self, path: Path, options: CompileOptions, name: str = "") -> bytes:
+        """The archive of a model, as a tar; arguments and errors as in `graph`."""
+        from mlf_sdk.compiler.build import compile_graph
+        from mlf_sdk.compiler.options import Core, Goal
+        from mlf_sdk.compiler.schedule import Choice
+        from mlf_sdk.frontends.mlf.compiled import archive_of
+        from mlf_sdk.frontends.mlf.writer import tar_of
+
+        choice = Choice(goal=Goal(options.goal), core=Core(options.core))
+        return tar_of(archive_of(compile_graph(self.graph(path, name, options), choice)))
+
+
+def _compiler_digest() -> bytes:
+    """Hash of the compiler's own sources: an archive of another compiler is never taken."""
+    root = Path(__file__).resolve().parents[1] / "compiler"
+    digest = hashlib.sha256()
+    for source in sorted(root.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.digest()

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the compiler, for models that are compiled when they are loaded: a part of every request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.compiler.options import CORES, GOALS, Goal
+from mlf_sdk.pipeline.declare import COMPILER, Stage, option
+
+
+def _compiling(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
+    return option(default, help, group=COMPILER, stage=Stage.LOAD, fixed=True, **declared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompilerRequest:
+    """Options of the compiler; names and meaning as in `CompileOptions`."""
+
+    core: str | None = _compiling(
+        None,
+        "Processor that a model is compiled for; default: the board's. Every archive runs on any.",
+        choices=CORES,
+    )
+    goal: str = _compiling(
+        Goal.BALANCED.value,
+        "Choose kernels of a model that is compiled for speed, for size, or for both.",
+        flags=("--for",),
+        choices=GOALS,
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the compiler on their way from the command line to the archive, the project and its twin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import mlf_sdk
+from archives import build, write
+from cli_helpers import Caller
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.compiler.layer import detail_of, macs_of
+from mlf_sdk.compiler.options import CORES, CompileOptions, Core, core_of
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.origin import archive_request
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.request import Request
+from tflite_models import Maker, small_network
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("network") / "small.tflite"
+    path.write_bytes(small_network())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("cpu", "dsp", "core"),
+    [
+        ("cortex-m0", False, "cortex-m0"),
+        ("cortex-m4", True, "cortex-m4"),
+        ("cortex-m33+nodsp+nofp", False, "cortex-m3"),
+        ("cortex-m55", True, "cortex-m55"),
+        ("cortex-m85", True, "cortex-m4"),
+        ("", False, "generic"),
+    ],
+)
+def test_core_of_a_cpu(cpu: str, dsp: bool, core: str) -> None:
+    assert core_of(cpu, dsp=dsp).value == core
+
+
+def test_features_of_cores() -> None:
+    assert [core.value for core in Core if core.has_dsp] == [f"cortex-m{n}" for n in (4, 7, 33, 55)]
+    assert [core.value for core in Core if core.has_mve] == ["cortex-m55"]
+    assert [c for c in CORES if not Core(c).has_unaligned_loads] == ["generic", "cortex-m0", "cortex-m0plus"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "core", "goal"),
+    [
+        ((), "generic", "balanced"),
+        (("--core", "cortex-m7", "--for", "speed"), "cortex-m7", "speed"),
+        (("--board", "microbit"), "cortex-m0", "balanced"),
+        (("--board", "mps3-an547", "--core", "cortex-m3"), "cortex-m3", "balanced"),
+    ],
+)
+def test_the_archive_keeps_its_options(
+    network: Path, tmp_path: Path, arguments: tuple[str, ...], core: str, goal: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    result = Caller(capsys)("compile", network, "-o", tmp_path / "a.tar", "--name", "net", *arguments)
+    assert result.code == 0, result.err
+    model = mlf_sdk.load(tmp_path / "a.tar")
+    assert (model.name, model.provenance.options) == ("net", {"core": core, "goal": goal})
+
+
+@pytest.mark.parametrize(
+    ("board", "core"), [(None, "cortex-m4"), ("mps2-an521", "cortex-m3"), ("host", "generic")]
+)
+def test_a_model_is_compiled_for_the_board(network: Path, board: str | None, core: str) -> None:
+    pipeline = Pipeline()
+    request = Request(source=(str(network),), board=board)
+    (model,) = pipeline.models(request)
+    assert model.provenance.options["core"] == core
+    (twin,) = pipeline.models(pipeline.twin_request(request))
+    assert twin.provenance.sha256 == model.provenance.sha256
+
+
+def test_options_that_nothing_can_take(network: Path, tmp_path: Path) -> None:
+    archive = write(build(), tmp_path / "tiny.tar")
+    with pytest.raises(InputError, match="--core, --for can't be given: the archive is compiled already"):
+        mlf_sdk.load(archive, core="cortex-m4", goal="size")
+    with pytest.raises(InputError, match="invalid value 'cortex-m5'"):
+        mlf_sdk.load(network, core="cortex-m5")
+
+
+def test_a_project_finds_its_model_again(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiled with the options of that time, whose archive has the digest that the project knows."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.tflite").write_bytes(network.read_bytes())
+    mlf_sdk.generate("net.tflite", "app", board="microbit", goal="size")
+    lock = read_lock(Path("app"))
+    assert lock.models[0].compile_options == {"core": "cortex-m0", "goal": "size"}
+    found = archive_request(Request(source=("app",)))
+    assert (found.source, found.core, found.goal) == (("net.tflite",), "cortex-m0", "size")
+    assert Pipeline().models(found)[0].provenance.sha256 == lock.models[0].archive_sha256
+
+
+def test_options_as_text() -> None:
+    options = CompileOptions(core="cortex-m4", goal="size")
+    assert CompileOptions.from_texts({**options.texts(), "of_a_later_version": "1"}) == options
+
+
+def test_layers_of_steps(network: Path) -> None:
+    """Every step names its operator; MACs are those of the layers as they stand in the model."""
+    model = mlf_sdk.load(network)
+    layers = [step.layer for step in model.steps]
+    assert all(layers)
+    found = [(one.number, one.operator, one.detail, one.macs) for one in layers if one]
+    assert found[0] == (0, "CONV_2D", "3x3", 12 * 10 * 8 * 27)
+    assert found[4] == (4, "DEPTHWISE_CONV_2D", "3x3, stride 2", 6 * 5 * 8 * 9)
+    assert [one[1] for one in found[5:]] == ["AVERAGE_POOL_2D", "FULLY_CONNECTED", "SOFTMAX"]
+
+
+def test_macs_and_windows(tmp_path: Path) -> None:
+    m = Maker(1)
+    x = m.input((1, 9, 8, 4))
+    wide = m.conv(x, 6, (3, 2), 1, same=True, dilation=2)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(m.dense(wide, 5)))
+    graph = load_tflite(path)
+    assert [macs_of(graph, o) for o in graph.operators] == [9 * 8 * 6 * 3 * 2 * 4, 9 * 8 * 6 * 5]
+    assert [detail_of(o) for o in graph.operators] == ["3x2, dilation 2", ""]
+
+
+def test_profile_speaks_of_layers(
+    network: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    result = Caller(capsys)("profile", network, "--json")
+    assert result.code == 0, result.err
+    steps = json.loads(result.out)["steps"]
+    assert [s["layer"]["operator"] for s in steps][:2] == ["CONV_2D", "DEPTHWISE_CONV_2D"]
+    assert steps[0]["shapes"] == "1x12x10x3 > 1x12x10x8"
+    assert steps[0]["per_mac"] == steps[0]["cost"] / (12 * 10 * 8 * 27)
+    text = Caller(capsys)("profile", network).out
+    assert "4 DEPTHWISE_CONV_2D 3x3, stride 2" in text and "1x12x10x8 > 1x6x5x8" in text
