@@ -23,7 +23,11 @@ class InspectOptions:
 
 
 def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcome:
-    """Show what an archive holds, or what a firmware was made from.
+    """Show what a model or an archive holds, or what a firmware was made from.
+
+    Of a .tflite, before anything is compiled: operators, what they need, what is not supported.
+
+    Example: mlf-sdk inspect model.tflite
 
     Example: mlf-sdk inspect digits.tar
 
@@ -41,6 +45,15 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
             raise InputError("a firmware shows all of its models", where="--module")
         found = inspect_firmware(request.source[0])
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
+    from mlf_sdk.pipeline.survey import is_model, survey_request
+
+    if is_model(request) and not own.plan:
+        from mlf_sdk.reporting.survey import survey_parts, survey_values
+
+        surveyed = survey_request(request)
+        return Outcome(
+            parts=survey_parts(surveyed), values=survey_values(surveyed), exit_code=0 if surveyed.ok else 1
+        )
     from mlf_sdk.pipeline.loading import load_analysed
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.model import model_parts, model_values
@@ -175,8 +188,8 @@ COMMANDS = {
     ),
     "inspect": Command(
         call=inspect,
-        source="ARCHIVE|FIRMWARE",
-        source_help="Archive or unpacked folder; or a linked ELF file.",
+        source="MODEL|ARCHIVE|FIRMWARE",
+        source_help="TensorFlow Lite model; archive or unpacked folder; or a linked ELF file.",
         stages=frozenset({Stage.LOAD}),
         takes=("board", "board_file", "cflags", "cmsis_nn"),
         own=InspectOptions,

@@ -20,6 +20,7 @@ from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.compiler.survey import Survey
 
 
 class CompilingFrontend(Frontend):
@@ -43,6 +44,16 @@ class CompilingFrontend(Frontend):
             ArchiveError: the file is damaged, or has operators that are not supported; all at once.
             InputError: it is no file of this format.
         """
+
+    def survey(self, path: Path, options: CompileOptions) -> Survey:
+        """Survey the model without compiling it; a format overrides this to survey what can't be compiled.
+
+        Raises:
+            ArchiveError: the file is damaged.
+        """
+        from mlf_sdk.compiler.survey import survey_graph
+
+        return survey_graph(self.graph(path, "", options))
 
     def load(self, path: Path, module: str | None = None) -> Model:
         """Compile the model with default options, or take the archive of an earlier time."""

@@ -15,6 +15,7 @@ from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.survey import ModelSurvey, is_model, survey_request
 from mlf_sdk.targets.boards.load import load_boards
 
 _MAX_BYTES = 512 << 20
@@ -59,11 +60,11 @@ def load_firmware(path: Source) -> FirmwareInfo:
     return read_firmware_info(data, str(path))
 
 
-def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFirmware:
+def inspect(source: Source, *, module: str | None = None) -> Model | ModelSurvey | InspectedFirmware:
     """Read the model of an archive, or the provenance and memory use of a linked firmware.
 
     Args:
-        source: an archive, or an ELF file.
+        source: a model that is not compiled yet (its survey is returned), an archive, or an ELF file.
         module: module of an archive with several.
 
     Raises:
@@ -71,7 +72,8 @@ def inspect(source: Source, *, module: str | None = None) -> Model | InspectedFi
     """
     if is_elf(Path(source)):
         return inspect_firmware(source)
-    return Pipeline().models(Request(source=(str(source),), module=module))[0]
+    request = Request(source=(str(source),), module=module)
+    return survey_request(request) if is_model(request) else Pipeline().models(request)[0]
 
 
 def inspect_firmware(path: Source) -> InspectedFirmware:

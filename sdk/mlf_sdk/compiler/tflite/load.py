@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -113,12 +114,44 @@ def load_tflite(path: Path, name: str = "") -> Graph:
         InputError: it is no ``.tflite`` file.
     """
     faults = BoundedFaults(str(path))
+    found = read_graph(path, name, faults)
+    faults.raise_if_any()
+    return found.graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Graph of a model as far as it could be read.
+
+    Attributes:
+        graph: of the operators that can be compiled.
+        raw: subgraph of the file.
+        refused: numbers of operators that can't be compiled.
+        behind: numbers of operators that read what those write.
+    """
+
+    graph: Graph
+    raw: RawSubgraph
+    refused: frozenset[int]
+    behind: frozenset[int]
+
+
+def read_graph(path: Path, name: str, faults: FaultCollector) -> Reading:
+    """Read what can be read of a model.
+
+    Args:
+        faults: gets every operator that can't be compiled.
+
+    Raises:
+        ArchiveError: the file is damaged; all faults at once.
+        InputError: it is no ``.tflite`` file.
+    """
     subgraphs = read_tflite(path, faults)
     faults.raise_if_any()
     states, known = _initial_states(subgraphs, faults)
     context = Context(subgraphs[0], states, known)
     inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)
-    _build(context, faults)
+    refused, behind = _build(context, faults)
     outputs = []
     for number in subgraphs[0].outputs:
         if number in context.value_of:
@@ -127,8 +160,7 @@ def load_tflite(path: Path, name: str = "") -> Graph:
             faults.add(
                 "subgraphs[0].outputs", f"'{subgraphs[0].tensors[number].name}' is written by no operator"
             )
-    faults.raise_if_any()
-    return Graph(
+    graph = Graph(
         name=name or re.sub(r"\W", "_", path.stem, flags=re.ASCII),
         values=tuple(context.values),
         operators=tuple(context.operators),
@@ -136,6 +168,7 @@ def load_tflite(path: Path, name: str = "") -> Graph:
         outputs=tuple(outputs),
         states=tuple(context.states),
     )
+    return Reading(graph=graph, raw=subgraphs[0], refused=refused, behind=behind)
 
 
 def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
@@ -148,11 +181,18 @@ def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
     return value.id
 
 
-def _build(context: Context, faults: FaultCollector) -> None:
-    """Add each operator; one that follows a failed one is not reported again."""
+def _build(context: Context, faults: FaultCollector) -> tuple[frozenset[int], frozenset[int]]:
+    """Add each operator; one that follows a failed one is not reported again.
+
+    Returns:
+        Numbers of the operators that failed, and of those behind them.
+    """
     missing: set[int] = set()
+    refused: set[int] = set()
+    behind: set[int] = set()
     for operator in context.raw.operators:
         if missing.intersection(operator.inputs):
+            behind.add(operator.number)
             missing.update(operator.outputs)
             continue
         try:
@@ -160,9 +200,11 @@ def _build(context: Context, faults: FaultCollector) -> None:
                 refuse("this operator is not supported")
             BUILDERS[operator.kind](context, operator)
         except (UnsupportedError, DamagedError) as error:
+            refused.add(operator.number)
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
             faults.add(f"operator {operator.number} {operator.kind} ({names})", error.what)
+    return frozenset(refused), frozenset(behind)
 
 
 def _initial_states(

@@ -11,6 +11,7 @@ from mlf_sdk.frontends.compiled import CompilingFrontend
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.compiler.survey import Survey
 
 IDENTIFIER: Final = b"TFL3"
 
@@ -34,3 +35,9 @@ class TfliteFrontend(CompilingFrontend):
         from mlf_sdk.compiler.tflite.load import load_tflite
 
         return load_tflite(path, name)
+
+    def survey(self, path: Path, options: CompileOptions) -> Survey:
+        """Survey the model, with operators that can't be compiled."""
+        from mlf_sdk.compiler.tflite.survey import survey_tflite
+
+        return survey_tflite(path)

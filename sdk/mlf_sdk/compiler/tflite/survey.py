@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Survey of a ``.tflite`` file, also of one that can't be compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mlf_sdk.compiler.survey import Survey, SurveyedOperator, survey_graph
+from mlf_sdk.compiler.tflite.file import RawOperator, tensors_of
+from mlf_sdk.compiler.tflite.load import Reading, read_graph
+from mlf_sdk.tools.checks import BoundedFaults
+
+NOT_SUPPORTED = "not supported"
+BEHIND = "behind one that is not supported"
+FOLDED = "computed at compile time"
+
+
+def survey_tflite(path: Path) -> Survey:
+    """Survey the model in ``path``.
+
+    Raises:
+        ArchiveError: the file is damaged; all faults at once.
+        InputError: it is no ``.tflite`` file.
+    """
+    faults = BoundedFaults(str(path))
+    found = read_graph(path, "", faults)
+    built = {operator.number for operator in found.graph.operators}
+    rest = [_row(o, found) for o in found.raw.operators if o.number not in built]
+    return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults])
+
+
+def _row(operator: RawOperator, found: Reading) -> SurveyedOperator:
+    """An operator that the graph does not hold."""
+    raw, number = found.raw, operator.number
+    note = NOT_SUPPORTED if number in found.refused else BEHIND if number in found.behind else FOLDED
+    reads = list(tensors_of(raw, operator.inputs))
+    ends = [*(t for t in reads if t.data is None)][:1] + [*tensors_of(raw, operator.outputs)][:1]
+    return SurveyedOperator(
+        number=operator.number,
+        kind=operator.kind,
+        detail="",
+        dtype=" > ".join(dict.fromkeys(t.dtype.name for t in ends if t.dtype is not None)),
+        shapes=tuple(t.shape for t in ends),
+        macs=0 if note == FOLDED else None,
+        weights_bytes=sum(t.data.nbytes for t in reads if t.data is not None),
+        note=note,
+    )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Survey of a model that is not compiled yet, for people and as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.survey import SurveyedOperator
+from mlf_sdk.pipeline.survey import ModelSurvey
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table, verdict
+
+
+def survey_parts(found: ModelSurvey) -> Parts:
+    """Lay out a model: operators, totals, boards, and what is not supported."""
+    survey = found.survey
+    can = (
+        "it can be compiled" if found.ok else f"it can't be compiled: {counted(len(survey.faults), 'fault')}"
+    )
+    return [
+        line("model", f"{survey.name}: {found.format}, {counted(len(survey.operators), 'operator')}"),
+        *lines("input", map(_value_text, survey.inputs)),
+        *lines("output", map(_value_text, survey.outputs)),
+        line("MACs", number(survey.macs)),
+        *_needs(found),
+        "",
+        table(
+            (">", "operator", "type", "shapes", ">MACs", ">weights", ""),
+            [_row(one) for one in survey.operators],
+        ),
+        "",
+        *_boards(found),
+        *lines("fault", survey.faults),
+        line("verdict", can, verdict(found.ok)),
+    ]
+
+
+def _needs(found: ModelSurvey) -> Parts:
+    survey, plan = found.survey, found.plan
+    if plan is None:
+        return []
+    weights = size(survey.weights_bytes)
+    if survey.least_weights_bytes != survey.weights_bytes:
+        weights += f", {number(survey.least_weights_bytes)} of them needed"
+    ram = f"arena {size(plan.arena_bytes)} as compiled, at least {number(survey.least_ram_bytes)}"
+    if plan.state_bytes:
+        ram += f"; states {size(plan.state_bytes)}"
+    return [
+        line("weights", weights),
+        line("flash", f"{size(plan.params_bytes)} as compiled, and the kernels"),
+        line("RAM", f"{ram}; and the stack"),
+    ]
+
+
+def _value_text(value: Value) -> str:
+    text = f"'{value.name}'  {value.dtype.name} {list(value.shape)}"
+    if value.quantisation is not None and value.quantisation.axis is None:
+        text += f"  scale {value.scale:.6g}, zero point {value.zero_point}"
+    return text
+
+
+def _row(one: SurveyedOperator) -> tuple[str, ...]:
+    return (
+        str(one.number),
+        f"{one.kind} {one.detail}".rstrip(),
+        one.dtype,
+        " > ".join("x".join(map(str, shape)) or "1" for shape in one.shapes),
+        "-" if one.macs is None else number(one.macs),
+        number(one.weights_bytes),
+        one.note,
+    )
+
+
+def _boards(found: ModelSurvey) -> Parts:
+    held = [room.board for room in found.boards if room.holds]
+    small = [f"{room.board}: {room.why}" for room in found.boards if not room.holds]
+    return [
+        *([line("fits", ", ".join(held))] if held else []),
+        *lines("too small", small),
+    ]
+
+
+def survey_values(found: ModelSurvey) -> dict[str, Any]:
+    """Survey as plain values."""
+    survey = found.survey
+    return {
+        "ok": found.ok,
+        "name": survey.name,
+        "model": found.source,
+        "format": found.format,
+        "inputs": [_value_values(v) for v in survey.inputs],
+        "outputs": [_value_values(v) for v in survey.outputs],
+        "operators": [dataclasses.asdict(one) for one in survey.operators],
+        "macs": survey.macs,
+        "weights_bytes": survey.weights_bytes,
+        "least_weights_bytes": survey.least_weights_bytes,
+        "least_ram_bytes": survey.least_ram_bytes,
+        "state_bytes": survey.state_bytes,
+        "plan": found.plan and dataclasses.asdict(found.plan),
+        "boards": [{**dataclasses.asdict(room), "holds": room.holds} for room in found.boards],
+        "faults": list(survey.faults),
+    }
+
+
+def _value_values(value: Value) -> dict[str, Any]:
+    return {
+        "name": value.name,
+        "dtype": value.dtype.name,
+        "shape": list(value.shape),
+        "scale": list(value.scales) if value.quantisation else [],
+        "zero_point": list(value.quantisation.zero_point) if value.quantisation else [],
+    }
