@@ -8,12 +8,13 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.gemm import best_tile, rows_times_vector, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
 from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected, Window
+from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
 
 MAX_OFFSET = 4095  # of a load or store with a constant offset, in bytes
-UNROLL = 12
+UNROLL = 24
 
 
 def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
@@ -22,30 +23,24 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     (y,) = graph.written(operator)
     if x.dtype != np.int8 or weights.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
         return None
-    layout = _Layout(x, weights, y, operator.window)
-    if layout.unfit:
-        return None
     channels = y.shape[3]
+    layout = _Layout(x, weights, y, operator.window)
+    if layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
+        return None
     flat = weights.constant.reshape(channels, -1)
-    start = graph.bias(operator)
-    bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(
-        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
-    )
+    multipliers = channel_multipliers(x, weights, y, channels)
+    rescale = rescale_of(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
-    doubled = layout.quads * 2 < channels
-    stream = pack(layout.padded(weights.constant), start * (2 if doubled else 1), rescale)
-    tile, helpers = tile_times_channels(
-        layout.pixels, layout.quads, channels, rescale, doubled=doubled, unroll=UNROLL
-    )
-    fast, text = widen(layout.pixels, layout.distance, layout.rows, layout.row_quads, doubled=doubled)
+    stream = pack(layout.padded(weights.constant), graph.bias(operator), x.zero_point, rescale)
+    tile, helpers = tile_times_channels(layout.pixels, layout.quads, channels, rescale, unroll=UNROLL)
+    fast, text = widen(layout.pixels, layout.distance, layout.rows, layout.row_quads, rescale)
     helpers[fast] = text
     constants = (stream,)
     return Kernel(
         family="conv_1x1" if layout.pointwise else "conv",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=layout.body(tile, fast, channels, doubled=doubled),
+        body=layout.body(tile, fast, channels),
         helpers=helpers,
         constants=constants,
         workspace_bytes=layout.quads * 8 * layout.pixels + layout.patch_bytes,
@@ -53,11 +48,42 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     )
 
 
-def pack(rows: Array, bias: Array, rescale: Rescale) -> Array:
+def rescale_of(
+    rows: Array,
+    bias: Array,
+    x: Value,
+    y: Value,
+    multipliers: tuple[Multiplier, ...],
+    clamp: tuple[float, float],
+) -> Rescale:
+    """Requantisation of a layer whose weights are ``rows``, a row a channel."""
+    bounds = sum_bounds(rows, bias, -128 - x.zero_point, 127 - x.zero_point)
+    fine = choose_fine(multipliers, y.zero_point, bounds, clamp) if rows.min(initial=0) > -128 else None
+    return fine or choose_rescale(multipliers, y.zero_point, bounds, clamp)
+
+
+def pack(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
     """Stream of all channels: bias, words of four weights, requantisation."""
-    words = np.ascontiguousarray(rows.reshape(rows.shape[0], -1)).view(np.int32)
-    stream = np.concatenate([rescale.bias(bias)[:, None].astype(np.int32), words, rescale.rows], axis=1)
-    return np.ascontiguousarray(stream.reshape(-1))
+    words = quads_of(rows.reshape(rows.shape[0], -1), rescale)
+    biases = biases_of(rows.reshape(rows.shape[0], -1), bias, zero_point, rescale)
+    return np.ascontiguousarray(np.concatenate([biases[:, None], words, rescale.rows], axis=1).reshape(-1))
+
+
+def quads_of(rows: Array, rescale: Rescale) -> Array:
+    """Words of four weights: bytes, or (FINE) the numbers 256 * k1 + k0 and 256 * k3 + k2."""
+    if not rescale.is_fine:
+        return np.ascontiguousarray(rows).view(np.int32)
+    wide = rows.astype(np.int32)
+    return np.ascontiguousarray((256 * wide[:, 1::2] + wide[:, 0::2]).astype(np.int16)).view(np.int32)
+
+
+def biases_of(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
+    """Biases with what the zero point contributes, as the sums of the inner loops need them."""
+    wide = rows.astype(np.int64)
+    found = rescale.bias(bias) - zero_point * wide.sum(axis=1)
+    if rescale.is_fine:
+        found = 256 * (found + 127 * wide[:, 1::2].sum(axis=1))
+    return found.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
 class _Layout:
@@ -101,9 +127,8 @@ class _Layout:
         rows = weights.reshape(weights.shape[0], self.rows, self.used)
         return np.pad(rows, ((0, 0), (0, 0), (0, self.spare)))
 
-    def body(self, tile: str, fast: str, channels: int, *, doubled: bool) -> str:
+    def body(self, tile: str, fast: str, channels: int) -> str:
         """Loops over the tiles of every row."""
-        packed = (-self.zero_point & 0xFFFF) * 0x10001
         tail = self.ow - self.pixels
         window = self.window
         call = f"{tile}(b0, p0, y0 + (oy * {self.ow} + ox) * {channels}, {channels});"
@@ -111,7 +136,7 @@ class _Layout:
             return f"""    const int32_t oy = 0;
     for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
         int32_t ox = t < {tail} ? t : {tail};
-        {fast}(x0 + ox * {self.ic}, b0, 0x{packed:08x}u, 0);
+        {fast}(x0 + ox * {self.ic}, b0, 0);
         {call}
     }}
 """
@@ -126,7 +151,7 @@ class _Layout:
         int32_t right = ix + {self.patch_columns};
         if (iy >= 0 && ix >= 0 && below < {self.ih} && right <= {self.iw}
             && below * {self.iw * self.ic} + right * {self.ic} + {self.spare} <= {last_row + self.iw * self.ic}) {{
-            {fast}(x0 + (iy * {self.iw} + ix) * {self.ic}, b0, 0x{packed:08x}u, {self.row_bytes});
+            {fast}(x0 + (iy * {self.iw} + ix) * {self.ic}, b0, {self.row_bytes});
         }} else {{
             int32_t from = ix < 0 ? 0 : ix;
             int32_t to = right < {self.iw} ? right : {self.iw};
@@ -137,7 +162,7 @@ class _Layout:
                            x0 + (iy * {self.iw} + from) * {self.ic}, (size_t)((to - from) * {self.ic}));
                 }}
             }}
-            {fast}(patch, b0, 0x{packed:08x}u, {self.patch_columns * self.ic});
+            {fast}(patch, b0, {self.patch_columns * self.ic});
         }}
         {call}
     }}
@@ -156,26 +181,36 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     ):
         return None
     outputs, inputs = weights.shape
-    start = graph.bias(operator)
-    bounds = sum_bounds(weights.data, start, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(dense_multipliers(x, weights, y, outputs), y.zero_point, bounds, operator.clamp)
-    if rescale.form is Form.GENERAL:
+    rescale = rescale_of(
+        weights.data, graph.bias(operator), x, y, dense_multipliers(x, weights, y, outputs), operator.clamp
+    )
+    if rescale.form is Form.GENERAL or outputs > MAX_OFFSET:
         return None
-    quads = -(-inputs // 4)
-    groups = -(-outputs // 4)
+    quads, groups = -(-inputs // 4), -(-outputs // 4)
     padded = np.pad(weights.data, ((0, 4 * groups - outputs), (0, 4 * quads - inputs)))
-    words = padded.view(np.int32).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
-    biases = np.pad(rescale.bias(start), (0, 4 * groups - outputs)).reshape(groups, 4).astype(np.int32)
-    rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, 12)
-    constants = (np.ascontiguousarray(np.concatenate([biases, words, rows], axis=1).reshape(-1)),)
-    name, helpers = rows_times_vector(quads, rescale, unroll=UNROLL)
-    body = f"""    int16_t *v = (int16_t *)b0;
-    memset(v, 0, {8 * quads});
-    for (int32_t i = 0; i < {inputs}; ++i) {{
-        v[i / 4 * 4 + i % 2 * 2 + i % 4 / 2] = (int16_t)(x0[i] - ({x.zero_point}));
-    }}
-    {name}(b0, p0, y0, {outputs});
+    biases = np.pad(
+        biases_of(padded[:outputs], graph.bias(operator), x.zero_point, rescale), (0, 4 * groups - outputs)
+    )
+    words = quads_of(padded, rescale).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
+    rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
+    constants = (
+        np.ascontiguousarray(np.concatenate([biases.reshape(groups, 4), words, rows], axis=1).reshape(-1)),
+    )
+    name, helpers = rows_times_vector(quads, outputs, rescale, unroll=8)
+    body = ""
+    if inputs % 4:
+        body = f"""    int32_t last = 0;
+    memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
 """
+    if inputs >= 4:
+        whole, text = widen(1, 0, 1, inputs // 4, rescale)
+        helpers[whole] = text
+        body += f"    {whole}(x0, b0, 0);\n"
+    if inputs % 4:
+        one, text = widen(1, 0, 1, 1, rescale)
+        helpers[one] = text
+        body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
+    body += f"    {name}(b0, p0, y0);\n"
     return Kernel(
         family="dense",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),

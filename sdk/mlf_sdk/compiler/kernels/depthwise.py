@@ -10,9 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.gemm import finish, function
+from mlf_sdk.compiler.kernels.gemm import finish, function, label
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import HELPERS, Form, Rescale, choose_rescale, helpers, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import (
+    Form,
+    Rescale,
+    choose_fine,
+    choose_rescale,
+    expression,
+    helpers,
+    sum_bounds,
+)
 from mlf_sdk.compiler.operators import Array, DepthwiseConv2D
 from mlf_sdk.compiler.scales import channel_multipliers
 
@@ -41,9 +49,9 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     flat = weights.data.reshape(9, channels).T
     start = graph.bias(operator)
     bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(
-        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
-    )
+    multipliers = channel_multipliers(x, weights, y, channels)
+    rescale = choose_fine(multipliers, y.zero_point, bounds, operator.clamp)
+    rescale = rescale or choose_rescale(multipliers, y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
     constants = (_stream(flat, start, rescale),)
@@ -98,12 +106,15 @@ def _row(number: str, height: int, size: int) -> str:
 
 
 def _stream(weights: Array, bias: Array, rescale: Rescale) -> Array:
-    """Ten words a channel, doubled: bias, pairs (0, 1) and (1, 2) of columns 2, 1 and 0, requantisation."""
-    wide = weights.astype(np.int64).reshape(-1, 3, 3) * 2
+    """Words of a channel: bias, pairs (0, 1) and (1, 2) of columns 2, 1 and 0, requantisation."""
+    scale = 256 if rescale.is_fine else 1
+    wide = weights.astype(np.int64).reshape(-1, 3, 3) * scale
     low, high = wide[:, :2].transpose(0, 2, 1), wide[:, 1:].transpose(0, 2, 1)
     words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]
     pairs = np.stack(words, axis=2)[:, ::-1].reshape(-1, 6).astype(np.uint32).view(np.int32)
-    stream = np.concatenate([2 * rescale.bias(bias)[:, None].astype(np.int32), pairs, rescale.rows], axis=1)
+    stream = np.concatenate(
+        [scale * rescale.bias(bias)[:, None].astype(np.int32), pairs, rescale.rows], axis=1
+    )
     return np.ascontiguousarray(stream.reshape(-1))
 
 
@@ -141,8 +152,8 @@ def _products(upper: str, lower: str, first: str, second: str, start: str, *, tw
 
 def _column(channels: int, stride: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
     """Function for all channels of one column of output: one row of it, or two at stride 1."""
-    low, high = rescale.clamp
-    name = f"column_{channels}_{stride}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"column_{channels}_{stride}_{label(rescale)}"
+    width = rescale.rows.shape[1]
     two = stride == 1
     lines = ["push {r4-r11, lr}", f"movw lr, #{channels}"]
     if two:
@@ -152,18 +163,18 @@ def _column(channels: int, stride: int, rescale: Rescale) -> tuple[str, dict[str
     lines += ["ldmia r2!, {r6, r7, r10, r11}"]
     lines += _products(f"[r0, #{4 * channels}]", f"[r1, #{4 * channels}]", "r6", "r7", "r4", two=two)
     lines += _products("[r0], #4", "[r1], #4", "r10", "r11", "r4", two=two)
-    lines += ["ldmia r2!, {r6, r7, r8}"]
+    lines += [f"ldmia r2!, {{{', '.join(('r6', 'r7', 'r8')[:width])}}}"]
     sums = ["r4", "r5"] if two else ["r4"]
-    lines += finish(sums, rescale, ("r6", "r7", "r8"), doubled=True)
+    lines += finish(sums, rescale, ("r6", "r7", "r8"), "r9")
     lines.append("strb r4, [r3], #1")
     if two:
         lines.append("strb r5, [r12], #1")
     lines += ["subs lr, lr, #1", "bne.w 1b", "pop {r4-r11, pc}"]
-    results = f"        *y++ = (int8_t)saturate({HELPERS[rescale.form][0]}(s0 >> 1, w + 7), {low}, {high});\n"
+    results = f"        *y++ = (int8_t){expression(rescale, 's0', 'w + 7')};\n"
     if two:
         results += results.replace("*y++", "*below++").replace("s0", "s1")
     second = "            s1 += a[1] * k[0] + b[0] * k[2] + b[1] * k[3];\n" if two else ""
-    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, w += 10) {{
+    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, w += {7 + width}) {{
         int32_t s0 = w[0];
 {"        int32_t s1 = w[0];" if two else ""}
         for (int32_t j = 0; j < 3; ++j) {{

@@ -2,9 +2,13 @@
 """Inner loops of convolution: a tile of pixels times the weights of one channel after the other.
 
 The tile's activations lie in a buffer as pairs of int16 words, interleaved over its pixels, so that one
-load feeds every pixel. Weights stay bytes: SXTB16 expands bytes 0 and 2, then 1 and 3, of a word, which
-therefore meets the pairs (k0, k2) and (k1, k3); one expansion serves all pixels of the tile. Each channel's
-stream holds its bias, its weights and the three words of its requantisation.
+load feeds every pixel. Weights stay bytes, four in a word; one expansion serves all pixels of the tile.
+
+A word holds the numbers 256 * k1 + k0 and 256 * k3 + k2. SXTB16 gives (k0, k2); the word itself serves for
+(k1, k3): with p = x1 - 127 and q = 256 * x0 - p, which just fits 16 bits, p * (256 * k1 + k0) + q * k0 is
+256 times the sum of products, so that one expansion is saved and the sum has eight more bits for a cheap
+requantisation (`Form.FINE`). Where 256 times the sum does not fit, words hold bytes and SXTB16 expands both
+halves. Each channel's stream holds its bias, its weights and the words of its requantisation.
 
 Beside the instructions for cores with the DSP extension stands the same computation in plain C.
 """
@@ -13,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mlf_sdk.compiler.kernels.rescale import HELPERS, Form, Rescale, helpers
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
 
 DSP: Final = "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
 MAX_PIXELS: Final = 5
@@ -44,7 +48,7 @@ def function(name: str, parameters: str, lines: list[str], plain: str) -> str:
 
 def instructions_per_mac(pixels: int) -> float:
     """Cost of a tile's inner loop."""
-    return (2 + (1 if pixels == MAX_PIXELS else 0.5) + 2 + 2 * pixels) / (4 * pixels)
+    return (1 + (1 if pixels == MAX_PIXELS else 0.5) + 2 + 2 * pixels) / (4 * pixels)
 
 
 def best_tile(width: int) -> int:
@@ -70,19 +74,29 @@ def subtract(register: str, amount: int) -> list[str]:
 
 
 def finish(
-    accumulators: list[str], rescale: Rescale, words: tuple[str, str, str], *, doubled: bool
+    accumulators: list[str], rescale: Rescale, words: tuple[str, ...], spare: str = "r12"
 ) -> list[str]:
-    """Requantise sums in registers; ``words`` hold m, r and n."""
-    m, r, n = words
-    lines = [] if doubled else [f"lsl {a}, {a}, #1" for a in accumulators]
-    if rescale.form is Form.SINGLE:
-        lines += [f"smmlar {a}, {a}, {m}, {r}" for a in accumulators]
+    """Requantise sums in registers; ``words`` hold those of `Rescale.rows`, ``spare`` is overwritten."""
+    m, r = words[:2]
+    if rescale.form is Form.FINE:
+        lines = [f"smmla {a}, {a}, {m}, {r}" for a in accumulators]
+    elif rescale.form is Form.SIGNED:
+        lines = []
+        for a in accumulators:
+            lines += [f"and {spare}, {words[2]}, {a}, asr #31", f"add {spare}, {spare}, {r}"]
+            lines.append(f"smmla {a}, {a}, {m}, {spare}")
+    if rescale.is_fine:
+        lines += [f"ssat {a}, #8, {a}, asr #{rescale.shift}" for a in accumulators]
     else:
-        lines += [f"smmulr {a}, {a}, {m}" for a in accumulators]
-        lines += [f"add {a}, {a}, {a}, asr #31" for a in accumulators]
-        lines += [f"add {a}, {a}, {r}" for a in accumulators]
-    lines += [f"asr {a}, {a}, {n}" for a in accumulators]
-    lines += [f"ssat {a}, #8, {a}" for a in accumulators]
+        lines = [f"lsl {a}, {a}, #1" for a in accumulators]
+        if rescale.form is Form.SINGLE:
+            lines += [f"smmlar {a}, {a}, {m}, {r}" for a in accumulators]
+        else:
+            lines += [f"smmulr {a}, {a}, {m}" for a in accumulators]
+            lines += [f"add {a}, {a}, {a}, asr #31" for a in accumulators]
+            lines += [f"add {a}, {a}, {r}" for a in accumulators]
+        lines += [f"asr {a}, {a}, {words[2]}" for a in accumulators]
+        lines += [f"ssat {a}, #8, {a}" for a in accumulators]
     low, high = rescale.clamp
     for a in accumulators:
         if low > -128:
@@ -92,8 +106,28 @@ def finish(
     return lines
 
 
+def label(rescale: Rescale) -> str:
+    """Part of a function's name that tells its requantisation."""
+    low, high = rescale.clamp
+    shift = str(rescale.shift) if rescale.is_fine else ""
+    return f"{rescale.form.value}{shift}_{low & 255}_{high & 255}"
+
+
+def _product(rescale: Rescale, word: str, vector: str, distance: int) -> str:
+    """C expression of the products of four weights at ``word`` with a vector's pairs, ``distance`` int16 apart."""
+    if rescale.is_fine:
+        whole = [f"(int16_t)({word}[0])", f"({word}[0] >> 16)"]
+        low = [f"(int8_t)({half})" for half in whole]
+        pairs = zip(low, whole, strict=True)
+        return " + ".join(
+            f"{vector}[{i}] * {a} + {vector}[{distance + i}] * {b}" for i, (a, b) in enumerate(pairs)
+        )
+    order = ((0, 0), (1, 2), (distance, 1), (distance + 1, 3))
+    return " + ".join(f"{vector}[{i}] * ((const int8_t *)({word}))[{k}]" for i, k in order)
+
+
 def tile_times_channels(
-    pixels: int, quads: int, channels: int, rescale: Rescale, *, doubled: bool, unroll: int
+    pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int
 ) -> tuple[str, dict[str, str]]:
     """Function ``(buffer, stream, output, count)`` for a tile; its name and texts.
 
@@ -101,40 +135,34 @@ def tile_times_channels(
         pixels: of the tile, 1 to `MAX_PIXELS`.
         quads: fours of weights of one channel.
         channels: distance in bytes between pixels of the output.
-        doubled: activations and biases are held doubled.
         unroll: most quads in a row.
     """
-    low, high = rescale.clamp
-    name = f"tile_{pixels}x{quads}_{channels}_{rescale.form.value}{'_d' if doubled else ''}_{low & 255}_{high & 255}"
-    lines = _tile_instructions(pixels, quads, channels, rescale, doubled=doubled, unroll=unroll)
-    halved = "(a[i] >> 1)" if doubled else "a[i]"
+    name = f"tile_{pixels}x{quads}_{channels}_{label(rescale)}"
+    lines = _tile_instructions(pixels, quads, channels, rescale, unroll=unroll)
     plain = f"""    for (int32_t c = 0; c < n; ++c) {{
-        int32_t a[{pixels}];
+        uint32_t a[{pixels}];
         const int16_t *v = (const int16_t *)b;
         for (int32_t i = 0; i < {pixels}; ++i) {{
-            a[i] = w[0];
+            a[i] = (uint32_t)w[0];
         }}
         ++w;
         for (int32_t q = 0; q < {quads}; ++q, ++w) {{
-            const int8_t *k = (const int8_t *)w;
             for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                a[i] += v[0] * k[0] + v[1] * k[2] + v[{2 * pixels}] * k[1] + v[{2 * pixels + 1}] * k[3];
+                a[i] += (uint32_t)({_product(rescale, "w", "v", 2 * pixels)});
             }}
             v += {2 * pixels};
         }}
         for (int32_t i = 0; i < {pixels}; ++i) {{
-            y[i * {channels} + c] = (int8_t)saturate({HELPERS[rescale.form][0]}({halved}, w), {low}, {high});
+            y[i * {channels} + c] = (int8_t){expression(rescale, "(int32_t)a[i]", "w")};
         }}
-        w += 3;
+        w += {rescale.rows.shape[1]};
     }}
 """
     parameters = "const int32_t *b, const int32_t *w, int8_t *y, int32_t n"
     return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
 
 
-def _tile_instructions(
-    pixels: int, quads: int, channels: int, rescale: Rescale, *, doubled: bool, unroll: int
-) -> list[str]:
+def _tile_instructions(pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int) -> list[str]:
     sums = [_register(2 + i) for i in range(pixels)]
     first = 2 + pixels
     values = [_register(first + i) for i in range(pixels)]
@@ -151,113 +179,153 @@ def _tile_instructions(
             f"smlad {a}, {v}, {weights}, {last if start else a}" for a, v in zip(sums, values, strict=True)
         ]
 
-    lines = ["push {r4-r11, lr}", "sub sp, sp, #12", "str r2, [sp]", "str r3, [sp, #4]", "1:"]
-    lines.append(f"ldr {last}, [r1], #4")
+    lines = ["push {r4-r11, lr}", "sub sp, sp, #12", "add r3, r2, r3", "strd r2, r3, [sp]"]
     if not whole:
-        lines += [f"mov {a}, {last}" for a in sums[:-1]]
-        lines += [f"movs r7, #{quads // count}" if quads // count < 256 else f"movw r7, #{quads // count}"]
-        lines += ["str r7, [sp, #8]", "2:"]
+        lines += [f"movw r7, #{quads * 8 * pixels}", "add r7, r7, r0", "str r7, [sp, #8]"]
+    lines.append("1:")
+    if not whole:
+        lines += [f"ldr {last}, [r1], #4", *(f"mov {a}, {last}" for a in sums[:-1]), "2:"]
     for quad in range(count):
         word = raw[quad % words]
         if word == raw[0]:
-            lines.append(f"ldmia r1!, {{{', '.join(raw)}}}" if words > 1 else f"ldr {word}, [r1], #4")
+            loaded = [last, *raw] if whole and quad == 0 else raw
+            lines.append(
+                f"ldmia r1!, {{{', '.join(loaded)}}}" if len(loaded) > 1 else f"ldr {word}, [r1], #4"
+            )
         lines += [f"sxtb16 {even}, {word}", *products(even, start=whole and quad == 0)]
-        lines += [f"sxtb16 {word}, {word}, ror #8", *products(word, start=False)]
+        if not rescale.is_fine:
+            lines.append(f"sxtb16 {word}, {word}, ror #8")
+        lines += products(word, start=False)
     if not whole:
-        lines += ["ldr r7, [sp, #8]", "subs r7, r7, #1", "str r7, [sp, #8]", "bne.w 2b"]
-    lines += ["ldmia r1!, {r8, r9, r10}", "ldr r7, [sp]"]
-    lines += finish(sums, rescale, ("r8", "r9", "r10"), doubled=doubled)
-    lines += [f"strb {a}, [r7, #{channels * i}]" for i, a in enumerate(sums)]
-    lines += ["add r7, r7, #1", "str r7, [sp]", "ldr r7, [sp, #4]", *subtract("r0", quads * 8 * pixels)]
-    return [*lines, "subs r7, r7, #1", "str r7, [sp, #4]", "bne.w 1b", "add sp, sp, #12", "pop {r4-r11, pc}"]
+        lines += ["ldr r7, [sp, #8]", "cmp r0, r7", "bne.w 2b"]
+    lines.append(f"ldmia r1!, {{{', '.join(('r8', 'r9', 'r10')[: rescale.rows.shape[1]])}}}")
+    lines += finish(sums, rescale, ("r8", "r9", "r10"))
+    lines += ["ldrd r10, r11, [sp]", f"strb {sums[0]}, [r10], #1"]
+    lines += [f"strb {a}, [r10, #{channels * i - 1}]" for i, a in enumerate(sums) if i]
+    lines += ["str r10, [sp]", *subtract("r0", quads * 8 * pixels)]
+    return [*lines, "cmp r10, r11", "bne.w 1b", "add sp, sp, #12", "pop {r4-r11, pc}"]
 
 
-def widen(pixels: int, distance: int, rows: int, quads: int, *, doubled: bool) -> tuple[str, str]:
-    """Function ``(input, buffer, offset, row_bytes)`` that widens the windows of a tile; its name and text.
+def widen(pixels: int, distance: int, rows: int, quads: int, rescale: Rescale) -> tuple[str, str]:
+    """Function ``(input, buffer, row_bytes)`` that widens the windows of a tile; its name and text.
 
     Args:
         distance: bytes between the windows of neighbouring pixels.
         rows: of each window, ``row_bytes`` of the call apart.
         quads: fours of bytes in a row of a window.
     """
-    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_d' if doubled else ''}"
-    values = [_register(3 + i) for i in range(pixels)]
-    evens = [_register(3 + pixels + i) for i in range(pixels)]
-    lines = ["push {r3-r11, lr}"]
-    if rows > 1:
-        lines += [f"mov lr, #{rows}", "1:"]
+    fine = rescale.is_fine
+    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' if fine else ''}"
     count = unrolling(quads, 8)
-    if count < quads:
-        lines += ["push {lr}", f"mov lr, #{quads // count}", "2:"]
-    for quad in range(count):
-        lines += [f"ldr {v}, [r0, #{4 * quad + i * distance}]" for i, v in enumerate(values)]
-        lines += [f"sxtab16 {e}, r2, {v}" for e, v in zip(evens, values, strict=True)]
-        lines += [f"sxtab16 {v}, r2, {v}, ror #8" for v in values]
-        if doubled:
-            lines += [f"sadd16 {v}, {v}, {v}" for v in (*evens, *values)]
-        lines += [f"stmia r1!, {_registers(3 + pixels, pixels)}", f"stmia r1!, {_registers(3, pixels)}"]
-    if count < quads:
-        lines += [f"add r0, r0, #{4 * count}", "subs lr, lr, #1", "bne.w 2b", "pop {lr}"]
+    parameters = "const int8_t *x, int32_t *b, int32_t row_bytes"
+    lines = [
+        "push {r2-r11, lr}",
+        *(["movw r2, #0xff81", "movt r2, #0xff81", "mov lr, #0xff00ff00"] if fine else []),
+    ]
     if rows > 1:
-        lines += ["ldr r3, [sp]", "add r0, r0, r3", *(subtract("r0", 4 * quads) if count < quads else [])]
-        lines += ["subs lr, lr, #1", "bne.w 1b"]
-    lines.append("pop {r3-r11, pc}")
-    scale = " * 2" if doubled else ""
+        lines += ["sub sp, sp, #8", f"movw r3, #{rows}", "str r3, [sp]", "1:"]
+    if count < quads:
+        lines += [
+            *([] if rows > 1 else ["sub sp, sp, #8"]),
+            f"movw r3, #{quads // count}",
+            "str r3, [sp, #4]",
+            "2:",
+        ]
+    for quad in range(count):
+        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine)
+    if count < quads:
+        lines += [
+            f"add r0, r0, #{4 * count}",
+            "ldr r3, [sp, #4]",
+            "subs r3, r3, #1",
+            "str r3, [sp, #4]",
+            "bne.w 2b",
+        ]
+    if rows > 1:
+        lines += ["ldr r3, [sp, #8]", "add r0, r0, r3", *(subtract("r0", 4 * quads) if count < quads else [])]
+        lines += ["ldr r3, [sp]", "subs r3, r3, #1", "str r3, [sp]", "bne.w 1b"]
+    if rows > 1 or count < quads:
+        lines.append("add sp, sp, #8")
+    lines.append("pop {r2-r11, pc}")
+    odd = "k[{}] - 127" if fine else "k[{}]"
+    even = "256 * k[{}] - (k[{}] - 127)" if fine else "k[{}]"
     plain = f"""    int16_t *v = (int16_t *)b;
-    int32_t o = (int16_t)offset;
     for (int32_t r = 0; r < {rows}; ++r, x += row_bytes)
     for (int32_t q = 0; q < {quads}; ++q) {{
         for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
             const int8_t *k = x + 4 * q + i * {distance};
-            v[0] = (int16_t)((k[0] + o){scale});
-            v[1] = (int16_t)((k[2] + o){scale});
-            v[{2 * pixels}] = (int16_t)((k[1] + o){scale});
-            v[{2 * pixels + 1}] = (int16_t)((k[3] + o){scale});
+            v[0] = (int16_t)({even.format(0, 1)});
+            v[1] = (int16_t)({even.format(2, 3)});
+            v[{2 * pixels}] = (int16_t)({odd.format(1)});
+            v[{2 * pixels + 1}] = (int16_t)({odd.format(3)});
         }}
         v += {2 * pixels};
     }}
 """
-    parameters = "const int8_t *x, int32_t *b, uint32_t offset, int32_t row_bytes"
     return name, function(name, parameters, lines, plain)
 
 
-def rows_times_vector(quads: int, rescale: Rescale, *, unroll: int) -> tuple[str, dict[str, str]]:
-    """Function ``(vector, stream, output, count)`` for one pixel, four outputs at a time; name and texts.
+def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool) -> list[str]:
+    """Four values of every pixel: their pairs (0, 2), then (1, 3)."""
+    values = [_register(3 + i) for i in range(pixels)]
+    odd = [_register(3 + pixels + i) for i in range(pixels)]
+    lines = [f"ldr {v}, [r0, #{at + i * distance}]" for i, v in enumerate(values)]
+    if fine:
+        lines += [f"sxtab16 {p}, r2, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
+        lines += [f"and {v}, lr, {v}, lsl #8" for v in values]
+        lines += [f"ssub16 {v}, {v}, {p}" for p, v in zip(odd, values, strict=True)]
+    else:
+        lines += [f"sxtb16 {p}, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
+        lines += [f"sxtb16 {v}, {v}" for v in values]
+    return [*lines, f"stmia r1!, {_registers(3, 2 * pixels)}"]
+
+
+def rows_times_vector(
+    quads: int, outputs: int, rescale: Rescale, *, unroll: int
+) -> tuple[str, dict[str, str]]:
+    """Function ``(vector, stream, output)`` for one pixel, four outputs at a time; name and texts.
 
     The stream holds four biases, the words of four rows side by side, and four requantisations.
     """
-    low, high = rescale.clamp
-    name = f"rows_{quads}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"rows_{quads}_{outputs}_{label(rescale)}"
     sums = ["r2", "r3", "r4", "r5"]
     count = unrolling(quads, unroll)
-    lines = ["push {r4-r11, lr}", "sub sp, sp, #12", "str r2, [sp]", "str r3, [sp, #4]", "1:"]
-    lines += ["ldmia r1!, {r2, r3, r4, r5}", *_counter("lr", quads // count), "2:"]
+    width = rescale.rows.shape[1]
+    lines = [
+        "push {r4-r11, lr}",
+        "sub sp, sp, #12",
+        f"add r3, r2, #{outputs}" if outputs < 256 else f"addw r3, r2, #{outputs}",
+    ]
+    lines += ["strd r2, r3, [sp]", "1:", "ldmia r1!, {r2, r3, r4, r5}", f"movw lr, #{quads // count}", "2:"]
     for _ in range(count):
         lines += ["ldmia r1!, {r6, r7, r8, r9}", "ldrd r10, r11, [r0], #8"]
         for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
             lines += [f"sxtb16 r12, {w}", f"smlad {a}, r10, r12, {a}"]
-            lines += [f"sxtb16 {w}, {w}, ror #8", f"smlad {a}, r11, {w}, {a}"]
-    lines += ["subs lr, lr, #1", "bne.w 2b", "ldrd r10, r11, [sp]"]
-    for a in sums:
-        lines += ["ldmia r1!, {r6, r7, r8}", *finish([a], rescale, ("r6", "r7", "r8"), doubled=False)]
-        lines += [f"strb {a}, [r10], #1", "subs r11, r11, #1", "beq.w 3f"]
-    lines += ["strd r10, r11, [sp]", *subtract("r0", quads * 8), "b.w 1b", "3:"]
+            if not rescale.is_fine:
+                lines.append(f"sxtb16 {w}, {w}, ror #8")
+            lines.append(f"smlad {a}, r11, {w}, {a}")
+    if count < quads:
+        lines += ["subs lr, lr, #1", "bne.w 2b"]
+    lines += ["ldrd r10, r11, [sp]"]
+    for number, a in enumerate(sums):
+        words = ("r6", "r7", "r8")[:width]
+        lines += [f"ldmia r1!, {{{', '.join(words)}}}", *finish([a], rescale, words), f"strb {a}, [r10], #1"]
+        if outputs % 4 == number + 1:
+            lines += ["cmp r10, r11", "beq.w 3f"]
+    lines += [*subtract("r0", quads * 8), "str r10, [sp]", "cmp r10, r11", "bne.w 1b", "3:"]
     lines += ["add sp, sp, #12", "pop {r4-r11, pc}"]
-    plain = f"""    for (int32_t c = 0; c < n; c += 4, w += {16 + 4 * quads}) {{
-        for (int32_t i = 0; i < 4 && c + i < n; ++i) {{
-            int32_t sum = w[i];
+    result = expression(rescale, "(int32_t)sum", f"w + {4 + 4 * quads} + {width} * i")
+    plain = f"""    for (int32_t c = 0; c < {outputs}; c += 4, w += {4 + 4 * quads + 4 * width}) {{
+        for (int32_t i = 0; i < 4 && c + i < {outputs}; ++i) {{
+            uint32_t sum = (uint32_t)w[i];
             for (int32_t q = 0; q < {quads}; ++q) {{
-                const int8_t *k = (const int8_t *)(w + 4 + 4 * q + i);
+                const int32_t *k = w + 4 + 4 * q + i;
                 const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += v[0] * k[0] + v[1] * k[2] + v[2] * k[1] + v[3] * k[3];
+                sum += (uint32_t)({_product(rescale, "k", "v", 2)});
             }}
-            y[c + i] = (int8_t)saturate({HELPERS[rescale.form][0]}(sum, w + {4 + 4 * quads} + 3 * i), {low}, {high});
+            y[c + i] = (int8_t){result};
         }}
     }}
 """
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y, int32_t n"
+    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
     return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
-
-
-def _counter(register: str, number: int) -> list[str]:
-    return [f"movw {register}, #{number}"]

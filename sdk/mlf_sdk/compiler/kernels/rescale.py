@@ -4,6 +4,9 @@
 A sum a becomes ``saturate((rounded high word of 2a * m + r) >> n)``. TFLM rounds twice, with halves away
 from zero in the second step. ``SINGLE`` leaves the correction for negative values out, which is exact when
 no sum that matters meets it; that is decided by comparing the sums at which each of the 255 results begins.
+``FINE`` takes sums times 256, whose high word has eight more bits: m may lose as many, so that all channels
+of a layer shift by the same n, and r is solved from the sums at which the results begin. ``SIGNED`` adds a
+word to negative sums before: what rounding away from zero takes from their results.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -22,6 +26,8 @@ from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, round
 class Form(enum.Enum):
     """Arithmetic of a requantisation."""
 
+    FINE = "fine"
+    SIGNED = "signed"
     SINGLE = "single"
     DOUBLE = "double"
     GENERAL = "general"
@@ -32,15 +38,23 @@ class Rescale:
     """Arithmetic from the sums of a layer to stored values.
 
     Attributes:
-        rows: three words a channel: m, r, n (GENERAL: multiplier, shift, zero point).
+        rows: three words a channel: m, r, n (GENERAL: multiplier, shift, zero point; FINE: m and r; SIGNED:
+            m, r and what is added to negative sums).
         clamp: lowest and highest stored value.
         constant: channels whose result is the same for every input; their sums do not matter.
+        shift: of all channels (FINE and SIGNED).
     """
 
     form: Form
     rows: Array
     clamp: tuple[int, int]
     constant: Array
+    shift: int = 0
+
+    @property
+    def is_fine(self) -> bool:
+        """True for the forms that take sums times 256."""
+        return self.form in (Form.FINE, Form.SIGNED)
 
     def bias(self, bias: Array) -> Array:
         """Biases, without those of channels whose sums do not matter."""
@@ -48,6 +62,8 @@ class Rescale:
 
 
 LOW, HIGH = -128, 127
+FINE_BITS: Final = 8
+_UNBOUNDED: Final = 1 << 40
 _SAFE_SUM: Final = (1 << 30) - 1
 
 
@@ -101,6 +117,87 @@ def _single_is_exact(
     return bool((thresholds(reference, bounds) == thresholds(single, bounds)).all())
 
 
+def choose_fine(
+    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
+) -> Rescale | None:
+    """The form for sums times 256, with one shift for all channels; None where none is exact."""
+    limits = (int(clamp[0]), int(clamp[1]))
+    shifts = np.array([m.shift for m in multipliers], np.int64)
+    values = np.array([m.value for m in multipliers], np.int64)
+    ends = np.clip(
+        np.stack([_reference(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits
+    )
+    constant = ends[0] == ends[1]
+    largest = np.abs(bounds[~constant]).max(initial=0)
+    if largest >= 1 << (31 - FINE_BITS) or shifts[~constant].max(initial=0) > 0:
+        return None
+
+    def reference(a: Array) -> Array:
+        return np.clip(_reference(values[:, None], shifts[:, None], a) + zero_point, *limits)
+
+    starts = thresholds(reference, bounds)
+    values, shifts, kept = values[~constant], shifts[~constant], (starts[~constant], bounds[~constant])
+    most = int((FINE_BITS - 1 - shifts).min(initial=16))
+    for shift, form in product(range(min(most, 23), max(most - 3, 0), -1), (Form.FINE, Form.SIGNED)):
+        layer = _Fine(shift, *kept, limits)
+        lost = (
+            -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
+        )
+        found = layer.rows(values, shifts + shift - FINE_BITS + 1, lost)
+        if found is not None:
+            rows = np.stack([np.zeros_like(ends[0]), ends[0] << shift, np.zeros_like(ends[0])], axis=1)
+            rows[~constant] = np.concatenate([found, lost[:, None]], axis=1)
+            rows = rows[:, : 2 if form is Form.FINE else 3].astype(np.int32)
+            return Rescale(form=form, rows=rows, clamp=limits, constant=constant, shift=shift)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fine:
+    """Search for the words of a layer's channels: a shift, and the sums at which results begin."""
+
+    shift: int
+    starts: Array
+    bounds: Array
+    clamp: tuple[int, int]
+
+    def rows(self, values: Array, powers: Array, lost: Array) -> Array | None:
+        """Words m and r of each channel; None where one has none.
+
+        Args:
+            values, powers: m before its bits are lost, and the power of two that m is scaled by.
+            lost: what is added to the high word of negative sums.
+        """
+        best = np.zeros((len(values), 2), np.int64)
+        left = np.ones(len(values), bool)
+        base = np.where(powers >= 0, values << np.maximum(powers, 0), values >> np.maximum(-powers, 0))
+        for near in (0, 1, -1, 2, -2):
+            m = base + near
+            least, most = self._range(m, lost)
+            r = np.where(least > -_UNBOUNDED, least, most)
+            total = np.abs(self._high(self.bounds, m, lost)).max(axis=1) + np.abs(r)
+            found = left & (least <= most) & (m < 1 << 31) & (m >= 0) & (total < 1 << 31)
+            best[found] = np.stack([m, r], axis=1)[found]
+            left &= ~found
+            if not left.any():
+                return best
+        return None
+
+    def _high(self, sums: Array, m: Array, lost: Array) -> Array:
+        return (((sums << FINE_BITS) * m[:, None]) >> 32) + np.where(sums < 0, lost[:, None], 0)
+
+    def _range(self, m: Array, lost: Array) -> tuple[Array, Array]:
+        """Lowest and highest r with which every result begins at its sum."""
+        wanted = np.arange(LOW + 1, HIGH + 1, dtype=np.int64)[None, :]
+        inside = (wanted > self.clamp[0]) & (wanted <= self.clamp[1])
+        edges = wanted << self.shift
+        reached = inside & (self.starts <= self.bounds[:, 1:])
+        missed = inside & (self.starts > self.bounds[:, :1])
+        least = np.where(reached, edges - self._high(self.starts, m, lost), -_UNBOUNDED).max(axis=1)
+        most = np.where(missed, edges - 1 - self._high(self.starts - 1, m, lost), _UNBOUNDED).min(axis=1)
+        return least, most
+
+
 def thresholds(function: Callable[[Array], Array], bounds: Array) -> Array:
     """Least sum within ``bounds`` at which a rising function reaches each of -127...127, a row a channel.
 
@@ -132,6 +229,22 @@ def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:
 
 
 HELPERS: Final = {
+    Form.FINE: (
+        "rescale_fine",
+        """static inline int32_t rescale_fine(int32_t a, const int32_t *k, int32_t n)
+{
+    return ((int32_t)(((int64_t)a * k[0]) >> 32) + k[1]) >> n;
+}
+""",
+    ),
+    Form.SIGNED: (
+        "rescale_signed",
+        """static inline int32_t rescale_signed(int32_t a, const int32_t *k, int32_t n)
+{
+    return ((int32_t)(((int64_t)a * k[0]) >> 32) + (a < 0 ? k[2] : 0) + k[1]) >> n;
+}
+""",
+    ),
     Form.SINGLE: (
         "rescale_single",
         """static inline int32_t rescale_single(int32_t a, const int32_t *k)
@@ -185,7 +298,8 @@ def helpers(form: Form) -> dict[str, str]:
     return {"saturate": SATURATE, **dict([HELPERS[form]])}
 
 
-def expression(rescale: Rescale, accumulator: str, row: str) -> str:
-    """C expression of the stored value of a sum; ``row`` points to its three words."""
+def expression(rescale: Rescale, sum_: str, row: str) -> str:
+    """C expression of the stored value of a sum (FINE: times 256); ``row`` points to its words."""
     low, high = rescale.clamp
-    return f"saturate({HELPERS[rescale.form][0]}({accumulator}, {row}), {low}, {high})"
+    shift = f", {rescale.shift}" if rescale.is_fine else ""
+    return f"saturate({HELPERS[rescale.form][0]}({sum_}, {row}{shift}), {low}, {high})"
