@@ -19,8 +19,31 @@ Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 64
 
 
+def overlapped(call: Any, used: list[Array], given: int, output: int, distance: int) -> bytes:
+    """Output of a kernel whose output lies ``distance`` bytes before one of its inputs, and over it.
+
+    Args:
+        used: memory of all arguments, with guards; left as it is.
+        given, output: positions of the input and of the output in it.
+    """
+    x, y = used[given][GUARD:-GUARD], used[output][GUARD:-GUARD]
+    memory = np.full(2 * GUARD + max(distance + x.size, y.size), 0xA5, np.uint8)
+    memory[GUARD + distance : GUARD + distance + x.size] = x
+    own = [m.copy() for m in used]
+    addresses = [m.ctypes.data + GUARD for m in own]
+    addresses[output] = memory.ctypes.data + GUARD
+    addresses[given] = addresses[output] + distance
+    call(*(ctypes.c_void_p(address) for address in addresses))
+    assert (memory[:GUARD] == 0xA5).all() and (memory[-GUARD:] == 0xA5).all()
+    return memory[GUARD : GUARD + y.size].tobytes()
+
+
 class KernelRunner:
-    """Kernels of an archive as a shared library, called in the order of the graph."""
+    """Kernels of an archive as a shared library, called in the order of the graph.
+
+    Each kernel is called again for every overlap that the archive states, at exactly that distance, and must
+    give the same output.
+    """
 
     def __init__(self, files: Mapping[str, bytes], folder: Path, flags: tuple[str, ...] = ("-O2",)) -> None:
         metadata = json.loads(files["metadata.json"])
@@ -75,6 +98,10 @@ class KernelRunner:
             call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
             for m in used:
                 assert (m[:GUARD] == 0xA5).all() and (m[-GUARD:] == 0xA5).all(), node["name"]
+            for overlap in () if facts.get("writes") else facts.get("overlaps", ()):
+                output = len(reads) + overlap["output"]
+                got = overlapped(call, used, overlap["input"], output, overlap["distance_bytes"])
+                assert got == used[output][GUARD:-GUARD].tobytes(), (node["name"], overlap)
         outputs = []
         for node, position, _ in graph["heads"]:
             entry = pointers[node] + position

@@ -39,9 +39,9 @@ def emit(name: str, kernels: Sequence[Kernel]) -> tuple[str, list[str]]:
 
 
 def _function(symbol: str, kernel: Kernel) -> str:
-    restrict = kernel.overlap_bytes is None
+    shared = (Role.INPUT, Role.OUTPUT) if kernel.overlaps else ()
     declarations = [
-        p.declaration.replace("*", "*restrict ") if restrict or p.role is Role.CONSTANT else p.declaration
+        p.declaration if p.role in shared else p.declaration.replace("*", "*restrict ")
         for p in kernel.parameters
     ]
     return f"void {symbol}({', '.join(declarations)})\n{{\n{kernel.body}}}\n"

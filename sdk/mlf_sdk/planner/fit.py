@@ -29,15 +29,19 @@ def fit(
     conflicts = shapes.conflicts or ()
     offsets = [-1] * len(shapes.units)
     for shape in order:
-        taken = sorted(
-            [
-                (offsets[other], offsets[other] + shapes.units[other])
-                for other in conflicts[shape]
-                if offsets[other] >= 0
-            ]
-        )
+        placed = [other for other in conflicts[shape] if offsets[other] >= 0]
+        if shapes.gaps:
+            taken = [_taken(shapes, shape, other, offsets[other]) for other in placed]
+        else:
+            taken = [(offsets[other], offsets[other] + shapes.units[other]) for other in placed]
+        taken.sort()
         offsets[shape] = _gap(taken, shapes.units[shape], floors[shape] if floors else 0, best_fit)
     return offsets
+
+
+def _taken(shapes: Shapes, shape: int, other: int, offset: int) -> tuple[int, int]:
+    """Where ``shape`` must end to lie below a placed one, and must start to lie above it."""
+    return offset + shapes.units[shape] - shapes.gap(shape, other), offset + shapes.gap(other, shape)
 
 
 def _gap(taken: list[tuple[int, int]], needed: int, floor: int, best_fit: bool) -> int:
@@ -142,8 +146,9 @@ def local_search(shapes: Shapes, top: TopPlacement, order: Sequence[int], budget
     state = 1
     best: list[int] = []
     best_height = -1
+    flipped = shapes.upside_down()
     for _ in range(max(budget // shapes.pass_work, 1)):
-        offsets = fit(shapes, sorted(range(count), key=rank.__getitem__), floors=top.floors)
+        offsets = fit(flipped, sorted(range(count), key=rank.__getitem__), floors=top.floors)
         height = shapes.height(upright := shapes.mirrored(offsets))
         if best_height < 0 or height < best_height:
             best, best_height = upright, height

@@ -11,6 +11,7 @@ from mlf_sdk.ir.model import ALIGNMENT, Model, Span, Step, Tensor, TensorKind
 from mlf_sdk.planner import (
     Access,
     MemoryPlan,
+    PlanOverlap,
     PlanProblem,
     PlanStep,
     PlanTensor,
@@ -190,7 +191,7 @@ def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
         tensors=tensors,
         inputs=tuple(dict.fromkeys(i for i in model.inputs if i in planned)),
         outputs=tuple(dict.fromkeys(i for i in model.outputs if i in planned)),
-        steps=tuple(_plan_step(step, planned) for step in model.steps),
+        steps=tuple(_plan_step(model, step, planned) for step in model.steps),
         alignment=max(ALIGNMENT, model.alignment),
         keep_inputs=keep_inputs,
         state=tuple(t.id for t in model.states),
@@ -198,7 +199,7 @@ def plan_problem(model: Model, *, keep_inputs: bool) -> PlanProblem:
     )
 
 
-def _plan_step(step: Step, planned: set[int]) -> PlanStep:
+def _plan_step(model: Model, step: Step, planned: set[int]) -> PlanStep:
     whole = Span(first=0, last=step.phases - 1)
     spans = step.spans or (whole,) * (len(step.inputs) + len(step.outputs))
     count = len(step.inputs)
@@ -221,7 +222,26 @@ def _plan_step(step: Step, planned: set[int]) -> PlanStep:
         reads=_accesses(step.inputs, spans[:count], planned),
         writes=_accesses(written, (*spans[count:], *(spans[w] for w in step.writes)), planned),
         workspaces=tuple(workspaces),
+        overlaps=_plan_overlaps(model, step, planned),
         is_fixed=bool(step.lasting),
+    )
+
+
+def _plan_overlaps(model: Model, step: Step, planned: set[int]) -> tuple[PlanOverlap, ...]:
+    """Overlaps of whole storages: those that all arguments of a step in both of them allow."""
+    allowed = {(o.input, o.output): o.distance_bytes for o in step.overlaps}
+    distances: dict[tuple[int, int], list[int | None]] = {}
+    for position, x in enumerate(step.inputs if allowed else ()):
+        for number, y in enumerate(step.outputs):
+            found = allowed.get((position, number))
+            if found is not None:
+                found = max(0, found + model.offset_in_root(y) - model.offset_in_root(x))
+            distances.setdefault((model.root(x).id, model.root(y).id), []).append(found)
+    read, written = ({model.root(i).id: i for i in reversed(ids)} for ids in (step.inputs, step.outputs))
+    return tuple(
+        PlanOverlap(input=read[x], output=written[y], distance_bytes=max(d for d in found if d is not None))
+        for (x, y), found in distances.items()
+        if x != y and {x, y} <= planned and None not in found
     )
 
 

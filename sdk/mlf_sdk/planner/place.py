@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlf_sdk.planner.fit import TopPlacement, fit, greedy_orders, local_search, sweep
+from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.search import MAX_SHAPES, BudgetExceeded, PlacementSearch
 from mlf_sdk.planner.shapes import Shapes, build_shapes
 from mlf_sdk.planner.storage import Buffer
@@ -17,19 +18,22 @@ _SEARCH_BUDGET = 150_000
 _QUICK_BUDGET = 20_000
 
 
-def place(buffers: Sequence[Buffer], alignment: int, target: int) -> tuple[list[int], int]:
-    """Place buffers so that no two that are live at one time overlap.
+def place(
+    buffers: Sequence[Buffer], alignment: int, target: int, over: Sequence[Overlay] = ()
+) -> tuple[list[int], int]:
+    """Place buffers so that no two that are live at one time overlap, but for those that may.
 
     Args:
         buffers: with their lifetimes; empty ones get offset 0.
         alignment: of all offsets, in bytes.
         target: lower bound in bytes; the search ends when it is reached.
+        over: buffers that may lie over others.
 
     Returns:
         The offset of every buffer and the exact end of the highest one, in bytes.
     """
     solid = [index for index, buffer in enumerate(buffers) if buffer.size_bytes]
-    shapes = build_shapes([buffers[index] for index in solid], alignment)
+    shapes = build_shapes([buffers[index] for index in solid], alignment, over)
     units = _best_placement(shapes, target) if solid else []
     offsets = [0] * len(buffers)
     for index, unit in zip(solid, units, strict=True):
@@ -55,9 +59,16 @@ class _Best:
         """Divisor of the budgets: little is spent where less than a unit is left to gain."""
         return 1 if self.height - self.target >= self._shapes.alignment else 6
 
-    def offer(self, offsets: list[int]) -> bool:
-        """Keep a placement, or its mirror image, if it is lower; return whether the target is reached."""
-        for candidate in (offsets, self._shapes.mirrored(offsets)):
+    def offer(self, offsets: list[int], *, flipped: bool = False) -> bool:
+        """Keep a placement, or its mirror image, if it is lower; return whether the target is reached.
+
+        Args:
+            flipped: it is one of the shapes upside down.
+        """
+        candidates = [offsets, self._shapes.mirrored(offsets)]
+        if self._shapes.gaps:
+            candidates = candidates[flipped:][:1]  # the other one is not the same placement
+        for candidate in candidates:
             height = self._shapes.height(candidate)
             if self.height < 0 or height < self.height:
                 self.offsets, self.height = candidate, height
@@ -72,6 +83,7 @@ def _best_placement(shapes: Shapes, target: int) -> list[int]:
         return best.offsets
     spent = 0
     top = TopPlacement(shapes, target)
+    flipped = shapes.upside_down()
     orders: list[tuple[int, list[int]]] = []
     for order in greedy_orders(shapes):
         for best_fit in (False, True):
@@ -80,7 +92,7 @@ def _best_placement(shapes: Shapes, target: int) -> list[int]:
             spent += shapes.pass_work
             if not best_fit:
                 orders.append((shapes.height(offsets), order))
-        if best.offer(fit(shapes, top.order(order), floors=top.floors)):
+        if best.offer(fit(flipped, top.order(order), floors=top.floors), flipped=True):
             return best.offsets
         if spent > _GREEDY_BUDGET:
             return best.offsets

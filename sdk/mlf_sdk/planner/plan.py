@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.errors import CheckError
@@ -21,6 +21,7 @@ from mlf_sdk.planner.storage import (
     is_legal_order,
     lifetimes,
     lower_bound,
+    overlays,
     step_starts,
 )
 
@@ -94,7 +95,7 @@ def plan_memory(problem: PlanProblem) -> MemoryPlan:
     """
     graph = build_graph(problem)
     original = tuple(range(len(problem.steps)))
-    bound, _ = lower_bound(lifetimes(graph, original), problem.alignment)
+    bound, _ = lower_bound(lifetimes(graph, original), problem.alignment, overlays(graph, original))
     better = find_order(graph, bound) if problem.reorder else None
     plan = _plan_order(graph, better or original)
     if better and plan.arena_bytes > bound:
@@ -137,7 +138,7 @@ def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
     expected = [_placed(buffer, _offset_of(plan, buffer)) for buffer in lifetimes(graph, plan.order)]
     if sorted(expected, key=_by_time) != list(plan.buffers):
         raise _broken("the list of buffers disagrees with the offsets or the lifetimes")
-    _check_overlaps(plan.buffers)
+    _check_overlaps(plan.buffers, {(o.output, o.input): o.distance for o in overlays(graph, plan.order)})
     if plan.arena_bytes != max((buffer.offset + buffer.size_bytes for buffer in plan.buffers), default=0):
         raise _broken(f"the arena ({plan.arena_bytes} bytes) does not end with its highest buffer")
     if plan.lower_bound_bytes > plan.arena_bytes:
@@ -146,8 +147,9 @@ def check_plan(problem: PlanProblem, plan: MemoryPlan) -> None:
 
 def _plan_order(graph: StorageGraph, order: tuple[int, ...]) -> MemoryPlan:
     buffers = lifetimes(graph, order)
-    bound, _ = lower_bound(buffers, graph.problem.alignment)
-    offsets, arena = place(buffers, graph.problem.alignment, bound)
+    over = overlays(graph, order)
+    bound, _ = lower_bound(buffers, graph.problem.alignment, over)
+    offsets, arena = place(buffers, graph.problem.alignment, bound, over)
     return _planned(graph, order, buffers, offsets, arena)
 
 
@@ -159,7 +161,7 @@ def _planned(
     arena: int,
 ) -> MemoryPlan:
     problem = graph.problem
-    bound, peak_time = lower_bound(buffers, problem.alignment)
+    bound, peak_time = lower_bound(buffers, problem.alignment, overlays(graph, order))
     by_key = {buffer.key: offset for buffer, offset in zip(buffers, offsets, strict=True)}
     placed = [_placed(buffer, offset) for buffer, offset in zip(buffers, offsets, strict=True)]
     return MemoryPlan(
@@ -231,26 +233,62 @@ def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
             raise _broken(f"tensor {tensor} does not share the offset of tensor {root}")
 
 
-def _check_overlaps(buffers: tuple[PlacedBuffer, ...]) -> None:
-    """Sweep through time with the live buffers sorted by offset: only neighbours can overlap."""
-    live: list[tuple[int, int, PlacedBuffer]] = []  # (offset, end, buffer)
-    dying: list[tuple[int, int, int]] = []  # (last, offset, end)
-    for buffer in buffers:
+def _check_overlaps(buffers: tuple[PlacedBuffer, ...], over: Mapping[tuple[int, int], int]) -> None:
+    """Sweep through time with the live buffers sorted by offset.
+
+    Args:
+        over: least distance of outputs before the inputs that they may lie over, by the keys of both.
+    """
+    operands = {key for pair in over for key in pair}
+    live: list[tuple[int, int, PlacedBuffer]] = []  # (offset, number, buffer)
+    dying: list[tuple[int, int, int]] = []  # (last, offset, number)
+    for number, buffer in enumerate(buffers):
         if not buffer.size_bytes:
             continue
         while dying and dying[0][0] < buffer.first:
-            _, low, high = heapq.heappop(dying)
-            live.pop(bisect.bisect_left(live, (low, high), key=_range))
+            _, low, gone = heapq.heappop(dying)
+            live.pop(bisect.bisect_left(live, (low, gone), key=_range))
         low, high = buffer.offset, buffer.offset + buffer.size_bytes
-        place = bisect.bisect_left(live, (low, high), key=_range)
-        for _, _, other in live[max(place - 1, 0) : place + 1]:
-            if other.offset < high and low < other.offset + other.size_bytes:
+        place = bisect.bisect_left(live, (low, -1), key=_range)
+        for other in _reaching(live, place, high, operands):
+            if (
+                other.offset < high
+                and low < other.offset + other.size_bytes
+                and not _may_overlap(buffer, other, over)
+            ):
                 raise _broken(
                     f"{buffer.kind} {buffer.key} overlaps {other.kind} {other.key} "
                     f"at byte {max(low, other.offset)}, time {buffer.first}"
                 )
-        live.insert(place, (low, high, buffer))
-        heapq.heappush(dying, (buffer.last, low, high))
+        entry = (low, number, buffer)
+        live.insert(bisect.bisect_left(live, (low, number), key=_range), entry)
+        heapq.heappush(dying, (buffer.last, low, number))
+
+
+def _reaching(
+    live: list[tuple[int, int, PlacedBuffer]], place: int, end: int, operands: set[int]
+) -> Iterator[PlacedBuffer]:
+    """Live buffers that can overlap one to be inserted at ``place``: those that begin in it, and some before.
+
+    Buffers that are no operands of overlaps lie apart, so the first of them is the last one to look at.
+    """
+    for offset, _, other in live[place:]:
+        if offset >= end:
+            break
+        yield other
+    for _, _, other in reversed(live[:place]):
+        yield other
+        if other.key not in operands:
+            break
+
+
+def _may_overlap(one: PlacedBuffer, two: PlacedBuffer, over: Mapping[tuple[int, int], int]) -> bool:
+    for output, given in ((one, two), (two, one)):
+        if isinstance(output.key, int) and isinstance(given.key, int):
+            distance = over.get((output.key, given.key))
+            if distance is not None and output.offset <= given.offset - distance:
+                return True
+    return False
 
 
 def _range(entry: tuple[int, int, PlacedBuffer]) -> tuple[int, int]:

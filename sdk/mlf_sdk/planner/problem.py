@@ -47,6 +47,20 @@ class PlanWorkspace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOverlap:
+    """Permission for a step's output to lie over one of its inputs, where nothing needs the input later.
+
+    Attributes:
+        input, output: tensors that the step reads and writes.
+        distance_bytes: the output's storage starts at least this far before that of the input.
+    """
+
+    input: int
+    output: int
+    distance_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
     """One call: `phases` consecutive points in time, and what is touched in them.
 
@@ -57,6 +71,7 @@ class PlanStep:
     reads: tuple[Access, ...] = ()
     writes: tuple[Access, ...] = ()
     workspaces: tuple[PlanWorkspace, ...] = ()
+    overlaps: tuple[PlanOverlap, ...] = ()
     is_fixed: bool = False
 
 
@@ -173,6 +188,14 @@ def _check_step(step: PlanStep, place: str, roots: dict[int, int]) -> None:
             raise _error(f"{where}.size_bytes", f"a workspace has a negative size ({workspace.size_bytes})")
         slots.add(workspace.slot)
         _check_phases(workspace, step.phases, where)
+    for index, overlap in enumerate(step.overlaps):
+        where = f"{place}.overlaps[{index}]"
+        used = (("reads", step.reads, overlap.input), ("writes", step.writes, overlap.output))
+        for name, accesses, tensor in used:
+            if tensor not in {access.tensor for access in accesses}:
+                raise _error(where, f"tensor {tensor} is not among the {name} of the step")
+        if overlap.distance_bytes < 0:
+            raise _error(where, f"the distance is negative ({overlap.distance_bytes})")
 
 
 def _check_phases(span: Access | PlanWorkspace, phases: int, place: str) -> None:

@@ -39,6 +39,8 @@ class PlacementSearch:
         self._padding = [
             units * shapes.alignment - size for units, size in zip(shapes.units, shapes.sizes, strict=True)
         ]
+        self._saved = self._savings()
+        self._zero = {upper for row in shapes.gaps.values() for upper, gap in row.items() if not gap}
         self._budget = budget
 
     def find_within(self, height: int, order: Sequence[int], share: int) -> list[int] | None:
@@ -62,7 +64,10 @@ class PlacementSearch:
         self._most = [(height - size) // shapes.alignment for size in shapes.sizes]
         self._height = height
         self._low = [0] * count
-        self._demand = [sum(shapes.units[shape] for shape in members) for members in self._live_sets]
+        self._demand = [
+            sum(shapes.units[shape] for shape in members) - self._saved_among(members)
+            for members in self._live_sets
+        ]
         self._rank = [0] * count
         for rank, shape in enumerate(order):
             self._rank[shape] = rank
@@ -85,7 +90,8 @@ class PlacementSearch:
         chosen = [
             shape
             for shape in waiting
-            if level <= low[shape] < ceiling and (low[shape] > level or self._rank[shape] > last_rank)
+            if level <= low[shape] < ceiling
+            and (low[shape] > level or self._rank[shape] > last_rank or shape in self._zero)
         ]
         chosen.sort(key=lambda shape: (low[shape], self._rank[shape]))
         for shape in chosen:
@@ -98,21 +104,51 @@ class PlacementSearch:
                 low[other] = before
             for number in self._live_sets_of[shape]:
                 self._demand[number] += units[shape]
+            self._save(shape, rest, -1)
         return False
 
     def _place(self, shape: int, rest: list[int]) -> list[tuple[int, int]]:
         """Place a shape at its lowest offset; return the shapes that it raised, with their former offsets."""
         low = self._low
-        top = low[shape] + self._shapes.units[shape]
+        start, gap = low[shape], self._shapes.gap
         waiting = set(rest)
         raised = [
-            (other, low[other]) for other in self._conflicts[shape] if other in waiting and low[other] < top
+            (other, low[other])
+            for other in self._conflicts[shape]
+            if other in waiting and low[other] < start + gap(shape, other)
         ]
         for other, _ in raised:
-            low[other] = top
+            low[other] = start + gap(shape, other)
         for number in self._live_sets_of[shape]:
             self._demand[number] -= self._shapes.units[shape]
+        self._save(shape, rest, 1)
         return raised
+
+    def _savings(self) -> dict[int, dict[int, int]]:
+        """Units, for each shape of an overlap and its partner, that the two take less than each alone."""
+        units = self._shapes.units
+        saved: dict[int, dict[int, int]] = {}
+        for lower, row in self._shapes.gaps.items():
+            for upper, gap in row.items():
+                common = min(units[upper], units[lower] - gap)
+                saved.setdefault(lower, {})[upper] = saved.setdefault(upper, {})[lower] = common
+        return saved
+
+    def _saved_among(self, members: Sequence[int]) -> int:
+        """Most units that overlaps save among shapes that are all waiting."""
+        both = set(members)
+        return sum(s for m in members for other, s in self._saved.get(m, {}).items() if other in both) // 2
+
+    def _save(self, shape: int, rest: Sequence[int], sign: int) -> None:
+        """Count what a shape that is placed (or taken back) can't save any more, or can again."""
+        partners = self._saved.get(shape)
+        if not partners:
+            return
+        waiting = set(rest)
+        for partner, units in partners.items():
+            if partner in waiting:
+                for number in set(self._live_sets_of[shape]) & set(self._live_sets_of[partner]):
+                    self._demand[number] += sign * units
 
     def _is_feasible(self, waiting: list[int], level: int) -> bool:
         """Check that every shape and every live set can still end within the height.

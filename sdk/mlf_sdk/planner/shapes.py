@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.storage import Buffer
 
 _MAX_PAIRS = 1_000_000
@@ -22,6 +24,8 @@ class Shapes:
         first, last: global times, both included.
         conflicts: per shape, the shapes that are live at a common time; None beyond a million pairs.
         pass_work: shapes visited by one greedy placement.
+        gaps: by the lower and then the upper of two shapes, the least distance in units between their starts;
+            the units of the lower one for all pairs that are not listed.
     """
 
     alignment: int
@@ -31,6 +35,20 @@ class Shapes:
     last: tuple[int, ...]
     conflicts: tuple[tuple[int, ...], ...] | None
     pass_work: int
+    gaps: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
+
+    def gap(self, lower: int, upper: int) -> int:
+        """Least distance in units from the start of ``lower`` to that of ``upper``, if both are live."""
+        row = self.gaps.get(lower)
+        return self.units[lower] if row is None else row.get(upper, self.units[lower])
+
+    def upside_down(self) -> Shapes:
+        """The same shapes with offsets counted from the top; see `mirrored`."""
+        gaps: dict[int, dict[int, int]] = {}
+        for lower, row in self.gaps.items():
+            for upper, distance in row.items():
+                gaps.setdefault(upper, {})[lower] = distance + self.units[upper] - self.units[lower]
+        return dataclasses.replace(self, gaps=gaps)
 
     def height(self, offsets: Sequence[int]) -> int:
         """Exact end of a placement in bytes; ``offsets`` are in units."""
@@ -43,16 +61,21 @@ class Shapes:
         return [top - offset - unit for offset, unit in zip(offsets, self.units, strict=True)]
 
 
-def build_shapes(buffers: Sequence[Buffer], alignment: int) -> Shapes:
+def build_shapes(buffers: Sequence[Buffer], alignment: int, over: Sequence[Overlay] = ()) -> Shapes:
     """Build the shapes of non-empty buffers, in the order given.
 
     Args:
         buffers: with sizes in bytes and lifetimes.
         alignment: bytes of a unit, a power of two.
+        over: buffers that may lie over others.
     """
+    number = {buffer.key: shape for shape, buffer in enumerate(buffers)}
+    gaps: dict[int, dict[int, int]] = {}
     first = tuple(buffer.first for buffer in buffers)
     last = tuple(buffer.last for buffer in buffers)
     conflicts = _conflicts(first, last)
+    for overlay in over if conflicts is not None else ():
+        gaps.setdefault(number[overlay.output], {})[number[overlay.input]] = overlay.distance // alignment
     return Shapes(
         alignment=alignment,
         sizes=tuple(buffer.size_bytes for buffer in buffers),
@@ -61,6 +84,7 @@ def build_shapes(buffers: Sequence[Buffer], alignment: int) -> Shapes:
         last=last,
         conflicts=conflicts,
         pass_work=len(buffers) + sum(len(others) for others in conflicts or ()),
+        gaps=gaps,
     )
 
 

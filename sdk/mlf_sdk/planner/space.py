@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mlf_sdk.planner.overlap import Extent, savings
 from mlf_sdk.planner.storage import StorageGraph, align_up, peak_live
 
 _MAX_PROOF = 400_000  # steps times storages: the proof is quadratic
@@ -133,8 +134,18 @@ class OrderSpace:
                 last = plan_step.phases - 1 if stays >> index & 1 else use.last
                 spans.append((self.graph.sizes[use.storage], first, last))
             self.work += len(spans)
+            spans += self._savings(step, begins, stays)
             self._peaks[key] = self._worst(spans)
         return self._peaks[key]
+
+    def _savings(self, step: int, begins: int, stays: int) -> list[tuple[int, int, int]]:
+        """Bytes that overlaps save at the phases of a step, as buffers of negative size."""
+        uses = self.graph.uses[step]
+        dying = {use.storage for index, use in enumerate(uses) if not stays >> index & 1}
+        born = {use.storage for index, use in enumerate(uses) if begins >> index & 1}
+        extents = {use.storage: Extent(self.aligned[use.storage], use.first, use.last) for use in uses}
+        possible = [o for o in self.graph.overlaps[step] if o.input in dying and o.output in born]
+        return [(-size, first, last) for size, first, last in savings(possible, extents)]
 
     def _worst(self, spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
         """Phases that no other phase exceeds in aligned bytes with a padding that is not larger."""

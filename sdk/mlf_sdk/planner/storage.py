@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mlf_sdk.planner.overlap import Extent, Overlay, savings, storage_overlaps
 from mlf_sdk.planner.problem import PlanProblem, check_problem
 
 BufferKind = Literal["tensor", "workspace"]
@@ -33,6 +34,8 @@ class StorageGraph:
         from_start: the caller writes it before the run, or it is a state or kept.
         to_end: the caller reads it after the run, or it is an input to be kept, or a state or kept.
         uses: per step, at most one for each storage, sorted by storage.
+        overlaps: per step, outputs that may lie over inputs if the step is the first to use the output and
+            the last to use the input.
         users: per storage, the steps that use it, in the original order.
         before, after: per step, the steps that it directly depends on, and those that depend on it.
     """
@@ -44,6 +47,7 @@ class StorageGraph:
     from_start: tuple[bool, ...]
     to_end: tuple[bool, ...]
     uses: tuple[tuple[StorageUse, ...], ...]
+    overlaps: tuple[tuple[Overlay, ...], ...]
     users: tuple[tuple[int, ...], ...]
     before: tuple[frozenset[int], ...]
     after: tuple[tuple[int, ...], ...]
@@ -80,6 +84,7 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
     state = {storage_of[tensor] for tensor in (*problem.state, *problem.kept)}
     ends = {storage_of[tensor] for tensor in problem.outputs} | (inputs if problem.keep_inputs else set())
     inputs, ends = inputs | state, ends | state
+    sizes = tuple(size_of[key] for key in keys)
     uses = tuple(_uses(problem, step, storage_of) for step in range(len(problem.steps)))
     users: list[list[int]] = [[] for _ in keys]
     for step, used in enumerate(uses):
@@ -90,10 +95,14 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
         problem=problem,
         roots=roots,
         keys=keys,
-        sizes=tuple(size_of[key] for key in keys),
+        sizes=sizes,
         from_start=tuple(storage in inputs for storage in range(len(keys))),
         to_end=tuple(storage in ends for storage in range(len(keys))),
         uses=uses,
+        overlaps=tuple(
+            storage_overlaps(step, problem.alignment, storage_of, dict(enumerate(sizes)))
+            for step in problem.steps
+        ),
         users=tuple(tuple(steps) for steps in users),
         before=before,
         after=after,
@@ -205,6 +214,24 @@ def lifetimes(graph: StorageGraph, order: Sequence[int]) -> tuple[Buffer, ...]:
     return tuple(buffers)
 
 
+def overlays(graph: StorageGraph, order: Sequence[int]) -> tuple[Overlay, ...]:
+    """Outputs that may lie over inputs in one order: nothing uses the ones earlier, nor the others later."""
+    place = {step: number for number, step in enumerate(order)}
+    found = []
+    for step in order:
+        for overlap in graph.overlaps[step]:
+            dies = not graph.to_end[overlap.input] and step == max(
+                graph.users[overlap.input], key=place.__getitem__
+            )
+            begins = not graph.from_start[overlap.output] and step == min(
+                graph.users[overlap.output], key=place.__getitem__
+            )
+            if dies and begins:
+                keys = graph.keys[overlap.input], graph.keys[overlap.output]
+                found.append(Overlay(input=keys[0], output=keys[1], distance=overlap.distance))
+    return tuple(found)
+
+
 def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tuple[int, int]]:
     """Least memory needed at every time at which a buffer comes into use.
 
@@ -238,14 +265,19 @@ def peak_live(spans: Iterable[tuple[int, int, int]], alignment: int) -> list[tup
     return profile
 
 
-def lower_bound(buffers: Iterable[Buffer], alignment: int) -> tuple[int, int]:
+def lower_bound(buffers: Iterable[Buffer], alignment: int, over: Sequence[Overlay] = ()) -> tuple[int, int]:
     """Lower bound of all placements of these buffers.
+
+    Args:
+        over: buffers that may lie over others.
 
     Returns:
         The bound in bytes, and the earliest time at which a step reaches it; 0 when no step does.
     """
     solid = [buffer for buffer in buffers if buffer.size_bytes]
-    profile = peak_live([(buffer.size_bytes, buffer.first, buffer.last) for buffer in solid], alignment)
+    extents = {b.key: Extent(align_up(b.size_bytes, alignment), b.first, b.last) for b in solid}
+    saved = [(-size, first, last) for size, first, last in savings(over, extents)]
+    profile = peak_live([(b.size_bytes, b.first, b.last) for b in solid] + saved, alignment)
     most = max((size for _, size in profile), default=0)
     times = [time for time, size in profile if size == most]
     if times[:1] == [0] and all(buffer.last for buffer in solid):

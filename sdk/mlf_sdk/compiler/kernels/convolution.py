@@ -8,6 +8,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.gemm import best_tile, rows_times_vector, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
 from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected, Window
 from mlf_sdk.compiler.requantise import Multiplier
@@ -44,6 +45,7 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
         helpers=helpers,
         constants=constants,
         workspace_bytes=layout.quads * 8 * layout.pixels + layout.patch_bytes,
+        overlaps=layout.overlaps(x, y),
         macs=y.elements * flat.shape[1],
     )
 
@@ -121,6 +123,16 @@ class _Layout:
         """True when the instructions can't reach every place of a tile."""
         far = self.distance * (self.pixels - 1) + 4 * min(8, self.row_quads)
         return self.window.dilation[1] != 1 or far > MAX_OFFSET or self.quads > 8000
+
+    def overlaps(self, x: Value, y: Value) -> Overlaps:
+        """Distance at which every tile reads its windows before other tiles write over them."""
+        first = np.minimum(np.arange(0, self.ow, self.pixels), self.ow - self.pixels)
+        window = self.window
+        rows = window_starts(np.arange(self.oh), window.stride[0], window.before[0], self.ih)
+        columns = window_starts(first, window.stride[1], window.before[1], self.iw)
+        read_from = (rows[:, None] * self.iw + columns) * self.ic
+        ends = (np.arange(self.oh)[:, None] * self.ow + first + self.pixels) * y.shape[3]
+        return of_parts(x, y, read_from.reshape(-1), np.append(0, ends.reshape(-1)[:-1]))
 
     def padded(self, weights: Array) -> Array:
         """Weights with each row of the window filled up to fours with zeros."""
@@ -218,5 +230,6 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         helpers=helpers,
         constants=constants,
         workspace_bytes=8 * quads,
+        overlaps={0: 0},  # all of the input is read first
         macs=outputs * inputs,
     )

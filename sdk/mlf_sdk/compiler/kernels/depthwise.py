@@ -12,6 +12,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.gemm import finish, function, label
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import (
     Form,
     Rescale,
@@ -21,7 +22,7 @@ from mlf_sdk.compiler.kernels.rescale import (
     helpers,
     sum_bounds,
 )
-from mlf_sdk.compiler.operators import Array, DepthwiseConv2D
+from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
 
 MAX_CHANNELS = 508  # two columns of pairs within the offset of a load
@@ -96,8 +97,18 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         helpers={**texts, pair: pair_text},
         constants=constants,
         workspace_bytes=8 * row + inner * channels + spare,
+        overlaps=of_parts(x, y, *_progress(oh, ih, window, iw * channels, ow * channels)),
         macs=y.elements * 9,
     )
+
+
+def _progress(oh: int, ih: int, window: Window, x_row: int, y_row: int) -> tuple[Array, Array]:
+    """Start of what is still read, and end of what was written, before each row (or two) of output."""
+    rows = np.arange(0, oh, 2 if window.stride[0] == 1 else 1)
+    pairs = np.arange(len(rows)) * 2 + 2
+    read_from = window_starts(pairs, 1, window.before[0], ih)
+    read_from[0] = 0
+    return read_from * x_row, rows * y_row
 
 
 def _row(number: str, height: int, size: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
@@ -39,7 +40,7 @@ def table(graph: Graph, operator: Table) -> Kernel:
         parameters=arguments(graph, operator, constants=constants),
         body=body,
         constants=constants,
-        overlap_bytes=0,
+        overlaps=of_elements(x, graph.written(operator)[0]),
     )
 
 
@@ -63,7 +64,13 @@ def convert(graph: Graph, operator: Convert) -> Kernel:
         y0[i] = ({c_type(y.dtype)})({value});
     }}
 """
-    return Kernel(family="convert", parameters=arguments(graph, operator), body=body, helpers=helpers)
+    return Kernel(
+        family="convert",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers=helpers,
+        overlaps=of_elements(x, y),
+    )
 
 
 def _real(value: float) -> str:
@@ -95,14 +102,17 @@ def binary(graph: Graph, operator: Binary) -> Kernel:
         kind = "float" if y.dtype.kind == "f" else "int32_t"
         lines.append(f"        {kind} {letter} = {name}[{place}];")
     lines += [f"        y0[{places[2]}] = ({c_type(y.dtype)}){result};", "    }", ""]
-    whole = all(o.shape == y.shape for o in operands)
+    overlaps: Overlaps = {}
+    for number, operand in enumerate(operands):
+        if operand.data is None and operand.elements == y.elements:
+            overlaps |= of_elements(operand, y, number)
     return Kernel(
         family=operator.function.value,
         parameters=tuple(parameters),
         body="\n".join(lines),
         helpers=helpers,
         constants=tuple(constants),
-        overlap_bytes=0 if whole else None,
+        overlaps=overlaps,
     )
 
 
@@ -199,5 +209,5 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
         parameters=arguments(graph, operator),
         body=body,
         helpers=helpers,
-        overlap_bytes=0,
+        overlaps=of_elements(x, y),
     )

@@ -7,6 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
 from mlf_sdk.compiler.requantise import Multiplier
@@ -146,6 +147,7 @@ def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:
         body=body,
         helpers=arithmetic.helpers,
         constants=constants,
+        overlaps=of_windows(x, y, window, oc - 1),
         macs=n * oh * ow * oc * kh * kw * per_group,
     )
 
@@ -222,5 +224,6 @@ def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel:
         body=body,
         helpers=arithmetic.helpers,
         constants=constants,
+        overlaps=of_parts(x, y, np.arange(rows) * ic, np.arange(1, rows + 1) * oc - 1),
         macs=rows * ic * oc,
     )

@@ -60,8 +60,8 @@ class Kernel:
         helpers: texts of static functions that the body calls, by name.
         constants: arrays that ``p0``, ``p1``... point to.
         workspace_bytes: of ``b0``.
-        overlap_bytes: the output may start this far, or further, before the start of the first input;
-            None: they may not overlap.
+        overlaps: bytes by the number of an input: every output may start this far, or further, before the
+            start of it; inputs that are not listed may not overlap with outputs.
         macs: multiplications of weights, for reports.
     """
 
@@ -71,7 +71,7 @@ class Kernel:
     helpers: dict[str, str] = field(default_factory=dict)
     constants: tuple[Array, ...] = ()
     workspace_bytes: int = 0
-    overlap_bytes: int | None = None
+    overlaps: dict[int, int] = field(default_factory=dict)
     macs: int = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +83,9 @@ class Kernel:
     @property
     def key(self) -> str:
         """Hash of the code: operators with equal ones share a function."""
-        text = "\n".join([self.family, *(p.declaration for p in self.parameters), self.body])
+        text = "\n".join(
+            [self.family, *(p.declaration for p in self.parameters), str(self.overlaps), self.body]
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

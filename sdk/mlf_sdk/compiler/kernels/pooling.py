@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
 from mlf_sdk.compiler.regions import strides
@@ -55,6 +58,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel:
         parameters=arguments(graph, operator),
         body=body,
         helpers={} if real else {"saturate": SATURATE},
+        overlaps=of_windows(x, y, window, 0),  # a channel reads no other
     )
 
 
@@ -88,6 +92,14 @@ def mean(graph: Graph, operator: Mean) -> Kernel:
         helpers = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
     to = " + ".join(f"k{i} * {s}" for i, s in enumerate(target)) or "0"
     lines.append(f"        y0[{to}] = ({c_type(y.dtype)}){value};\n    }}\n")
+    places = sum(
+        (np.arange(x.shape[a]) * strides(x.shape)[a]).reshape([-1] + [1] * (len(kept) - 1 - i))
+        for i, a in enumerate(kept)
+    )
     return Kernel(
-        family="mean", parameters=arguments(graph, operator), body="\n".join(lines), helpers=helpers
+        family="mean",
+        parameters=arguments(graph, operator),
+        body="\n".join(lines),
+        helpers=helpers,
+        overlaps=of_parts(x, y, np.asarray(places).reshape(-1), np.arange(y.elements)),
     )

@@ -8,6 +8,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.operators import Softmax, Svdf
 from mlf_sdk.compiler.reference.softmax import exp_of_negative, powers_of_differences, softmax_scaling
@@ -81,6 +82,7 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel:
             "reciprocal_of_one_plus": RECIPROCAL,
         },
         constants=(powers,),
+        overlaps=of_elements(x, y),
     )  # fmt: skip
 
 
@@ -106,7 +108,7 @@ def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
 """
     return Kernel(
         family="softmax", parameters=arguments(graph, operator, constants=constants), body=body,
-        helpers={"saturate": SATURATE}, constants=constants,
+        helpers={"saturate": SATURATE}, constants=constants, overlaps=of_elements(x, y),
     )  # fmt: skip
 
 
@@ -128,7 +130,10 @@ def _real(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         }}
     }}
 """
-    return Kernel(family="softmax", parameters=arguments(graph, operator), body=body)
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    return Kernel(
+        family="softmax", parameters=arguments(graph, operator), body=body, overlaps=of_elements(x, y)
+    )
 
 
 def svdf(graph: Graph, operator: Svdf) -> Kernel:

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Array, Operator, ReadState, state_of
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts
+from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
@@ -72,7 +72,12 @@ class _Builder:
         facts = CallFacts(
             writes=tuple(i for i, argument in enumerate(arguments) if argument in written),
             workspace_bytes=kernel.workspace_bytes,
-            overlap_bytes=kernel.overlap_bytes,
+            overlaps=tuple(
+                OverlapFact(input=position, output=number, distance_bytes=kernel.overlaps[parameter.number])
+                for position, parameter in enumerate(kernel.parameters)
+                if parameter.role is Role.INPUT and parameter.number in kernel.overlaps
+                for number in range(len(operator.outputs))
+            ),
             macs=macs_of(self.graph, operator),
             layer=LayerFacts(
                 number=operator.number,

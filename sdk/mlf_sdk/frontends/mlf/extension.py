@@ -37,21 +37,33 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernel: str = ""
 
 
+class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):
+    """Statement that an output may lie over an input that nothing needs after the call.
+
+    Attributes:
+        input, output: positions among the inputs and outputs of the call.
+        distance_bytes: the output starts this far, or further, before the start of the input.
+    """
+
+    input: Count
+    output: Count
+    distance_bytes: Count
+
+
 class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts about one call.
 
     Attributes:
         writes: positions of inputs that the kernel writes to: states.
         workspace_bytes: of scratch memory, passed as the last argument; 0 for none.
-        overlap_bytes: the first output may start this far, or further, before the start of the first
-            input; None where they may not overlap.
+        overlaps: outputs that may lie over inputs.
         macs: multiplications with weights in one call, for reports.
         layer: the operator that it computes, for reports.
     """
 
     writes: tuple[Count, ...] = ()
     workspace_bytes: Count = 0
-    overlap_bytes: Count | None = None
+    overlaps: tuple[OverlapFact, ...] = ()
     macs: Count = 0
     layer: LayerFacts | None = None
 

@@ -22,9 +22,6 @@ def stated_step(
     if facts.workspace_bytes:
         values.append(Value.of_workspace(0))
         workspaces = (Workspace(slot=0, size_bytes=facts.workspace_bytes, span=_WHOLE),)
-    overlaps: tuple[Overlap, ...] = ()
-    if facts.overlap_bytes is not None and inputs and outputs:
-        overlaps = (Overlap(input=0, output=0, distance_bytes=facts.overlap_bytes),)
     return Step(
         index=index,
         name=name,
@@ -33,7 +30,9 @@ def stated_step(
         outputs=outputs,
         abi=call_with(values, result="void"),
         writes=facts.writes,
-        overlaps=overlaps,
+        overlaps=tuple(
+            Overlap(input=o.input, output=o.output, distance_bytes=o.distance_bytes) for o in facts.overlaps
+        ),
         phases=1,
         spans=(_WHOLE,) * (len(inputs) + len(outputs)),
         workspaces=workspaces,

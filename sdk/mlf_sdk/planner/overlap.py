@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs of steps that lie over an input which nothing needs later: rules, and the memory that they save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlf_sdk.planner.problem import PlanStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """Permission to place ``output`` over ``input``, ``distance`` bytes before it or further.
+
+    Attributes:
+        input, output: indices of storages, or keys of buffers.
+        distance: between their starts; a multiple of the alignment.
+    """
+
+    input: int
+    output: int
+    distance: int
+
+
+def storage_overlaps(
+    step: PlanStep, alignment: int, storage_of: Mapping[int, int], sizes: Mapping[int, int]
+) -> tuple[Overlay, ...]:
+    """Overlaps of a step that can save memory; one for each pair of storages.
+
+    Args:
+        storage_of: storage of each tensor.
+        sizes: bytes of each storage.
+    """
+    written = {storage_of[access.tensor] for access in step.writes}
+    found: dict[tuple[int, int], int] = {}
+    for overlap in step.overlaps:
+        pair = storage_of[overlap.input], storage_of[overlap.output]
+        found[pair] = max(found.get(pair, 0), -(-overlap.distance_bytes // alignment) * alignment)
+    return tuple(
+        Overlay(input=x, output=y, distance=distance)
+        for (x, y), distance in sorted(found.items())
+        if x not in written and sizes[x] and distance < sizes[y]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Aligned bytes of an operand of an overlap, and the times, both included, in which it is live."""
+
+    size: int
+    first: int
+    last: int
+
+
+def savings(overlaps: Iterable[Overlay], extents: Mapping[Any, Extent]) -> Iterator[tuple[int, int, int]]:
+    """Most bytes that overlaps can save: (bytes, time, time) of each time at which they save some.
+
+    Inputs lie apart from each other, outputs too. An output that lies over any input begins before all of
+    them, by the least of its distances: those bytes are over none. So inputs and outputs together take at
+    least the bytes of the outputs, and at least those of the inputs and of all that lies before them.
+    """
+    pairs = [(o, extents[o.input], extents[o.output]) for o in overlaps]
+    times = sorted({time for _, x, y in pairs for time in range(y.first, x.last + 1)})
+    for time in times:
+        now = [o for o, x, y in pairs if y.first <= time <= x.last]
+        inputs = sum(extents[x].size for x in {o.input for o in now})
+        before: dict[int, int] = {}
+        for o in now:
+            before[o.output] = min(before.get(o.output, o.distance), o.distance)
+        outputs = sum(extents[y].size for y in before)
+        yield inputs + outputs - max(outputs, inputs + sum(before.values())), time, time
