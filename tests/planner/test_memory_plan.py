@@ -16,6 +16,7 @@ from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.ir.step import Span
 from mlf_sdk.planner import PlanError, PlanProblem, PlanStep, PlanTensor, check_plan, plan_memory
 from mlf_sdk.planner.layout import plan_problem
+from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.place import place
 from mlf_sdk.planner.storage import Buffer
 from model_cases import Net
@@ -215,7 +216,9 @@ def test_reordering_lowers_the_bound_and_only_on_request() -> None:
 
 
 def test_the_original_order_returns_when_the_better_one_packs_worse(monkeypatch: pytest.MonkeyPatch) -> None:
-    def clumsy(buffers: Sequence[Buffer], alignment: int, target: int) -> tuple[list[int], int]:
+    def clumsy(
+        buffers: Sequence[Buffer], alignment: int, target: int, _over: Sequence[Overlay]
+    ) -> tuple[list[int], int]:
         if target != 1632:
             return place(buffers, alignment, target)
         ends = list(itertools.accumulate(buffer.size_bytes for buffer in buffers))

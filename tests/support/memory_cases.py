@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from mlf_sdk.planner import Access, MemoryPlan, PlanProblem, PlanStep, PlanTensor, PlanWorkspace
+from mlf_sdk.planner import Access, MemoryPlan, PlanOverlap, PlanProblem, PlanStep, PlanTensor, PlanWorkspace
 
 Key = int | tuple[int, int]
 
@@ -82,6 +83,59 @@ def problems(draw: st.DrawFn, max_steps: int = 8, max_size: int = 100) -> PlanPr
         alignment=draw(st.sampled_from([1, 4, 16])),
         keep_inputs=draw(st.booleans()),
         reorder=draw(st.booleans()),
+    )
+
+
+@st.composite
+def overlapping_problems(draw: st.DrawFn, max_steps: int = 8, max_size: int = 100) -> PlanProblem:
+    """Problems with steps whose outputs may lie over inputs, at any distances."""
+    problem = draw(problems(max_steps=max_steps, max_size=max_size))
+    steps = []
+    for step in problem.steps:
+        pairs = list(itertools.product({a.tensor for a in step.reads}, {a.tensor for a in step.writes}))
+        chosen = draw(st.lists(st.sampled_from(sorted(pairs)), unique=True)) if pairs else []
+        overlaps = [
+            PlanOverlap(input=x, output=y, distance_bytes=draw(st.integers(0, max_size // 2)))
+            for x, y in chosen
+        ]
+        steps.append(dataclasses.replace(step, overlaps=tuple(overlaps)))
+    return dataclasses.replace(problem, steps=tuple(steps))
+
+
+def allowed_overlaps(problem: PlanProblem, order: tuple[int, ...]) -> dict[tuple[Key, Key], int]:
+    """Distances by output and input: the step is the first to use the one and the last to use the other."""
+    points = timeline(problem, order)
+    used = [touched(problem, point) for point in points]
+    found: dict[tuple[Key, Key], int] = {}
+    for number, step in enumerate(problem.steps):
+        written = {root_of(problem, a.tensor) for a in step.writes}
+        for overlap in step.overlaps:
+            x, y = root_of(problem, overlap.input), root_of(problem, overlap.output)
+            of_x = {
+                points[t][0] for t, keys in enumerate(used) if x in keys and t >= _last_of(points, number)
+            }
+            of_y = {
+                points[t][0] for t, keys in enumerate(used) if y in keys and t < points.index((number, 0))
+            }
+            if x not in written and not of_x and not of_y:
+                found[y, x] = max(found.get((y, x), 0), overlap.distance_bytes)
+    return found
+
+
+def _last_of(points: list[tuple[int, int]], step: int) -> int:
+    return max(t for t, point in enumerate(points) if point[0] == step) + 1
+
+
+def may_lie(
+    low: tuple[Key, int, int], high: tuple[Key, int, int], allowed: dict[tuple[Key, Key], int]
+) -> bool:
+    """Check two buffers that are live at one time, each as key, offset and bytes."""
+    (a, at_a, size_a), (b, at_b, size_b) = low, high
+    if at_a + size_a <= at_b or at_b + size_b <= at_a:
+        return True
+    return any(
+        (y, x) in allowed and at_y <= at_x - allowed[y, x]
+        for y, at_y, x, at_x in ((a, at_a, b, at_b), (b, at_b, a, at_a))
     )
 
 
@@ -175,8 +229,9 @@ def least_arena(problem: PlanProblem, order: tuple[int, ...]) -> int:
     size = {key: bytes_ for live in lives for key, bytes_ in live.items()}
     keys = sorted(size, key=lambda key: -size[key])
     clash = {key: {other for live in lives if key in live for other in live} - {key} for key in keys}
-    height = bound_of(problem, order)
-    while not _fits(keys, {}, size, clash, problem.alignment, height):
+    allowed = allowed_overlaps(problem, order)
+    height = max(0 if allowed else bound_of(problem, order), *size.values(), 0)
+    while not _fits(keys, {}, size, clash, allowed, problem.alignment, height):
         height += 1
     return height
 
@@ -186,6 +241,7 @@ def _fits(
     placed: dict[Key, int],
     size: dict[Key, int],
     clash: dict[Key, set[Key]],
+    allowed: dict[tuple[Key, Key], int],
     alignment: int,
     height: int,
 ) -> bool:
@@ -194,9 +250,9 @@ def _fits(
     key = keys[len(placed)]
     for offset in range(0, height - size[key] + 1, alignment):
         if all(
-            offset + size[key] <= placed[other] or placed[other] + size[other] <= offset
+            may_lie((key, offset, size[key]), (other, placed[other], size[other]), allowed)
             for other in clash[key]
             if other in placed
-        ) and _fits(keys, {**placed, key: offset}, size, clash, alignment, height):
+        ) and _fits(keys, {**placed, key: offset}, size, clash, allowed, alignment, height):
             return True
     return False

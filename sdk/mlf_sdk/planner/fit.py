@@ -40,7 +40,7 @@ def fit(
 
 
 def _taken(shapes: Shapes, shape: int, other: int, offset: int) -> tuple[int, int]:
-    """Where ``shape`` must end to lie below a placed one, and must start to lie above it."""
+    """Range of units that a placed shape takes from ``shape``, which ends below it or starts above it."""
     return offset + shapes.units[shape] - shapes.gap(shape, other), offset + shapes.gap(other, shape)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class Overlay:
 
 
 def storage_overlaps(
-    step: PlanStep, alignment: int, storage_of: Mapping[int, int], sizes: Mapping[int, int]
+    step: PlanStep, alignment: int, storage_of: Mapping[int, int], sizes: Sequence[int]
 ) -> tuple[Overlay, ...]:
     """Overlaps of a step that can save memory; one for each pair of storages.
 
@@ -33,6 +33,8 @@ def storage_overlaps(
         storage_of: storage of each tensor.
         sizes: bytes of each storage.
     """
+    if not step.overlaps:
+        return ()
     written = {storage_of[access.tensor] for access in step.writes}
     found: dict[tuple[int, int], int] = {}
     for overlap in step.overlaps:

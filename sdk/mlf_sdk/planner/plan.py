@@ -272,13 +272,13 @@ def _reaching(
 
     Buffers that are no operands of overlaps lie apart, so the first of them is the last one to look at.
     """
-    for offset, _, other in live[place:]:
-        if offset >= end:
+    for at in range(place, len(live)):
+        if live[at][0] >= end:
             break
-        yield other
-    for _, _, other in reversed(live[:place]):
-        yield other
-        if other.key not in operands:
+        yield live[at][2]
+    for at in range(place - 1, -1, -1):
+        yield live[at][2]
+        if live[at][2].key not in operands:
             break
 
 

@@ -100,8 +100,7 @@ def build_graph(problem: PlanProblem) -> StorageGraph:
         to_end=tuple(storage in ends for storage in range(len(keys))),
         uses=uses,
         overlaps=tuple(
-            storage_overlaps(step, problem.alignment, storage_of, dict(enumerate(sizes)))
-            for step in problem.steps
+            storage_overlaps(step, problem.alignment, storage_of, sizes) for step in problem.steps
         ),
         users=tuple(tuple(steps) for steps in users),
         before=before,
