@@ -17,7 +17,7 @@ from compiled_models import KernelRunner
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.schedule import Choice, Goal
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.frontends.tflite.archive import archive_of
+from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
 
 Build = Callable[[Maker], tuple[int, ...]]
