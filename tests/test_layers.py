@@ -21,6 +21,7 @@ FORMAT_NAME = re.compile(r"\bMLF\b|tvmgen_")
 LAYERS = (
     ("cli", "pytest_plugin"),
     ("reporting",),
+    ("sweep",),
     ("pipeline",),
     ("judge",),
     ("testing",),

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
     from mlf_sdk.pipeline.profile import profile
     from mlf_sdk.pipeline.progress import Progress
-    from mlf_sdk.pipeline.proof import proof
     from mlf_sdk.pipeline.request import Request
     from mlf_sdk.pipeline.run import run
     from mlf_sdk.pipeline.sbom import make_sbom
     from mlf_sdk.pipeline.verification import verify
     from mlf_sdk.reporting.api import report
+    from mlf_sdk.sweep.proof import proof
     from mlf_sdk.targets.registry import register_target
 
 _HOMES = {
@@ -63,7 +63,7 @@ _HOMES = {
     "make_sbom": "pipeline.sbom",
     "open_session": "pipeline.api",
     "profile": "pipeline.profile",
-    "proof": "pipeline.proof",
+    "proof": "sweep.proof",
     "register_frontend": "frontends.registry",
     "register_target": "targets.registry",
     "report": "reporting.api",

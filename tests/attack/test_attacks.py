@@ -28,9 +28,7 @@ def proven(archive: Path, inputs: dict[str, np.ndarray[Any, Any]]) -> tuple[Cell
     try:
         reference = run_reference(request)
         request = request.replace(expect=reference.outputs, twin=reference.outputs is None)
-        cell = run_cell(
-            CellJob(request=request, against=reference.evidence, fault=reference.fault, again=True)
-        )
+        cell = run_cell(CellJob(request=request, against=reference.evidence, fault=reference.fault))
     except MlfError:
         return None, Reference()
     return cell, reference

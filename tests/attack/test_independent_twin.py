@@ -86,9 +86,7 @@ def test_a_wrong_plan_differs_from_the_host_twin(
     request = Request(source=(str(chain),), board=BOARD, inputs={"x": X})
     reference = run_reference(request)
     assert reference.outputs is not None and reference.evidence == HOST_SANITIZED
-    cell = run_cell(
-        CellJob(request=request.replace(expect=reference.outputs), against=reference.evidence, again=True)
-    )
+    cell = run_cell(CellJob(request=request.replace(expect=reference.outputs), against=reference.evidence))
     assert cell.outcome == FAILED and "outputs differ in 8 elements" in cell.why
     assert cell.evidence == HOST_SANITIZED
 
@@ -98,7 +96,7 @@ def test_without_host_code_an_unshared_image_on_the_board_is_the_twin(
     chain: Path, change: Callable[[MemoryPlan], MemoryPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_host_code(monkeypatch)
-    job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True), again=True)
+    job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True))
     right = run_cell(job)
     assert (right.outcome, right.evidence) == (PROVEN, BOARD_APART), right.why
     corrupt(monkeypatch, change)
@@ -113,7 +111,7 @@ def test_without_any_evidence_nothing_is_proven(chain: Path, monkeypatch: pytest
     def too_large(*_: Any) -> None:
         raise InputError("it does not fit")
 
-    job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True), again=True)
+    job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True))
     monkeypatch.setattr("mlf_sdk.pipeline.pipeline.apart", too_large)
     cell = run_cell(job)
     assert (cell.outcome, cell.evidence) == (UNPROVEN, NO_EVIDENCE)
@@ -156,7 +154,7 @@ def test_the_host_twin_faults(stray: Path, index: int) -> None:
 def test_guards_of_every_buffer(stray: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_host_code(monkeypatch)
     request = Request(source=(str(stray),), board=BOARD, inputs=at(8), twin=True)
-    cell = run_cell(CellJob(request=request, again=True))
+    cell = run_cell(CellJob(request=request))
     assert cell.outcome == FAILED
     assert "the image that shares no memory: the model wrote behind tensor" in cell.why
 

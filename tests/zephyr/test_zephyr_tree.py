@@ -11,8 +11,8 @@ import mlf_sdk
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
-from mlf_sdk.pipeline.proof import emulated_boards, proof_boards
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.sweep.proof import emulated_boards, proof_boards
 from mlf_sdk.targets.zephyr.files import map_regions, zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.profile import profile_of
 from mlf_sdk.targets.zephyr.tree import ZephyrVersion, board_in, find_tree, parse_version

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 from click.shell_completion import get_completion_class
@@ -37,6 +37,7 @@ _COMMANDS = (
     ("report", "runs", "Show memory, time and verdicts as one HTML page."),
     ("test", "runs", "Run many cases: outputs within tolerance, or an accuracy."),
     ("proof", "runs", "Prove many models on many boards."),
+    ("sweep", "sweeps", "Run a matrix of models, boards and options, and show which choice to make."),
     ("flash", "devices", "Flash a built project and prove it by the device."),
     ("profile", "runs", "Show what each step costs."),
     ("compare", "runs", "Find the first step in which targets differ."),
@@ -47,6 +48,16 @@ _COMMANDS = (
     ("sbom", "projects", "Write what a project is made of, as SPDX."),
     ("cache", "archives", "Show or remove what is kept between runs."),
     ("completion", "", "Print the script that completes commands in a shell."),
+)
+_SWEEP = (
+    ("run", "Run the cells of a plan that are not finished (the word may be left out)."),
+    ("status", "Show how far a sweep is."),
+    ("show", "Show one cell: options, figures, attempts, log."),
+    ("retry", "Plan cells again that were set aside, cancelled or failed."),
+    ("cancel", "Take cells out of a sweep."),
+    ("merge", "Merge the journals of a plan's shards."),
+    ("diff", "Compare two sweeps; exit code 1 on a regression."),
+    ("worker", "Run cells for a scheduler."),
 )
 _PARAMS = (
     ("push", "Replace the parameters: the old ones stay in force until the new ones are whole."),
@@ -63,8 +74,8 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Make one command; None: there is none of that name."""
-        if cmd_name == "params":
-            return params
+        if cmd_name in ("params", "sweep"):
+            return params if cmd_name == "params" else sweep
         if cmd_name == "completion":
             return completion
         module = next((module for name, module, _ in _COMMANDS if name == cmd_name), None)
@@ -77,21 +88,36 @@ class _Commands(click.Group):
             formatter.write_dl([*rows, ("params", "Replace a model's parameters on a target.")])
 
 
-class _Params(click.Group):
-    """Commands about parameters."""
+class _Group(click.Group):
+    """Commands about one thing, such as parameters."""
+
+    module: ClassVar[str] = "devices"
+    rows: ClassVar[Sequence[tuple[str, str]]] = _PARAMS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of work."""
-        return [name for name, _ in _PARAMS]
+        return [name for name, _ in self.rows]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Make one command; None: there is none of that name."""
-        return _command("devices", f"params {cmd_name}") if cmd_name in dict(_PARAMS) else None
+        return _command(self.module, f"{self.name} {cmd_name}") if cmd_name in dict(self.rows) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write names with their summaries."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(_PARAMS))
+            formatter.write_dl(list(self.rows))
+
+
+class _SweepGroup(_Group):
+    """Commands about sweeps; a plan or an option in place of a command's name is for ``run``."""
+
+    module, rows = "sweeps", _SWEEP
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word run where it was left out."""
+        if args and args[0] not in dict(_SWEEP) and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
 
 
 def _command(module: str, name: str) -> click.Command:
@@ -122,10 +148,25 @@ def app(context: click.Context, debug: bool, version: bool) -> None:
         context.exit(InputError.exit_code)
 
 
-@click.group(cls=_Params, invoke_without_command=True, help="Replace a model's parameters on a target.")
+@click.group(cls=_Group, invoke_without_command=True, help="Replace a model's parameters on a target.")
 @click.pass_context
 def params(context: click.Context) -> None:
     """Show the help where no command is given."""
+    _help_alone(context)
+
+
+@click.group(
+    cls=_SweepGroup,
+    invoke_without_command=True,
+    help="Run a matrix of models, boards and options: mlf-sdk sweep PLAN.toml -o FOLDER.",
+)
+@click.pass_context
+def sweep(context: click.Context) -> None:
+    """Show the help where no command is given."""
+    _help_alone(context)
+
+
+def _help_alone(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
 

@@ -124,14 +124,23 @@ class Status(Receiver):
         console: for the output of other programs.
         bar: None where standard error is no terminal, or JSON was asked for.
         shows_log: print the output of other programs.
+        is_quiet: nothing is shown: JSON was asked for.
     """
 
-    def __init__(self, console: Console, bar: Progress | None, *, shows_log: bool = False) -> None:
+    def __init__(
+        self, console: Console, bar: Progress | None, *, shows_log: bool = False, is_quiet: bool = False
+    ) -> None:
+        self.is_quiet = is_quiet
         self._console = console
         self._progress = bar
         self.shows_log = shows_log
         self._task = bar.add_task("", total=None) if bar is not None else None
         self._what = ""
+
+    def hide(self) -> None:
+        """Give the line up to another view."""
+        if self._progress is not None:
+            self._progress.stop()
 
     def say(self, what: str) -> None:
         """Name what is being done now."""
@@ -158,7 +167,7 @@ def status(*, as_json: bool, verbose: bool = False) -> Iterator[Status]:
     console = message_console()
     shows_log = verbose and not as_json
     if as_json or not console.is_terminal:
-        yield Status(console, None, shows_log=shows_log)
+        yield Status(console, None, shows_log=shows_log, is_quiet=as_json)
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -96,8 +96,8 @@ def proof(request: Request, own: ProofTable, progress: Progress) -> Outcome:
 
     Example: mlf-sdk proof *.tar --board mps2-an386 --board microbit --markdown proof.md
     """
-    from mlf_sdk.pipeline.proof import proof_request, proof_values
     from mlf_sdk.reporting.prooftable import proof_markdown, proof_parts
+    from mlf_sdk.sweep.proof import proof_request, proof_values
     from mlf_sdk.tools.files import write_whole
 
     _check_folder_of(own.markdown)

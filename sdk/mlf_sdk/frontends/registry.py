@@ -72,6 +72,10 @@ class Frontend(ABC):
         """Names of the models in ``path`` that `load` can be asked for; empty when there is no choice."""
         return ()
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Files that belong to the model in the file ``path``, itself among them."""
+        return (path,)
+
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
         """Load the model as `load` does, with facts that the user states because the file does not.
 
@@ -149,6 +153,19 @@ def _installed() -> Iterator[Frontend]:
                 hint="Repair or remove that package.",
             ) from error
         yield found
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Files that belong to the model in the file ``path``; a file of no known format stands alone.
+
+    Raises:
+        InputError: an entry point of another package can't be loaded.
+    """
+    for frontend in frontends():
+        with contextlib.suppress(OSError):
+            if frontend.recognise(path):
+                return frontend.files(path)
+    return (path,)
 
 
 def find_frontend(path: Path) -> Frontend:

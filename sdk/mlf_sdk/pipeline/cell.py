@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cell of a proof: one model on one board, as a job that any process can run.
-
-Results are kept beside the builds under the hash of the generated project, so that a stopped proof goes on
-where it was.
-"""
+"""Cell of a sweep or a proof: one model on one board, as a job that any process can run."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, TargetError
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
 from mlf_sdk.judge.data import Array
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED, NO_EVIDENCE
-from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import outputs_by_name, run_request
-from mlf_sdk.tools.files import write_whole
-from mlf_sdk.version import __version__
 
 NOT_HERE = "not here"
 _AGAINST = {HOST_SANITIZED: HOST, HOST_GUARDED: HOST, BOARD_APART: "unshared image"}
@@ -58,6 +48,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         integers: all outputs are integers.
         differing: elements that differ at all (integers) or beyond the tolerance (floats).
         max_difference: over all outputs.
+        accuracy: share of right classes, 0 to 1, where labels were given.
+        time_s: of one inference by the clock of a real board; None where instructions are counted.
+        build_id: of the image that answered.
     """
 
     archive: str
@@ -84,6 +77,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     integers: bool = False
     differing: int | None = None
     max_difference: float | None = None
+    accuracy: float | None = None
+    time_s: float | None = None
+    build_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +90,11 @@ class CellJob:
         request: the model, its board, and the expected outputs (None: a twin on the same board gives them).
         against: the evidence that the expected outputs are; empty: there are none.
         fault: of the host twin: the cell fails if it can be built.
-        again: do not take an earlier result.
     """
 
     request: Request
     against: str = ""
     fault: str = ""
-    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,59 +127,62 @@ def run_reference(request: Request) -> Reference:
     return Reference(outputs=outputs_by_name(model, twin.execution), evidence=twin.evidence)
 
 
-def run_cell(job: CellJob) -> Cell:
-    """Prove one cell; errors become part of the cell."""
-    request, pipeline = job.request, Pipeline()
-    model = pipeline.models(request)[0]
-    if not model.external_headers:
-        request = request.replace(cmsis_nn=None)
+def run_cell(job: CellJob, progress: Progress = SILENT) -> Cell:
+    """Prove one cell; errors become part of the cell, and are passed to ``progress``."""
+    request = job.request
     cell = Cell(
         archive=Path(request.source[0]).name,
         module=request.module,
-        model=model.name,
+        model="",
         board=str(request.board),
         outcome=FAILED,
     )
     try:
-        plan = pipeline.plan(request)
+        return _run(cell, job, Pipeline(progress), progress)
+    except MlfError as error:
+        progress.error(error)
+        return _outcome(cell, _outcome_of(error), _first_line(error))
+
+
+def _run(cell: Cell, job: CellJob, pipeline: Pipeline, progress: Progress) -> Cell:
+    request = job.request
+    try:
+        model = pipeline.models(request)[0]
     except ArchiveError as error:
-        return _outcome(cell, NOT_HERE, error.faults[0].what)
-    except InputError as error:
-        return _outcome(cell, NOT_HERE, error.what)
+        return _outcome(cell, NOT_HERE, f"refused: {error.faults[0]}")
+    if not model.external_headers:
+        request = request.replace(cmsis_nn=None)
+    cell = msgspec.structs.replace(cell, model=model.name)
+    try:
+        plan = pipeline.plan(request)
+    except (ArchiveError, InputError) as error:
+        progress.error(error)
+        return _outcome(cell, NOT_HERE, _first_line(error))
     if job.fault:
         return _outcome(cell, FAILED, job.fault)
     try:
-        return _proved(cell, dataclasses.replace(job, request=request), pipeline)
-    except MlfError as error:
-        why = error.what.splitlines()[0]
-        if isinstance(error, TargetError) and plan.board.dsp and lacks_scratch(model):
-            return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({why})")
-        return _outcome(cell, NOT_HERE if isinstance(error, DoesNotFitError) else FAILED, why)
+        report = run_request(request, pipeline)
+    except TargetError as error:
+        if not (plan.board.dsp and lacks_scratch(model)):
+            raise
+        return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({_first_line(error)})")
+    for line in report.console.splitlines():
+        progress.log(line)
+    return _filled(cell, report, job.against)
 
 
-def _proved(cell: Cell, job: CellJob, pipeline: Pipeline) -> Cell:
-    """The cell of a run, or an earlier result with the same project and reference."""
-    kept = _kept_result(pipeline.project(job.request).folder, job)
-    if kept.is_file() and not job.again:
-        return msgspec.json.decode(kept.read_bytes(), type=Cell)
-    cell = _filled(cell, run_request(job.request, pipeline), job.against)
-    if cell.outcome == PROVEN:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(kept, msgspec.json.encode(cell))
-    return cell
+def _first_line(error: MlfError) -> str:
+    if isinstance(error, ArchiveError):
+        return error.faults[0].what
+    return error.what.splitlines()[0]
+
+
+def _outcome_of(error: MlfError) -> str:
+    return NOT_HERE if isinstance(error, DoesNotFitError) else FAILED
 
 
 def _outcome(cell: Cell, outcome: str, why: str) -> Cell:
     return msgspec.structs.replace(cell, outcome=outcome, why=why)
-
-
-def _kept_result(folder: Path, job: CellJob) -> Path:
-    """File that keeps the result of a project with these reference outputs."""
-    digest = hashlib.sha256(f"{__version__} {folder.name} {job.against}".encode())
-    arrays = job.request.expect if isinstance(job.request.expect, Mapping) else {}
-    for name, array in sorted(arrays.items()):
-        digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-    return cache_folder().parent / "proofs" / f"{folder.name}-{digest.hexdigest()[:16]}.json"
 
 
 def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
@@ -227,4 +224,13 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
         differing=None if found is None else found.mismatches,
         max_difference=None if found is None else found.max_abs,
+        accuracy=report.accuracy,
+        time_s=_seconds(report),
+        build_id=report.build_id,
     )
+
+
+def _seconds(report: RunReport) -> float | None:
+    if report.instructions is not None or not report.ticks or not report.ticks_hz:
+        return None
+    return report.ticks / report.ticks_hz / report.inferences

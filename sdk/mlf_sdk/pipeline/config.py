@@ -98,14 +98,24 @@ def _config(path: Path, table: Mapping[str, Any]) -> Config:
             close = difflib.get_close_matches(key.replace("-", "_"), spelt, n=2)
             hint = f"Did you mean {' or '.join(close)}?" if close else "Options: " + ", ".join(spelt) + "."
             raise InputError(f"unknown option '{key}'", where=str(path), hint=hint)
-        values[name] = _typed(value, hints[name], f"{path}: {key}")
+        values[name] = typed_value(value, hints[name], f"{path}: {key}")
         if name in _PATHS:
             values[name] = _below(path.parent, values[name])
     Request(**values)  # says what is wrong with a value
     return Config(path=path, values=values)
 
 
-def _typed(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
+def typed_value(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
+    """Value of a configuration as the type of its option.
+
+    Args:
+        value: as the file states it.
+        hint: type of the field, such as ``str | None``.
+        where: place to name in an error.
+
+    Raises:
+        InputError: it is of another type.
+    """
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     for part in parts:
         if typing.get_origin(part) is tuple and isinstance(value, list):

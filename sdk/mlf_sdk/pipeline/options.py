@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import fraction, option, validate
+from mlf_sdk.pipeline.declare import fraction, not_negative, option, validate
 
 _GROUP = "Budgets and baselines"
 _MOST_RUNS = 100_000
@@ -97,9 +97,82 @@ class ProofOptions:
         complete="board",
     )
     jobs: int = option(
-        2, "Models at the same time, each in a process of its own.", flags=("-j",), metavar="N", check=_jobs
+        2, "Cells at the same time, each in a process of its own.", flags=("-j",), metavar="N", check=_jobs
     )
     again: bool = option(False, "Run also what was proven before.")
+    scheduler: str | None = option(
+        None, "Address of a dask scheduler whose workers run the cells.", metavar="ADDRESS"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """Options of ``sweep``."""
+
+    output: str = option(
+        "", "Folder of journal and results.", flags=("--output", "-o"), metavar="FOLDER", required=True
+    )
+    archives: tuple[str, ...] = option(
+        (),
+        "Model of a plan without a file; may repeat.",
+        group="Target",
+        flags=("--archive",),
+        metavar="FILE",
+    )
+    boards: tuple[str, ...] = option(
+        (),
+        "Board of a plan without a file; may repeat.",
+        group="Target",
+        flags=("--board", "-b"),
+        metavar="NAME",
+        complete="board",
+    )
+    settings: tuple[str, ...] = option(
+        (),
+        "Further axis of a plan without a file, such as cflags=-O2,-Os; may repeat.",
+        group="Build",
+        flags=("--set",),
+        metavar="NAME=VALUE,...",
+    )
+    jobs: int = option(2, "Cells at the same time on this machine.", flags=("-j",), metavar="N", check=_jobs)
+    scheduler: str | None = option(
+        None, "Address of a dask scheduler whose workers run the cells.", metavar="ADDRESS"
+    )
+    resume: bool = option(False, "Go on with the last plan of the folder; no plan has to be given.")
+    shard: str = option("1/1", "Run the I-th of N parts of the cells.", metavar="I/N")
+    strict: bool = option(
+        True, "Unproven cells count as failed (default).", group="Target", negative="--no-strict"
+    )
+    wait_s: float = option(
+        60.0,
+        "Seconds to wait for a worker that has what a cell needs.",
+        group="Target",
+        metavar="SECONDS",
+        check=not_negative,
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Options of ``sweep worker``."""
+
+    jobs: int = option(2, "Cells at the same time.", flags=("-j",), metavar="N", check=_jobs)
+    places: tuple[str, ...] = option(
+        (),
+        "Place of labgrid that this worker may hold; may repeat; all with a tag mlf-board: all.",
+        group="Target",
+        flags=("--place",),
+        metavar="NAME",
+    )
+    listen: str = option(
+        "127.0.0.1", "Address on which other workers reach this one.", group="Target", metavar="HOST"
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from mlf_sdk.errors import MlfError
+
 
 class Progress:
     """Receiver of progress; this one shows nothing.
@@ -21,6 +23,9 @@ class Progress:
 
     def log(self, line: str) -> None:
         """Pass on one line that another program wrote."""
+
+    def error(self, error: MlfError) -> None:
+        """Pass on an error that becomes part of a result."""
 
 
 SILENT = Progress()

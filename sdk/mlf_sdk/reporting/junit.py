@@ -20,7 +20,7 @@ def junit_xml(report: CasesReport) -> bytes:
     skipped = [row for row in bad if row.state == UNPROVEN and not (report.check and report.check.strict)]
     suite = ET.Element(
         "testsuite",
-        name=_legal(f"mlf-sdk {report.model.name}"),
+        name=legal(f"mlf-sdk {report.model.name}"),
         tests=str(len(report.cases) + len(rows)),
         failures=str(report.count("failed") + len(bad) - len(skipped)),
         errors=str(report.count("error")),
@@ -29,18 +29,31 @@ def junit_xml(report: CasesReport) -> bytes:
     )
     properties = ET.SubElement(suite, "properties")
     for name, value in _facts(report):
-        ET.SubElement(properties, "property", name=name, value=_legal(value))
-    classname = _legal(f"{report.model.name}.{report.board.name}")
+        ET.SubElement(properties, "property", name=name, value=legal(value))
+    classname = legal(f"{report.model.name}.{report.board.name}")
     for case in report.cases:
         _add_case(suite, case, classname)
     for row in rows:
         tag = "" if row not in bad else "skipped" if row in skipped else "failure"
-        _add(suite, f"image: {row.item}", f"{classname}.image", tag, f"{row.state}: {row.note or 'differs'}")
-    ET.SubElement(suite, "system-out").text = _legal(report.console)
+        add_case(
+            suite, f"image: {row.item}", f"{classname}.image", tag, f"{row.state}: {row.note or 'differs'}"
+        )
+    ET.SubElement(suite, "system-out").text = legal(report.console)
     root = ET.Element("testsuites")
     root.append(suite)
     if report.min_accuracy is not None:
         root.append(_accuracy_suite(report))
+    return _encoded(root)
+
+
+def document(suite: ET.Element) -> bytes:
+    """Document of one test suite."""
+    root = ET.Element("testsuites")
+    root.append(suite)
+    return _encoded(root)
+
+
+def _encoded(root: ET.Element) -> bytes:
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
@@ -48,9 +61,9 @@ def junit_xml(report: CasesReport) -> bytes:
 
 def _accuracy_suite(report: CasesReport) -> ET.Element:
     """The accuracy over all cases: a suite of its own, since it is no case."""
-    name, failed = _legal(f"mlf-sdk {report.model.name} accuracy"), str(int(bool(report.accuracy_why)))
+    name, failed = legal(f"mlf-sdk {report.model.name} accuracy"), str(int(bool(report.accuracy_why)))
     suite = ET.Element("testsuite", name=name, tests="1", failures=failed, errors="0", skipped="0")
-    classname = _legal(f"{report.model.name}.{report.board.name}")
+    classname = legal(f"{report.model.name}.{report.board.name}")
     element = ET.SubElement(suite, "testcase", classname=classname, name="accuracy")
     if report.accuracy_why:
         ET.SubElement(element, "failure", message=report.accuracy_why)
@@ -72,15 +85,24 @@ def _facts(report: CasesReport) -> list[tuple[str, str]]:
 
 def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
     tag = _TAGS.get(case.outcome, "")
-    _add(suite, case.name, classname, tag, case.why, seconds=case.seconds)
+    add_case(suite, case.name, classname, tag, case.why, seconds=case.seconds)
 
 
-def _add(suite: ET.Element, name: str, classname: str, tag: str, why: str, *, seconds: float = 0.0) -> None:
-    element = ET.SubElement(suite, "testcase", classname=classname, name=_legal(name), time=f"{seconds:.3f}")
+def add_case(
+    suite: ET.Element, name: str, classname: str, tag: str, why: str, *, seconds: float = 0.0
+) -> None:
+    """Add a test case to a suite.
+
+    Args:
+        tag: ``failure``, ``error`` or ``skipped``; empty: it passed.
+        why: reason of the tag.
+    """
+    element = ET.SubElement(suite, "testcase", classname=classname, name=legal(name), time=f"{seconds:.3f}")
     if tag:
         first = why.splitlines()[0] if why else ""
-        ET.SubElement(element, tag, message=_legal(first)).text = _legal(why)
+        ET.SubElement(element, tag, message=legal(first)).text = legal(why)
 
 
-def _legal(text: str) -> str:
+def legal(text: str) -> str:
+    """Escape characters that XML 1.0 can't represent."""
     return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)

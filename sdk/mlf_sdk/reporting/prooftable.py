@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell
-from mlf_sdk.pipeline.proof import Proof
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
+from mlf_sdk.sweep.proof import Proof
 
 _MARKS = {PROVEN: "proven", FAILED: "**FAILED**", UNPROVEN: "unproven", NOT_HERE: "-"}
 

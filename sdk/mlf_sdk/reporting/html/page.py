@@ -25,7 +25,7 @@ FUNCTIONS_SHOWN = 20
 
 def render_page(report: Report) -> bytes:
     """Render a report as an HTML page in UTF-8."""
-    template = _environment().get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     pictures = {
         "arena": Markup(arena_picture(report.arena, report.steps)),  # noqa: S704 (ElementTree escapes)
         "flow": Markup(flow_picture(report.flow)),  # noqa: S704
@@ -62,7 +62,8 @@ def _code_names(report: Report) -> dict[str, str]:
     return {item.name: shown.get(item.name, item.name) for item in report.code}
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """Templates of pages, which escape all that they are given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -89,6 +90,11 @@ def _environment() -> jinja2.Environment:
 def _breakable(name: str) -> Markup:
     """Allow line breaks after underscores."""
     return Markup("_<wbr>").join(printable(name).split("_"))
+
+
+def plain_text(text: str) -> str:
+    """Escape unprintable characters of a text; line feeds and tabs stay."""
+    return printable(text, keep="\n\t")
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about sweeps: run, status, show, retry, cancel, merge, diff, worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mlf_sdk.cli.command import Command, Outcome
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.declare import option
+from mlf_sdk.pipeline.options import SweepOptions, WorkerOptions
+from mlf_sdk.pipeline.request import Request
+
+if TYPE_CHECKING:
+    from mlf_sdk.cli.output import Status
+    from mlf_sdk.sweep.results import SweepResult
+
+_FOLDER = "Folder of the sweep."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(SweepOptions):
+    """Options of ``sweep run``."""
+
+    junit: str | None = option(None, "Write a JUnit XML report to this file.", metavar="FILE")
+
+
+def run(request: Request, own: RunOptions, progress: Status) -> Outcome:
+    """Run the cells of a plan that are not finished, and write results and a page.
+
+    The word run may be left out. A sweep that was stopped goes on where it was.
+
+    Example: mlf-sdk sweep plan.toml -o sweep --jobs 4
+    """
+    from mlf_sdk.cli.sweepview import view
+    from mlf_sdk.sweep.api import run_sweep
+
+    with view(progress) as watcher:
+        found = run_sweep(request.source[0] if request.source else None, own.output, own, watcher=watcher)
+    return _outcome(found, own.junit)
+
+
+def _outcome(found: SweepResult, junit: str | None) -> Outcome:
+    """The result as text; page and JUnit report are written."""
+    from mlf_sdk.reporting.sweep import sweep_parts, sweep_values
+    from mlf_sdk.reporting.sweepjunit import sweep_junit
+    from mlf_sdk.reporting.sweeppage import write_page
+    from mlf_sdk.tools.files import write_whole
+
+    page = write_page(found)
+    if junit is not None:
+        write_whole(junit, sweep_junit(found))
+    code = 0 if found.ok else 1
+    return Outcome(parts=sweep_parts(found, page), values=sweep_values(found, page), exit_code=code)
+
+
+def status(request: Request, own: object, progress: Status) -> Outcome:
+    """Show how far a sweep is: cells by state, running ones with their worker, boards set aside.
+
+    Example: mlf-sdk sweep status sweep
+    """
+    del own, progress
+    from mlf_sdk.reporting.sweep import status_parts, status_values
+    from mlf_sdk.sweep.api import read_status
+
+    found = read_status(request.source[0])
+    return Outcome(parts=status_parts(found), values=status_values(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellOptions:
+    """The cell of ``sweep show``."""
+
+    cell: str = option("", "The cell: as much of its name as is unique.", count="one", metavar="CELL")
+
+
+def show(request: Request, own: CellOptions, progress: Status) -> Outcome:
+    """Show one cell: options, figures, attempts, log.
+
+    Example: mlf-sdk sweep show sweep 3f2a
+    """
+    del progress
+    from mlf_sdk.reporting.sweep import cell_parts, cell_values
+    from mlf_sdk.sweep.api import read_cell
+
+    found = read_cell(request.source[0], own.cell)
+    return Outcome(parts=cell_parts(found), values=cell_values(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsOptions:
+    """The cells of ``sweep cancel``."""
+
+    cells: tuple[str, ...] = option((), "Cells; default: all.", count="many", metavar="[CELL]...")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOptions(CellsOptions):
+    """Options of ``sweep retry``."""
+
+    failed: bool = option(False, "Those that failed as well.")
+
+
+def retry(request: Request, own: RetryOptions, progress: Status) -> Outcome:
+    """Plan cells again, by default those that were set aside or cancelled; boards set aside are used again.
+
+    Example: mlf-sdk sweep retry sweep --failed
+    """
+    del progress
+    from mlf_sdk.sweep.api import retry_cells
+
+    count = retry_cells(request.source[0], own.cells, failed=own.failed)
+    return Outcome(
+        parts=[f"{count:,} cells are planned again: mlf-sdk sweep --resume -o {request.source[0]}"]
+    )
+
+
+def cancel(request: Request, own: CellsOptions, progress: Status) -> Outcome:
+    """Take cells that are not finished out of a sweep, also while it runs.
+
+    Example: mlf-sdk sweep cancel sweep 3f2a
+    """
+    del progress
+    from mlf_sdk.sweep.api import cancel_cells
+
+    return Outcome(parts=[f"{cancel_cells(request.source[0], own.cells):,} cells are cancelled"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOptions:
+    """Options of ``sweep merge``."""
+
+    output: str = option(
+        "", "Folder of the merged sweep.", flags=("--output", "-o"), metavar="FOLDER", required=True
+    )
+    junit: str | None = option(None, "Write a JUnit XML report to this file.", metavar="FILE")
+
+
+def merge(request: Request, own: MergeOptions, progress: Status) -> Outcome:
+    """Merge the journals of a plan's shards, and write results and a page of all cells.
+
+    Example: mlf-sdk sweep merge shard-1 shard-2 -o sweep --junit sweep.xml
+    """
+    del progress
+    from mlf_sdk.sweep.merge import merge_sweeps
+
+    return _outcome(merge_sweeps(request.source, own.output), own.junit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffOptions:
+    """Options of ``sweep diff``."""
+
+    after: str = option("", "Folder of the later sweep.", count="one", metavar="AFTER")
+    tolerance: str = option(
+        "1%", "Growth that is allowed: 1%, bytes, or both: 1%,16.", group="Budgets and baselines", metavar="T"
+    )
+
+
+def diff(request: Request, own: DiffOptions, progress: Status) -> Outcome:
+    """Compare two sweeps, cell by cell; exit code 1 where a figure became worse beyond the tolerance.
+
+    Example: mlf-sdk sweep diff before after --tolerance 1%
+    """
+    del progress
+    from mlf_sdk.judge.baseline import parse_growth_limit
+    from mlf_sdk.reporting.sweep import diff_parts, diff_values
+    from mlf_sdk.sweep.api import load_sweep
+    from mlf_sdk.sweep.diff import diff_sweeps
+
+    limit = parse_growth_limit(own.tolerance)
+    found = diff_sweeps(load_sweep(request.source[0]), load_sweep(own.after), limit)
+    if not found.compared:
+        raise InputError(
+            "the sweeps have no cell in common", where=own.after, hint="Compare sweeps of the same axes."
+        )
+    return Outcome(parts=diff_parts(found), values=diff_values(found), exit_code=0 if found.ok else 1)
+
+
+def worker(request: Request, own: WorkerOptions, progress: Status) -> Outcome:
+    """Run cells for a scheduler until Ctrl-C: SDK, compilers, emulator, ports and places are announced.
+
+    A worker builds and runs what it is sent: give it to nobody whom you would not give a shell.
+
+    Example: mlf-sdk sweep worker tcp://127.0.0.1:8786 --jobs 2
+    """
+    from mlf_sdk.sweep.executors import require_cluster
+
+    require_cluster()
+    from mlf_sdk.sweep.worker import serve
+
+    serve(request.source[0], own, progress.say)
+    return Outcome(parts=["stopped"])
+
+
+COMMANDS = {
+    "sweep run": Command(
+        call=run,
+        source="PLAN",
+        source_help="TOML file of the plan; or --archive, --board and --set.",
+        count="optional",
+        own=RunOptions,
+    ),
+    "sweep status": Command(call=status, source="FOLDER", source_help=_FOLDER),
+    "sweep show": Command(call=show, source="FOLDER", source_help=_FOLDER, own=CellOptions),
+    "sweep retry": Command(call=retry, source="FOLDER", source_help=_FOLDER, own=RetryOptions),
+    "sweep cancel": Command(call=cancel, source="FOLDER", source_help=_FOLDER, own=CellsOptions),
+    "sweep merge": Command(
+        call=merge, source="FOLDER...", source_help="Folders of the parts.", count="many", own=MergeOptions
+    ),
+    "sweep diff": Command(
+        call=diff, source="BEFORE", source_help="Folder of the earlier sweep.", own=DiffOptions
+    ),
+    "sweep worker": Command(
+        call=worker, source="ADDRESS", source_help="Address of the scheduler.", own=WorkerOptions
+    ),
+}

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps as text and as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlf_sdk.errors import command_text
+from mlf_sdk.judge.check import PROVEN
+from mlf_sdk.pipeline.cell import NOT_HERE
+from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table, verdict
+from mlf_sdk.reporting.proof import ProofTable
+from mlf_sdk.sweep.api import CellStatus, SweepStatus
+from mlf_sdk.sweep.diff import Difference, SweepDifference
+from mlf_sdk.sweep.results import SweepResult, SweepRow, values_of
+
+_MOST_ROWS = 40
+_SHOWN = ("flash_bytes", "ram_bytes", "stack_bound_bytes", "instructions")
+_LOG_LINES = 40
+
+
+def sweep_parts(found: SweepResult, page: Path) -> Parts:
+    """Lay out a sweep: a table of few cells, reasons of those that failed, counts, verdict."""
+    bad = [row for row in found.rows if row.verdict not in (PROVEN, NOT_HERE)]
+    parts: Parts = []
+    if len(found.rows) <= _MOST_ROWS:
+        parts.append(_cells(found, found.rows))
+    parts += lines("not proven", [f"{_name(row)}: {row.verdict}: {row.why}" for row in bad[:_MOST_ROWS]])
+    if len(bad) > _MOST_ROWS:
+        parts.append(f"... and {len(bad) - _MOST_ROWS:,} more (--json lists all)")
+    parts += [line("cells", _counts(found)), line("page", str(page)), line("verdict", verdict(found.ok))]
+    if found.left or any(row.state == "aside" for row in found.rows):
+        parts.insert(-1, line("next", command_text("sweep", "retry", found.folder)))
+    return parts
+
+
+def _counts(found: SweepResult) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+
+
+def _cells(found: SweepResult, rows: Sequence[SweepRow]) -> Any:  # noqa: ANN401 (a renderable)
+    shown = [name for name in _SHOWN if any(name in row.figures for row in rows)]
+    axes = [axis for axis, values in found.axes.items() if len(values) > 1 or axis == "model"]
+    heads = [*axes, "verdict", *(f">{name}" for name in shown), "=cell"]
+    cells = [
+        [
+            *(row.labels[axis] for axis in axes),
+            row.verdict,
+            *(number(_whole(row.figures.get(name))) for name in shown),
+            row.name[:8],
+        ]
+        for row in rows
+    ]
+    return table(heads, cells)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _name(row: SweepRow) -> str:
+    return f"{row.name[:8]} ({', '.join(row.labels.values())})"
+
+
+def sweep_values(found: SweepResult, page: Path | None = None) -> dict[str, Any]:
+    """A sweep as plain values."""
+    return {
+        "ok": found.ok,
+        "title": found.title,
+        "folder": str(found.folder),
+        "page": None if page is None else str(page),
+        "axes": {axis: list(values) for axis, values in found.axes.items()},
+        "counts": found.counts,
+        "cells": [values_of(row) for row in found.rows],
+    }
+
+
+# ---- state ----
+
+
+def status_parts(found: SweepStatus) -> Parts:
+    """Lay out how far a sweep is."""
+    rows = {row.name: row for row in found.result.rows}
+    aside = [row for row in found.result.rows if row.state == "aside"]
+    running = [
+        f"{_name(rows[name])} on {attempt.worker} since {_time(attempt.started)}"
+        for name, attempt in found.running
+        if name in rows
+    ]
+    return [
+        line("sweep", found.result.title),
+        line("cells", f"{counted(len(rows), 'cell')}: {_counts(found.result)}"),
+        *lines("running", running),
+        *lines("set aside", [f"{_name(row)}: {row.why}" for row in aside]),
+        *lines("boards", [f"{name} is set aside: {why}" for name, why in found.boards.items()]),
+    ]
+
+
+def status_values(found: SweepStatus) -> dict[str, Any]:
+    """State of a sweep as plain values."""
+    states: dict[str, int] = {}
+    for row in found.result.rows:
+        states[row.state] = states.get(row.state, 0) + 1
+    return {
+        "title": found.result.title,
+        "states": states,
+        "running": [{"cell": name, "worker": a.worker, "started": a.started} for name, a in found.running],
+        "boards_set_aside": dict(found.boards),
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def cell_parts(found: CellStatus) -> Parts:
+    """Lay out one cell: options, verdict, proof, figures, attempts, end of its log."""
+    row = found.row
+    tried = [
+        f"{_time(attempt.started)} on {' '.join(filter(None, [attempt.worker, attempt.board]))}: "
+        f"{attempt.outcome}{': ' + attempt.note if attempt.note else ''}"
+        for attempt in found.attempts
+    ]
+    parts: Parts = [
+        line("cell", row.name),
+        *lines("options", [f"{axis}: {label}" for axis, label in row.labels.items()]),
+        *lines("figures", [f"{name}: {value:,}" for name, value in row.figures.items()]),
+    ]
+    if row.cell is not None:
+        parts += ["", ProofTable(rows=row.cell.rows), "", line("evidence", row.cell.evidence)]
+    parts += lines("attempts", tried)
+    said = found.log.splitlines()
+    if len(said) > _LOG_LINES:
+        parts.append(line("log", f"the last {_LOG_LINES} of {len(said):,} lines (--json has all)"))
+    parts += ["  " + text for text in said[-_LOG_LINES:]]
+    return [*parts, line("verdict", ": ".join(filter(None, [row.verdict, row.why])))]
+
+
+def cell_values(found: CellStatus) -> dict[str, Any]:
+    """One cell as plain values."""
+    return {
+        **values_of(found.row),
+        "proof": [] if found.row.cell is None else msgspec.to_builtins(found.row.cell.rows),
+        "tries": [msgspec.to_builtins(attempt) for attempt in found.attempts],
+        "log": found.log,
+    }
+
+
+# ---- difference ----
+
+
+def diff_parts(found: SweepDifference) -> Parts:
+    """Lay out a difference: regressions, other changes, verdict."""
+    others = [one for one in found.differences if not one.is_regression]
+    parts: Parts = []
+    for title, rows in (("regressions", found.regressions), ("other changes", others)):
+        if rows:
+            parts += [line(title, f"{len(rows):,}"), _changes(rows[:_MOST_ROWS])]
+    return [
+        *parts,
+        line("compared", counted(found.compared, "cell")),
+        line("verdict", verdict(found.ok)),
+    ]
+
+
+def _changes(rows: Sequence[Difference]) -> Any:  # noqa: ANN401 (a renderable)
+    return table(
+        ("cell", "what", ">before", ">after", ">change"),
+        [
+            (", ".join(one.labels.values()), one.what, _shown(one.before), _shown(one.after), _change(one))
+            for one in rows
+        ],
+    )
+
+
+def _shown(value: float | str | None) -> str:
+    return "-" if value in (None, "") else value if isinstance(value, str) else f"{value:,}"
+
+
+def _change(one: Difference) -> str:
+    if isinstance(one.before, str) or isinstance(one.after, str) or not one.before or one.after is None:
+        return ""
+    return f"{(one.after - one.before) / one.before:+.2%}"
+
+
+def diff_values(found: SweepDifference) -> dict[str, Any]:
+    """A difference as plain values."""
+    return {
+        "ok": found.ok,
+        "compared": found.compared,
+        "differences": [_plain(one) for one in found.differences],
+    }
+
+
+def _plain(one: Difference) -> Mapping[str, Any]:
+    return {
+        "labels": dict(one.labels),
+        "what": one.what,
+        "before": one.before,
+        "after": one.after,
+        "regression": one.is_regression,
+    }

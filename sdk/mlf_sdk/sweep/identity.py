@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Identities of everything that decides a result: files, boards, the SDK, compilers and emulator."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.registry import files_of
+from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.load import load_board
+from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import ZEPHYR, BoardTarget
+from mlf_sdk.tools.discovery import TOOLS, find_tools
+from mlf_sdk.tools.serial import encode
+from mlf_sdk.version import __version__
+
+CROSS, NATIVE, EMULATOR = "arm-none-eabi-gcc", "cc", "qemu-system-arm"
+SDK = "mlf-sdk"
+PLACE_SCHEME = "labgrid"
+PLACES_OR = "|"
+_DECIDING = (CROSS, NATIVE, EMULATOR)
+_DATA = ("board_templates", "crt", "qemu")
+_CHUNK = 1 << 20
+
+
+@cache
+def sdk_version() -> str:
+    """Version of the SDK with a digest of its own files, so that two checkouts differ."""
+    digest = hashlib.sha256()
+    roots = [Path(__file__).resolve().parents[1], *(data_dir(name) for name in _DATA)]  # type: ignore[arg-type]
+    for root in roots:
+        _add_tree(digest, root)
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+@cache
+def tool_versions() -> Mapping[str, str]:
+    """Versions of the compilers and the emulator of this machine, by program; missing ones are left out."""
+    tools = tuple(tool for tool in TOOLS if tool.name in _DECIDING)
+    return {one.tool.name: one.version for one in find_tools(tools) if one.version}
+
+
+def tool_resource(program: str, version: str) -> str:
+    """Name of the resource that a worker with this version of a program has."""
+    return f"{program}={version}"
+
+
+def files_in(path: str | Path) -> tuple[tuple[str, Path], ...]:
+    """Files that an input consists of, with the names under which they travel.
+
+    Args:
+        path: a file (with those that belong to it, such as the object of a header), or a folder.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return tuple((found.relative_to(place).as_posix(), found) for found in _tree(place))
+    if not place.is_file():
+        raise InputError("there is no such file", where=str(path))
+    if place.suffix == ".toml":
+        row = load_board(place)
+        return ((place.name, place), *((name, place.parent / name) for name in row.sources))
+    found = files_of(place) if place.suffix != ".npz" else (place,)
+    return tuple((one.name, one) for one in found)
+
+
+def digest_of(path: str | Path) -> str:
+    """SHA-256 of an input: its content, or names and contents where it is several files.
+
+    Raises:
+        InputError: it can't be read.
+    """
+    found = files_in(path)
+    digest = hashlib.sha256()
+    try:
+        if len(found) == 1 and not Path(path).is_dir():
+            _add_file(digest, found[0][1])
+        else:
+            for name, file in found:
+                digest.update(f"\0{name}\0{file.stat().st_size}\0".encode())
+                _add_file(digest, file)
+    except OSError as error:
+        raise InputError(f"can't read: {error.strerror}", where=str(path)) from error
+    return digest.hexdigest()
+
+
+def digest_of_value(value: Any) -> str:  # noqa: ANN401
+    """SHA-256 of a value of a request, arrays included."""
+    return hashlib.sha256(encode(value)).hexdigest()
+
+
+def name_of(parts: Iterable[tuple[str, str]]) -> str:
+    """Name of a job: hash of fields and their identities, whatever their order."""
+    text = "\n".join(f"{field}={identity}" for field, identity in sorted(parts))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def board_identity(request: Request) -> str:
+    """Identity of a request's board: its row, and its own sources; of a place its name.
+
+    Raises:
+        InputError: an unknown board.
+    """
+    board = request.board or ""
+    if board.startswith(f"{PLACE_SCHEME}:"):
+        return board
+    target = resolve_target(stages.target_choice(request))
+    own = target.own_files() if isinstance(target, BoardTarget) else {}
+    sources = {name: hashlib.sha256(content).hexdigest() for name, content in own.items()}
+    return digest_of_value([board, target.board, target.lock_zephyr(), sources])
+
+
+def resources_for(board: str) -> tuple[str, ...]:
+    """Resources that a cell on a board needs, one of each; of programs in the versions of this machine."""
+    scheme, colon, _ = board.partition(":")
+    if board == "host":
+        programs: tuple[str, ...] = (NATIVE,)
+    elif colon and scheme not in (ZEPHYR, PLACE_SCHEME):
+        programs = ()
+    else:
+        programs = (CROSS, NATIVE) if scheme == PLACE_SCHEME else _DECIDING
+    versions = tool_versions()
+    found = [tool_resource(name, versions[name]) for name in programs if name in versions]
+    zephyr = [ZEPHYR] if scheme == ZEPHYR else []
+    return (tool_resource(SDK, sdk_version()), *found, *zephyr)
+
+
+def places_of(board: str) -> tuple[str, ...]:
+    """Boards of which a cell holds one alone: ``labgrid:A|B`` is either of two; none if emulated."""
+    scheme, _, rest = board.partition(":")
+    if scheme != PLACE_SCHEME:
+        return ()
+    return tuple(f"{scheme}:{name.removeprefix(scheme + ':')}" for name in rest.split(PLACES_OR))
+
+
+def place_resource(place: str) -> str:
+    """Name of the resource, of which there is one, for a place or port."""
+    return f"board {place}"
+
+
+def _tree(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*")):
+        parts = path.relative_to(root).parts
+        if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
+            yield path
+
+
+def _add_tree(digest: Any, root: Path) -> None:  # noqa: ANN401 (hashlib's type has no public name)
+    for path in _tree(root):
+        digest.update(f"\0{path.relative_to(root).as_posix()}\0{path.stat().st_size}\0".encode())
+        _add_file(digest, path)
+
+
+def _add_file(digest: Any, path: Path) -> None:  # noqa: ANN401
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)

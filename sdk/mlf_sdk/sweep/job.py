@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of a sweep: picklable requests that run in any process of any machine, and their results."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from mlf_sdk.errors import InputError, MlfError, TargetError
+from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
+from mlf_sdk.judge.check import FAILED
+from mlf_sdk.judge.evidence import EXPECTED
+from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
+from mlf_sdk.pipeline.compile import compile as compile_model
+from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.sweep.identity import digest_of
+from mlf_sdk.sweep.places import board_fault, held
+from mlf_sdk.targets.registry import register_target, registered_targets
+from mlf_sdk.targets.target import Target
+from mlf_sdk.tools.orphans import end_orphans, mark_children
+
+MAX_LOG_CHARS = 200_000
+Files = Mapping[str, str]
+REFERENCE, CELL = "reference", "cell"
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the plan states it, and as the journal keeps it.
+
+    Attributes:
+        name: hash of everything that decides its result.
+        kind: `CELL`, or `REFERENCE`: outputs of the host twin, which several cells compare with.
+        fields: options of the request that are not at their default.
+        compile: options with which a model file is compiled to an archive first.
+        files: digests of the request's files, by path.
+        resources: of which a worker must have one each.
+        places: boards of which the cell holds one alone.
+        reference: name of the job that gives its expected outputs; empty: there is none.
+    """
+
+    name: str
+    kind: str = CELL
+    fields: dict[str, Any] = {}
+    compile: dict[str, str] = {}
+    files: dict[str, str] = {}
+    resources: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One attempt at a specification.
+
+    Attributes:
+        place: board that it holds; empty: an emulated one, or none.
+        reference: expected outputs; None: a twin on the board gives them, or the request names a file.
+    """
+
+    spec: Spec
+    place: str = ""
+    reference: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """Result of an attempt.
+
+    Attributes:
+        cell: of a cell; None where the board was at fault.
+        reference: of a reference.
+        seconds: wall-clock time of the attempt.
+        worker: host and process that ran it.
+        log: of builds, target and errors; its end where it is long.
+        board_fault: why the place can't be used any longer; empty: it can.
+    """
+
+    name: str
+    kind: str
+    seconds: float
+    worker: str
+    log: str
+    cell: Cell | None = None
+    reference: Reference | None = None
+    board_fault: str = ""
+
+
+class Run(Protocol):
+    """Function that runs a job: `run_job`, or a test's stand-in; workers import it by its name."""
+
+    def __call__(self, job: Job, files: Files | None = None) -> JobResult:
+        """Run ``job``; see `run_job`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Formats and targets that were registered in the process that plans, for those that work."""
+
+    formats: tuple[Frontend, ...] = ()
+    targets: tuple[type[Target], ...] = ()
+
+    @classmethod
+    def of_this_process(cls) -> Setup:
+        """Everything that is registered here."""
+        return cls(registered_frontends(), registered_targets())
+
+    def adopt(self) -> None:
+        """Register everything here that is missing."""
+        known = {frontend.name for frontend in registered_frontends()}
+        for frontend in self.formats:
+            if frontend.name not in known:
+                register_frontend(frontend)
+        for target in self.targets:
+            register_target(target)
+
+
+def worker_name() -> str:
+    """Name of this process for journals."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def run_job(job: Job, files: Files | None = None) -> JobResult:
+    """Run a job; every error becomes part of its result.
+
+    Args:
+        job: the job.
+        files: paths on this machine by those of the specification; those left out are the same here.
+    """
+    mark_children()
+    end_orphans()
+    start, log = time.monotonic(), _Log()
+    cell: Cell | None = None
+    reference: Reference | None = None
+    fault = ""
+    try:
+        request = _request(job, files or {})
+        with tempfile.TemporaryDirectory(prefix="mlf-sweep-") as folder:
+            request = _compiled(request, job.spec.compile, Path(folder))
+            if job.spec.kind == REFERENCE:
+                reference = run_reference(request)
+            elif job.place:
+                cell, fault = _on_place(job, request, log)
+            else:
+                cell = _cell(job, request, log)
+    except MlfError as error:
+        log.error(error)
+        outcome = NOT_HERE if isinstance(error, InputError) else FAILED
+        cell, reference = _failed(job, error.what.splitlines()[0], outcome)
+    except Exception as error:
+        log.log(traceback.format_exc())
+        cell, reference = _failed(job, f"mlf-sdk itself failed: {type(error).__name__}: {error}", FAILED)
+    return JobResult(
+        name=job.spec.name,
+        kind=job.spec.kind,
+        seconds=time.monotonic() - start,
+        worker=worker_name(),
+        log=log.text(),
+        cell=cell,
+        reference=reference,
+        board_fault=fault,
+    )
+
+
+def _request(job: Job, files: Mapping[str, str]) -> Request:
+    """The request on this machine, whose files are those that were planned with."""
+    for path, digest in job.spec.files.items():
+        if digest_of(files.get(path, path)) != digest:
+            raise InputError(
+                "it was changed since the sweep was planned", where=path, hint="Start the sweep again."
+            )
+    here = {name: _relocated(value, files) for name, value in job.spec.fields.items()}
+    return Request.from_json(msgspec.json.encode(here))
+
+
+def _relocated(value: Any, files: Mapping[str, str]) -> Any:  # noqa: ANN401
+    if isinstance(value, str):
+        return files.get(value, value)
+    return [_relocated(one, files) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _compiled(request: Request, options: Mapping[str, Any], folder: Path) -> Request:
+    if not options:
+        return request
+    archive = folder / f"{Path(request.source[0]).stem}.tar"
+    compile_model(request.source[0], archive, **options)
+    return request.replace(source=(str(archive),))
+
+
+def _cell(job: Job, request: Request, log: _Log) -> Cell:
+    found = job.reference or Reference()
+    if request.expect is None:
+        request = request.replace(expect=found.outputs, twin=found.outputs is None)
+    against = found.evidence if job.reference is not None else EXPECTED
+    request = request.replace(strict=False)  # what is unproven becomes the outcome of the cell
+    return run_cell(CellJob(request=request, against=against, fault=found.fault), log)
+
+
+def _on_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, str]:
+    """The cell on a board that is held as long as it runs; None and the reason if the board is dead."""
+    try:
+        with held(job.place):
+            cell = _cell(job, request.replace(board=job.place), log)
+            if any(isinstance(error, TargetError) for error in log.errors):
+                fault = board_fault(job.place)
+                return (None, fault) if fault else (cell, "")
+    except TargetError as error:
+        log.error(error)
+        return None, str(error.what)
+    return cell, ""
+
+
+def _failed(job: Job, why: str, outcome: str) -> tuple[Cell | None, Reference | None]:
+    if job.spec.kind == REFERENCE:
+        return None, Reference(fault=why if outcome == FAILED else "")
+    fields = job.spec.fields
+    source = Path(next(iter(fields.get("source", ("",)))))
+    board = str(fields.get("board", ""))
+    cell = Cell(archive=source.name, module=fields.get("module"), model="", board=board, outcome=outcome)
+    return msgspec.structs.replace(cell, why=why), None
+
+
+class _Log(Progress):
+    """Record of what a job did; its end is kept."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.errors: list[MlfError] = []
+
+    def say(self, what: str) -> None:
+        """See Progress."""
+        self._lines.append(f"# {what}")
+
+    def log(self, line: str) -> None:
+        """See Progress."""
+        self._lines.append(line)
+
+    def error(self, error: MlfError) -> None:
+        """See Progress."""
+        self.errors.append(error)
+        self._lines.append(f"error: {error}")
+
+    def text(self) -> str:
+        """All lines, or the last of many."""
+        return "\n".join(self._lines)[-MAX_LOG_CHARS:]

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of sweeps: axes of options, rows to include and exclude, gates; read from TOML or made of options."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import sys
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.compile import compile as compile_model
+from mlf_sdk.pipeline.config import typed_value
+from mlf_sdk.pipeline.declare import option_of
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.sweep.figures import FIGURES
+
+MODEL, BOARD = "model", "board"
+_NOT_AXES = frozenset({"source", "strict"})
+_OF_A_MODEL = ("module", "inputs", "expect", "output_names", "tensor_types", "more_sources")
+_PATHS = frozenset({"inputs", "expect", "more_sources", "board_file", "cmsis_nn", "zephyr_base", "sign"})
+
+
+class PlannedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of a plan, with what belongs to it.
+
+    Attributes:
+        source: archive, model file or bundle; relative to the plan's file.
+        name: label in results; default: the file's name.
+        inputs, expect: npz files.
+        options: options that hold for this model alone.
+    """
+
+    source: str
+    name: str = ""
+    module: str | None = None
+    inputs: str | None = None
+    expect: str | None = None
+    output_names: tuple[str, ...] = ()
+    tensor_types: tuple[str, ...] = ()
+    more_sources: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+
+
+class GateLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of one figure, in its unit; None: there is none."""
+
+    min: float | None = None
+    max: float | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sweep before it is expanded.
+
+    Attributes:
+        name: title of results.
+        models: those of the axis ``model`` that need more than a path.
+        axes: values by axis; each cell takes one of each.
+        options: hold for all cells.
+        include: cells beside the product: an axis that a row does not state has its first value.
+        exclude: cells to leave out: a row matches where all that it states does.
+        gates: limits by figure.
+    """
+
+    name: str = "sweep"
+    models: tuple[PlannedModel, ...] = ()
+    axes: dict[str, list[Any]] = {}
+    options: dict[str, Any] = {}
+    include: tuple[dict[str, Any], ...] = ()
+    exclude: tuple[dict[str, Any], ...] = ()
+    gates: dict[str, GateLimits] = {}
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Read a plan; paths in it are relative to its file.
+
+    Raises:
+        InputError: it can't be read, or states what no plan may; the place is named.
+    """
+    file = Path(path)
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        plan = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Plan)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"can't read the plan: {error}", where=str(path), hint="See: docs/howto-sweep.md."
+        ) from error
+    return checked_plan(_below(plan, file.parent), str(path))
+
+
+def make_plan(
+    archives: Sequence[str], boards: Sequence[str], settings: Sequence[str], name: str = "sweep"
+) -> Plan:
+    """Make a plan of options.
+
+    Args:
+        archives: models of the axis ``model``.
+        boards: of the axis ``board``.
+        settings: further axes, such as ``cflags=-O2,-Os``.
+
+    Raises:
+        InputError: no archive, or a setting that is no ``NAME=VALUE,...``.
+    """
+    if not archives:
+        raise InputError(
+            "neither a plan nor an archive was given", where="sweep", hint="mlf-sdk sweep PLAN.toml -o FOLDER"
+        )
+    axes: dict[str, list[Any]] = {MODEL: list(archives)}
+    if boards:
+        axes[BOARD] = list(boards)
+    for setting in settings:
+        axis, equals, values = setting.partition("=")
+        if not (axis and equals and values):
+            raise InputError(
+                f"no NAME=VALUE,VALUE: {setting!r}", where="--set", hint="Such as --set cflags=-O2,-Os."
+            )
+        axes[axis] = values.split(",")
+    return checked_plan(Plan(name=name, axes=axes), "--set")
+
+
+def checked_plan(plan: Plan, where: str) -> Plan:
+    """Give every value its type, and refuse unknown names.
+
+    Raises:
+        InputError: what is wrong, and in which table.
+    """
+    axes = {}
+    for axis, values in plan.axes.items():
+        if not values:
+            raise InputError("an axis has no values", where=f"{where}: axes.{axis}")
+        place = f"{where}: axes.{axis}"
+        axes[field_of(axis, place)] = [
+            value if _is_off(value) else _typed(axis, value, place) for value in values
+        ]
+    if not axes.get(MODEL) and not plan.models:
+        raise InputError("the plan has no model", where=where, hint='Add: axes.model = ["model.tar"].')
+    for gate in plan.gates:
+        if gate not in FIGURES:
+            raise _unknown(gate, FIGURES, f"{where}: gates", "figure")
+    known = set(axes) | ({MODEL} if plan.models else set())
+    options = _typed_table(plan.options, f"{where}: options")
+    models = tuple(
+        msgspec.structs.replace(one, options=_typed_table(one.options, f"{where}: models"))
+        for one in plan.models
+    )
+    rows = [
+        tuple(_row(row, known, f"{where}: {table}") for row in found)
+        for table, found in (("include", plan.include), ("exclude", plan.exclude))
+    ]
+    return msgspec.structs.replace(
+        plan, axes=axes, options=options, models=models, include=rows[0], exclude=rows[1]
+    )
+
+
+def compile_options() -> tuple[str, ...]:
+    """Names of the options with which a model file is compiled."""
+    named = inspect.signature(compile_model).parameters.values()
+    own = [one.name for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
+    return tuple(name for name in own if name not in ("progress", "name"))
+
+
+def field_of(axis: str, where: str) -> str:
+    """Name of the field of an axis: an option of a request, of ``compile``, ``model`` or ``core``.
+
+    Raises:
+        InputError: there is no such option.
+    """
+    name = axis.replace("-", "_")
+    fields = {one.name for one in dataclasses.fields(Request) if not option_of(one).hidden} - _NOT_AXES
+    for found in (name, f"{name}_s"):
+        if found == MODEL or found in fields or found in compile_options():
+            return found
+    raise _unknown(axis, [MODEL, *sorted(fields), *compile_options()], where, "option")
+
+
+def _typed_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    return {field_of(name, where): _typed(name, value, f"{where}.{name}") for name, value in table.items()}
+
+
+def _row(row: Mapping[str, Any], known: Iterable[str], where: str) -> dict[str, Any]:
+    found = {field_of(name, where): value for name, value in row.items()}
+    for name in found:
+        if name not in known:
+            raise _unknown(name, list(known), where, "axis")
+    return found
+
+
+def _typed(axis: str, value: Any, where: str) -> Any:  # noqa: ANN401
+    """The value as its field's type; texts of a command line are converted."""
+    name = field_of(axis, where)
+    hints = typing.get_type_hints(Request)
+    if name == MODEL or name not in hints:
+        if isinstance(value, str):
+            return value
+        if name == MODEL:
+            raise InputError(f"invalid value {value!r}", where=where, hint="It must be a path.")
+        return value
+    if isinstance(value, str) and str not in (hints[name], *typing.get_args(hints[name])):
+        value = _parsed(value)
+    found = typed_value(value, hints[name], where)
+    Request(**{name: found})  # says what is wrong with a value
+    return found
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401
+    """Value of a text of the command line: a number, a truth value, or the text."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _is_off(value: Any) -> bool:  # noqa: ANN401
+    """An empty text stands for an option that is not given."""
+    return bool(value == "")
+
+
+def _below(plan: Plan, folder: Path) -> Plan:
+    """The plan with paths relative to ``folder`` made absolute."""
+
+    def path(value: str | None) -> str | None:
+        return None if value is None else str((folder / value).resolve())
+
+    def table(found: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: (
+                [path(one) for one in value] if isinstance(value, list) else path(value) if value else value
+            )
+            if name.replace("-", "_") in (*_PATHS, MODEL)
+            else value
+            for name, value in found.items()
+        }
+
+    models = tuple(
+        msgspec.structs.replace(
+            one,
+            source=path(one.source),
+            inputs=path(one.inputs),
+            expect=path(one.expect),
+            more_sources=tuple(str(path(file)) for file in one.more_sources),
+            options=table(one.options),
+        )
+        for one in plan.models
+    )
+    rows = [tuple(dict(row) for row in rows) for rows in (plan.include, plan.exclude)]
+    return msgspec.structs.replace(
+        plan,
+        models=models,
+        axes=table(plan.axes),
+        options=table(plan.options),
+        include=rows[0],
+        exclude=rows[1],
+    )
+
+
+def _unknown(name: str, known: Iterable[str], where: str, what: str) -> InputError:
+    close = difflib.get_close_matches(name, list(known), n=2)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(known)}."
+    return InputError(f"unknown {what} '{name}'", where=where, hint=hint)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proof of many models on many boards, planned against measured figures: a sweep with two axes.
+
+Each model first runs on the host with memory of its own for each buffer, as a twin that knows nothing of the
+plan; its outputs are the reference for every board.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mlf_sdk.errors import ModuleChoiceError, ToolError
+from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
+from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
+from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.cell import NOT_HERE, Cell
+from mlf_sdk.pipeline.options import ProofOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import SILENT, Progress
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.sweep.engine import Engine, Watcher
+from mlf_sdk.sweep.executors import open_executor
+from mlf_sdk.sweep.expand import expand, names_of
+from mlf_sdk.sweep.job import JobResult
+from mlf_sdk.sweep.journal import Journal
+from mlf_sdk.sweep.plan import BOARD, MODEL, Plan
+from mlf_sdk.targets.boards.load import load_boards
+from mlf_sdk.targets.target import ZEPHYR
+from mlf_sdk.targets.zephyr.files import emulated_zephyr_boards
+
+EMULATED = "emulated"  # in place of a board: all that QEMU has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """All cells, by archive and board in the order that was asked for.
+
+    Attributes:
+        strict: an unproven cell counts as a failed one.
+    """
+
+    boards: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    strict: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed or, if strict, is unproven, and at least one cell is proven."""
+        outcomes = {cell.outcome for cell in self.cells}
+        bad = {FAILED, UNPROVEN} if self.strict else {FAILED}
+        return not outcomes & bad and PROVEN in outcomes
+
+    def count(self, outcome: str) -> int:
+        """Cells of this outcome."""
+        return sum(cell.outcome == outcome for cell in self.cells)
+
+
+def proof(
+    source: Sources,
+    request: Request | None = None,
+    *,
+    own: ProofOptions | None = None,
+    progress: Progress = SILENT,
+    **options: Any,  # noqa: ANN401
+) -> Proof:
+    """Run every model of every archive on every board.
+
+    Args:
+        source: archives; each model of each is proven.
+        request: prepared options.
+        own: prepared options of this function alone.
+        progress: told of each cell.
+        options: fields of `ProofOptions` and `Request`.
+
+    Raises:
+        ArchiveError: the only archive can't be read; one of several is said in its cells.
+        InputError: an unknown board.
+        ToolError: a program is missing that every cell needs.
+    """
+    chosen, rest = own_options(ProofOptions, own, options)
+    return proof_request(make_request(source, request, rest), chosen, progress)
+
+
+def proof_request(request: Request, own: ProofOptions, progress: Progress = SILENT) -> Proof:
+    """Prove all sources of a request; errors as in `proof`.
+
+    What was proven before is taken from the journal in the user's cache.
+    """
+    boards = proof_boards(request, own)
+    if len(request.source) == 1:
+        _refuse_broken(request)
+    plan = Plan(name="proof", axes={MODEL: list(request.source), BOARD: list(boards)})
+    found = expand(plan, request.replace(platform=None, board=None))
+    names = names_of(found.cells)
+    with Journal(cache_folder().parent / "proofs", create=True) as journal:
+        number = journal.add_plan(plan, found)
+        journal.retry(names if own.again else [name for name in names if not _is_proven(journal, name)])
+        wanted = journal.pending(number)
+        shown = _Progress(progress, {cell.spec.name: cell.labels for cell in found.cells})
+        shown.begin(len(names), len(names) - len(wanted))
+        with open_executor(own.jobs, own.scheduler) as executor:
+            left = Engine(journal, executor, found.references, shown).run(wanted)
+        if left:
+            raise ToolError(
+                next(iter(left.values())), where="proof", hint="Start a worker: mlf-sdk sweep worker ADDRESS."
+            )
+        cells = tuple(_cell(journal, name) for name in names)
+    return Proof(boards=tuple(boards), cells=cells, strict=request.strict is not False)
+
+
+def _refuse_broken(request: Request) -> None:
+    """Raise the error of the only archive, where it can't be read."""
+    with suppress(ModuleChoiceError):
+        Pipeline().models(request)
+
+
+def _is_proven(journal: Journal, name: str) -> bool:
+    found = journal.result(name)
+    return found is not None and found.outcome == PROVEN
+
+
+def _cell(journal: Journal, name: str) -> Cell:
+    found = journal.result(name)
+    if found is None:
+        raise ToolError("a cell has no result", where=f"proof: {name}", hint="Run the proof again.")
+    return found
+
+
+def proof_boards(request: Request, own: ProofOptions) -> tuple[str, ...]:
+    """Boards of a proof; with the platform Zephyr, as targets such as ``zephyr:mps2-an385``."""
+    if request.platform != ZEPHYR:
+        named = own.boards or (EMULATED,)
+        found = [emulated_boards(request.board_file) if name == EMULATED else (name,) for name in named]
+        return tuple(dict.fromkeys(name for names in found for name in names))
+    names = (name if ":" in name else f"{ZEPHYR}:{name}" for name in own.boards)
+    return tuple(names) or emulated_zephyr_boards()
+
+
+def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:
+    """Boards that QEMU has."""
+    rows = load_boards(Path(board_file) if board_file else None)
+    return tuple(name for name, board in rows.items() if board.qemu is not None)
+
+
+class _Progress(Watcher):
+    """Counter of cells, for the command's output."""
+
+    def __init__(self, progress: Progress, labels: dict[str, dict[str, str]]) -> None:
+        self._progress, self._labels = progress, labels
+        self._total = self._done = 0
+
+    def begin(self, total: int, done: int) -> None:
+        """See Watcher."""
+        self._total, self._done = total, done
+
+    def ended(self, name: str, result: JobResult | None, why: str = "") -> None:
+        """See Watcher."""
+        self._done += 1
+        labels = self._labels[name]
+        outcome = result.cell.outcome if result is not None and result.cell is not None else why
+        self._progress.log(
+            f"{self._done:,} of {self._total:,}: {labels[MODEL]} on {labels[BOARD]}: {outcome}"
+        )
+
+
+def proof_values(proof: Proof) -> dict[str, object]:
+    """The proof as plain values."""
+    return {
+        "ok": proof.ok,
+        "boards": list(proof.boards),
+        "counts": {outcome: proof.count(outcome) for outcome in (PROVEN, FAILED, UNPROVEN, NOT_HERE)},
+        "cells": [msgspec.to_builtins(cell) for cell in proof.cells],
+    }

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs that travel to workers by their hash, and jobs as workers run them."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from distributed import get_worker
+
+from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.sweep.identity import digest_of, files_in
+from mlf_sdk.sweep.job import Job, JobResult, Run, Setup, worker_name
+
+TOPIC = "mlf-sweep"
+Packed = tuple[str, bytes]
+
+
+def pack(path: str) -> Packed:
+    """Name of an input, and its files as a tar."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, file in files_in(path):
+            tar.add(file, arcname=name, recursive=False)
+    return Path(path).name + ("/" if Path(path).is_dir() else ""), buffer.getvalue()
+
+
+def store_digest(digest: str, packed: Packed) -> Packed:
+    """Content of an input, as a task: a worker that needs it gets it from any other that has it."""
+    del digest
+    return packed
+
+
+def unpack(digest: str, packed: Packed, root: Path | None = None) -> str:
+    """Path of an input in this machine's store, where it lies under its hash; written once.
+
+    Args:
+        digest: of the input.
+        packed: as `pack` gives it.
+        root: of the store; default: in the user's cache.
+    """
+    name, content = packed
+    store = root or cache_folder().parent / "inputs"
+    folder = store / digest
+    place = folder if name.endswith("/") else folder / name
+    if folder.is_dir() and digest_of(place) == digest:
+        return str(place)
+    store.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=store, prefix=".part-") as part:
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            tar.extractall(Path(part) / "in", filter="data")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            (Path(part) / "in").rename(folder)
+        except OSError:  # another worker was faster
+            if not folder.is_dir():
+                raise
+    return str(place)
+
+
+def run_remote(job: Job, setup: Setup, inputs: Mapping[str, Packed], run: Run) -> JobResult:
+    """Run a job on a worker of dask."""
+    worker = get_worker()
+    said = {
+        "name": job.spec.name,
+        "key": str(worker.get_current_task()),
+        "worker": worker.address,
+        "process": worker_name(),
+    }
+    worker.log_event(TOPIC, said)
+    setup.adopt()
+    files = {path: unpack(job.spec.files[path], packed) for path, packed in inputs.items()}
+    return run(job, files)
