@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine on executors that lose workers, lack resources, and share boards; and on processes that are killed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from mlf_sdk.sweep.engine import Died, Engine, Event, Finished, Lost, Started, Watcher
+from mlf_sdk.sweep.job import REFERENCE, Job, JobResult, Setup, Spec
+from mlf_sdk.sweep.journal import Journal
+from mlf_sdk.sweep.plan import Plan
+from mlf_sdk.sweep.pool import PoolExecutor
+from mlf_sdk.sweep.results import SweepResult, read_results
+from sweep_jobs import DEADLY, deadly, empty, expansion, specs
+
+
+class Faulty:
+    """Executor in this process whose jobs end in any order, die and are lost, as a generator decides.
+
+    Args:
+        seed: of the generator.
+        slots: jobs at once.
+        has: resources; None: all.
+    """
+
+    def __init__(self, seed: int, slots: int = 7, has: Collection[str] | None = None) -> None:
+        self._random, self._slots, self._has = random.Random(seed), slots, has
+        self._jobs: dict[str, Job] = {}
+        self.places: list[str] = []
+        self.most_on_a_place = 0
+        self.finished: Counter[str] = Counter()
+        self.dead = ""
+
+    def has_room(self, resources: Collection[str], running: int) -> bool:
+        known = self._has is None or set(resources) <= set(self._has)
+        return known and len(self._jobs) < self._slots
+
+    def lacking(self, resources: Collection[str]) -> list[str]:
+        return [name for name in resources if name not in (self._has or ())]
+
+    def submit(self, job: Job) -> None:
+        assert job.spec.name not in self._jobs
+        self._jobs[job.spec.name] = job
+        if job.place:
+            self.places.append(job.place)
+            on = Counter(one.place for one in self._jobs.values() if one.place)
+            self.most_on_a_place = max(self.most_on_a_place, *on.values())
+
+    def cancel(self, name: str) -> None:
+        del self._jobs[name]
+
+    def events(self, timeout_s: float) -> list[Event]:
+        found: list[Event] = []
+        for name in self._random.sample(sorted(self._jobs), k=min(3, len(self._jobs))):
+            job, chance = self._jobs.pop(name), self._random.random()
+            if chance < 0.1:
+                found.append(Lost(name=name))
+                continue
+            found.append(Started(name=name, worker="w"))
+            if chance < 0.2:
+                found.append(Died(name=name, worker="w"))
+            elif job.place and job.place == self.dead:
+                found.append(Finished(result=_on_a_dead_board(job)))
+            else:
+                self.finished[name] += 1
+                found += [Finished(result=empty(job))] * self._random.choice((1, 1, 2))
+        return found
+
+
+def _on_a_dead_board(job: Job) -> JobResult:
+    return JobResult(
+        name=job.spec.name,
+        kind="cell",
+        seconds=0,
+        worker="w",
+        log="",
+        board_fault="its power can't be switched",
+    )
+
+
+def run(folder: Path, cells: list[Spec], executor: Faulty, references: tuple[Spec, ...] = ()) -> SweepResult:
+    with Journal(folder, create=True) as journal:
+        found = expansion(cells, references)
+        number = journal.add_plan(Plan(name="test"), found)
+        left = Engine(journal, executor, found.references, Watcher()).run(journal.pending(number))
+        return read_results(journal, number, left)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_lost_and_nothing_counted_twice(tmp_path: Path, seed: int) -> None:
+    """Cells that wait for references, on workers of which every fifth dies or is lost."""
+    references = tuple(specs(5, start=1000, kind=REFERENCE))
+    cells = [
+        spec for one in references for spec in specs(20, int(one.name[-3:], 16) * 50, reference=one.name)
+    ]
+    executor = Faulty(seed)
+    found = run(tmp_path, cells, executor, references)
+    verdicts = Counter(row.verdict for row in found.rows)
+    assert verdicts["proven"] + verdicts["aside"] == 100
+    assert verdicts["proven"] > 80
+    done = {row.name for row in found.rows if row.verdict == "proven"}
+    assert all(executor.finished[name] == 1 for name in done), "a finished cell is not run again"
+    for row in found.rows:
+        assert row.verdict == "proven" or "killed its worker 3 times" in row.why
+
+
+def test_a_board_runs_one_cell_at_a_time_and_a_dead_one_is_set_aside(tmp_path: Path) -> None:
+    cells = specs(12, places=("labgrid:a", "labgrid:b")) + specs(3, start=50, places=("labgrid:a",))
+    executor = Faulty(1)
+    executor.dead = "labgrid:a"
+    found = run(tmp_path, cells, executor)
+    assert executor.most_on_a_place == 1
+    assert [row.verdict for row in found.rows[:12]] == ["proven"] * 12
+    assert [row.verdict for row in found.rows[12:]] == ["planned"] * 3
+    assert found.rows[-1].why == "its boards are set aside: labgrid:a"
+    assert executor.places.count("labgrid:a") <= 4  # attempts that were lost or died before, and the last one
+    assert not found.ok
+    with Journal(tmp_path) as journal:
+        assert journal.boards_aside() == {"labgrid:a": "its power can't be switched"}
+
+
+def test_a_cell_that_no_worker_can_run(tmp_path: Path) -> None:
+    cells = [*specs(3, resources=("cc=1",)), *specs(2, start=10, resources=("cc=1", "qemu=7"))]
+    found = run(tmp_path, cells, Faulty(2, has=("cc=1",)))
+    assert [row.verdict for row in found.rows] == ["proven"] * 3 + ["planned"] * 2
+    assert found.rows[-1].why == "no worker has: qemu=7"
+
+
+def test_a_cancelled_cell_is_dropped(tmp_path: Path) -> None:
+    cells = specs(40)
+
+    class Cancelling(Watcher):
+        def started(self, name: str, worker: str) -> None:
+            with Journal(tmp_path) as other:
+                other.cancel([spec.name for spec in cells[30:]])
+
+    with Journal(tmp_path, create=True) as journal:
+        found = expansion(cells)
+        number = journal.add_plan(Plan(name="test"), found)
+        clock = iter(range(10_000))
+        engine = Engine(journal, Faulty(3), {}, Cancelling(), clock=lambda: float(next(clock)))
+        engine.run(journal.pending(number))
+        assert dict(journal.counts(number)) == {"done": 30, "cancelled": 10}
+
+
+def test_processes_that_die_are_replaced(tmp_path: Path) -> None:
+    """One cell kills its process each time; the others are finished."""
+    cells = [*specs(2), *specs(1, start=5, fields={"module": DEADLY}), *specs(3, start=10)]
+    with Journal(tmp_path, create=True) as journal:
+        number = journal.add_plan(Plan(name="test"), expansion(cells))
+        with PoolExecutor(1, Setup(), deadly) as pool:
+            Engine(journal, pool, {}, Watcher()).run(journal.pending(number))
+        found = read_results(journal, number)
+        deaths = [attempt.outcome for attempt in journal.attempts(cells[2].name)]
+    assert [row.verdict for row in found.rows] == ["proven"] * 2 + ["aside"] + ["proven"] * 3
+    assert deaths == ["died"] * 3
