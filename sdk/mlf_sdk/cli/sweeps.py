@@ -31,7 +31,7 @@ def run(request: Request, own: RunOptions, progress: Status) -> Outcome:
 
     The word run may be left out. A sweep that was stopped goes on where it was.
 
-    Example: mlf-sdk sweep plan.toml -o sweep --jobs 4
+    Example: mlf-sdk sweep run plan.toml -o sweep --jobs 4
     """
     from mlf_sdk.cli.sweepview import view
     from mlf_sdk.sweep.api import run_sweep

@@ -106,7 +106,7 @@ function drawPareto() {
   const front = cells.filter((cell) => !cells.some((one) => dominates(one, cell, names)));
   front.sort((a, b) => a.figures[xBox.value] - b.figures[xBox.value]);
   document.getElementById("pareto-picture").replaceChildren(picture(cells, new Set(front)));
-  const head = element("thead", {}, row("th", ["cell", ...names.map(words)]));
+  const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "cell"), ...names.map((name) => element("th", { scope: "col", class: "figure" }, words(name)))));
   const seen = new Set();
   const body = element("tbody", {}, ...front.filter((cell) => {
     const key = JSON.stringify(names.map((name) => cell.figures[name]).concat(board >= 0 ? cell.labels[board] : ""));
@@ -161,7 +161,7 @@ function drawCells() {
   const varied = axes.map((axis, at) => at).filter((at) => data.axes[axes[at]].length > 1 || axes[at] === "model");
   const head = element("thead", {}, row("th", ["cell", ...varied.map((at) => words(axes[at])), "why"]));
   const body = element("tbody");
-  for (const cell of wanted) body.append(element("tr", {}, element("td", {}, opener(cell, cell.name.slice(0, 8), false, 1)), ...varied.map((at) => element("td", {}, cell.labels[at])), element("td", {}, cell.why)));
+  for (const cell of wanted) body.append(element("tr", {}, element("td", {}, opener(cell, cell.name.slice(0, 8), false, 1)), ...varied.map((at) => element("td", {}, cell.labels[at])), element("td", { class: "text" }, cell.why)));
   document.getElementById("cells-table").replaceChildren(head, body);
 }
 
