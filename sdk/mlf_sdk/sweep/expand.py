@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from mlf_sdk.errors import ArchiveError, InputError, ModuleChoiceError
+from mlf_sdk.frontends.registry import find_frontend
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import (
     board_identity,
+    core_for,
     digest_of,
     digest_of_value,
     name_of,
@@ -26,7 +28,7 @@ from mlf_sdk.sweep.identity import (
     tool_versions,
 )
 from mlf_sdk.sweep.job import CELL, REFERENCE, Spec
-from mlf_sdk.sweep.plan import BOARD, MODEL, Plan, PlannedModel, compile_options
+from mlf_sdk.sweep.plan import BOARD, MODEL, Plan, PlannedModel
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 _FILES = ("source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign")
@@ -37,7 +39,6 @@ _NOT_OF_THE_TWIN = frozenset(
         *("plan", "twin", "expect", "rtol", "atol", "row"),
     }
 )
-_MODEL_SUFFIXES = (".tflite", ".onnx")  # compiled by the jobs: they hold one model each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +47,20 @@ class Part:
 
     Attributes:
         label: text of the value in results.
-        fields, compile, files: as in `Spec`.
+        fields, files: as in `Spec`.
         identity: pairs that enter the cell's name.
         board: the value is a board.
-        refusal: why the value can't be used at all.
+        core: of the board, for which a model is compiled.
+        compiles: the value is a model that is compiled when it is loaded.
     """
 
     label: str
     fields: dict[str, Any] = field(default_factory=dict)
-    compile: dict[str, Any] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     identity: tuple[tuple[str, str], ...] = ()
     board: str = ""
+    core: str = ""
+    compiles: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +152,9 @@ def _model_parts(model: PlannedModel, plan: Plan, base: Request) -> Iterator[Par
         yield Part(
             label=label,
             fields=part.fields,
-            compile=part.compile,
             files=part.files,
             identity=(*part.identity, ("row", Path(model.source).name)),
+            compiles=find_frontend(Path(model.source)).compiles,
         )
 
 
@@ -165,9 +168,9 @@ def modules_of(source: str, base: Request) -> list[str | None]:
     """
     if not Path(source).exists():
         raise InputError("there is no such file", where=source)
-    if source.endswith(_MODEL_SUFFIXES):
-        return [None]
     try:
+        if find_frontend(Path(source)).compiles:  # it holds one model
+            return [None]
         Pipeline().models(base.replace(source=(source,), module=None))
     except ModuleChoiceError as error:
         return [*error.names]
@@ -182,7 +185,11 @@ def _board_part(board: str, options: Mapping[str, Any]) -> Part:
     }
     identity = board_identity(Request(board=board, **named))
     return Part(
-        label=board, fields={"board": board}, identity=(("board", digest_of_value(identity)),), board=board
+        label=board,
+        fields={"board": board},
+        identity=(("board", digest_of_value(identity)),),
+        board=board,
+        core=core_for(Request(board=board, **named)),
     )
 
 
@@ -191,8 +198,6 @@ def _part(axis: str, value: Any) -> Part:  # noqa: ANN401
     label = _label(value)
     if value == "" or value is None:
         return Part(label=label)
-    if axis in compile_options():
-        return Part(label=label, compile={axis: value}, identity=((f"compile {axis}", _text(value)),))
     if axis in _FILES:
         if isinstance(value, Mapping):  # arrays
             return Part(label=label, fields={axis: value}, identity=((axis, digest_of_value(value)),))
@@ -219,12 +224,10 @@ def _merged(*parts: Part) -> Part:
     found = Part(label=", ".join(part.label for part in parts))
     for part in parts:
         found.fields.update(part.fields)
-        found.compile.update(part.compile)
         found.files.update(part.files)
     return Part(
         label=found.label,
         fields=found.fields,
-        compile=found.compile,
         files=found.files,
         identity=tuple(pair for part in parts for pair in part.identity),
         board=next((part.board for part in parts if part.board), ""),
@@ -296,18 +299,15 @@ class _Combiner:
     def spec(self, chosen: Sequence[Part]) -> Spec:
         """The job of a combination of one part of each axis, which win over what is common to all."""
         identity = dict(self._common.identity)
-        fields, compile_with, files = (
-            dict(self._common.fields),
-            dict(self._common.compile),
-            dict(self._common.files),
-        )
-        board = ""
+        fields, files = dict(self._common.fields), dict(self._common.files)
+        board = core = ""
+        compiles = False
         for part in chosen:
             identity.update(part.identity)
             fields.update(part.fields)
-            compile_with.update(part.compile)
             files.update(part.files)
-            board = board or part.board
+            board, core = board or part.board, core or part.core
+            compiles = compiles or part.compiles
         resources, places = self._needs(board)
         if port := fields.get("port"):
             resources = (*resources, place_resource(f"port {port}"))
@@ -315,11 +315,10 @@ class _Combiner:
         return Spec(
             name=name_of((("kind", CELL), *identity.items(), *self._versions)),
             fields=fields,
-            compile=compile_with,
             files=used,
             resources=resources,
             places=places,
-            reference=self._reference(identity, fields, compile_with, used),
+            reference=self._reference(identity, fields, used, core if compiles else ""),
         )
 
     def _needs(self, board: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -331,21 +330,23 @@ class _Combiner:
         self,
         identity: Mapping[str, str],
         fields: Mapping[str, Any],
-        compile_with: Mapping[str, Any],
         files: Mapping[str, str],
+        core: str,
     ) -> str:
         """Name of the host twin's job; empty where outputs are given, or a twin is asked for or refused."""
         if fields.get("expect") is not None or fields.get("twin") is not None:
             return ""
         parts = [(name, value) for name, value in identity.items() if name not in _NOT_OF_THE_TWIN]
+        if core and "core" not in fields:
+            parts.append(("core", core))
         name = name_of((("kind", REFERENCE), *parts, *self._versions))
         if name not in self._references:
             kept = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TWIN}
+            kept |= {"core": core} if core and "core" not in fields else {}
             self._references[name] = Spec(
                 name=name,
                 kind=REFERENCE,
                 fields=kept,
-                compile=dict(compile_with),
                 files=_used(kept, files),
                 resources=resources_for("host"),
             )

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from mlf_sdk.compiler.options import core_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.registry import files_of
 from mlf_sdk.pipeline import stages
@@ -117,6 +118,14 @@ def board_identity(request: Request) -> str:
     own = target.own_files() if isinstance(target, BoardTarget) else {}
     sources = {name: hashlib.sha256(content).hexdigest() for name, content in own.items()}
     return digest_of_value([board, target.board, target.lock_zephyr(), sources])
+
+
+def core_for(request: Request) -> str:
+    """Core that a model is compiled for on a request's board; of a place, which is not asked, empty."""
+    if (request.board or "").startswith(f"{PLACE_SCHEME}:"):
+        return ""
+    row = resolve_target(stages.target_choice(request)).board
+    return core_of(row.cpu, dsp=row.dsp).value
 
 
 def resources_for(board: str) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import time
 import traceback
 from collections.abc import Mapping
@@ -20,7 +19,6 @@ from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_f
 from mlf_sdk.judge.check import FAILED
 from mlf_sdk.judge.evidence import EXPECTED
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
-from mlf_sdk.pipeline.compile import compile as compile_model
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import digest_of
@@ -41,7 +39,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
         name: hash of everything that decides its result.
         kind: `CELL`, or `REFERENCE`: outputs of the host twin, which several cells compare with.
         fields: options of the request that are not at their default.
-        compile: options with which a model file is compiled to an archive first.
         files: digests of the request's files, by path.
         resources: of which a worker must have one each.
         places: boards of which the cell holds one alone.
@@ -51,7 +48,6 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str = CELL
     fields: dict[str, Any] = {}
-    compile: dict[str, str] = {}
     files: dict[str, str] = {}
     resources: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
@@ -144,14 +140,12 @@ def run_job(job: Job, files: Files | None = None) -> JobResult:
     fault = ""
     try:
         request = _request(job, files or {})
-        with tempfile.TemporaryDirectory(prefix="mlf-sweep-") as folder:
-            request = _compiled(request, job.spec.compile, Path(folder))
-            if job.spec.kind == REFERENCE:
-                reference = run_reference(request)
-            elif job.place:
-                cell, fault = _on_place(job, request, log)
-            else:
-                cell = _cell(job, request, log)
+        if job.spec.kind == REFERENCE:
+            reference = run_reference(request)
+        elif job.place:
+            cell, fault = _on_place(job, request, log)
+        else:
+            cell = _cell(job, request, log)
     except MlfError as error:
         log.error(error)
         outcome = NOT_HERE if isinstance(error, InputError) else FAILED
@@ -186,14 +180,6 @@ def _relocated(value: Any, files: Mapping[str, str]) -> Any:  # noqa: ANN401
     if isinstance(value, str):
         return files.get(value, value)
     return [_relocated(one, files) for one in value] if isinstance(value, list | tuple) else value
-
-
-def _compiled(request: Request, options: Mapping[str, Any], folder: Path) -> Request:
-    if not options:
-        return request
-    archive = folder / f"{Path(request.source[0]).stem}.tar"
-    compile_model(request.source[0], archive, **options)
-    return request.replace(source=(str(archive),))
 
 
 def _cell(job: Job, request: Request, log: _Log) -> Cell:

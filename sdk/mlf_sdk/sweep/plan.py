@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import inspect
 import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.compile import compile as compile_model
 from mlf_sdk.pipeline.config import typed_value
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.request import Request
@@ -161,15 +159,8 @@ def checked_plan(plan: Plan, where: str) -> Plan:
     )
 
 
-def compile_options() -> tuple[str, ...]:
-    """Names of the options with which a model file is compiled."""
-    named = inspect.signature(compile_model).parameters.values()
-    own = [one.name for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY]
-    return tuple(name for name in own if name not in ("progress", "name"))
-
-
 def field_of(axis: str, where: str) -> str:
-    """Name of the field of an axis: an option of a request, of ``compile``, ``model`` or ``core``.
+    """Name of the field of an axis: an option of a request, or ``model``.
 
     Raises:
         InputError: there is no such option.
@@ -177,9 +168,9 @@ def field_of(axis: str, where: str) -> str:
     name = axis.replace("-", "_")
     fields = {one.name for one in dataclasses.fields(Request) if not option_of(one).hidden} - _NOT_AXES
     for found in (name, f"{name}_s"):
-        if found == MODEL or found in fields or found in compile_options():
+        if found == MODEL or found in fields:
             return found
-    raise _unknown(axis, [MODEL, *sorted(fields), *compile_options()], where, "option")
+    raise _unknown(axis, [MODEL, *sorted(fields)], where, "option")
 
 
 def _typed_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -198,10 +189,8 @@ def _typed(axis: str, value: Any, where: str) -> Any:  # noqa: ANN401
     """The value as its field's type; texts of a command line are converted."""
     name = field_of(axis, where)
     hints = typing.get_type_hints(Request)
-    if name == MODEL or name not in hints:
-        if isinstance(value, str):
-            return value
-        if name == MODEL:
+    if name == MODEL:
+        if not isinstance(value, str):
             raise InputError(f"invalid value {value!r}", where=where, hint="It must be a path.")
         return value
     if isinstance(value, str) and str not in (hints[name], *typing.get_args(hints[name])):
