@@ -14,7 +14,8 @@ from mlf_sdk.pipeline.options import SweepOptions
 from mlf_sdk.sweep.engine import Engine, Watcher
 from mlf_sdk.sweep.executors import open_executor, require_cluster
 from mlf_sdk.sweep.expand import expand
-from mlf_sdk.sweep.journal import Attempt, Journal
+from mlf_sdk.sweep.journal import Journal
+from mlf_sdk.sweep.journalview import Attempt
 from mlf_sdk.sweep.plan import Plan, make_plan, read_plan
 from mlf_sdk.sweep.results import SweepResult, SweepRow, read_results, write_tables
 from mlf_sdk.tools.locks import exclusive
