@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels import convolution, depthwise, elementwise, general, movement, pooling, softmax
+from mlf_sdk.compiler.kernels import (
+    convolution,
+    dense,
+    depthwise,
+    elementwise,
+    general,
+    movement,
+    pooling,
+    softmax,
+)
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import (
     ArgExtreme,
@@ -48,7 +57,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (convolution.tiled, general.convolution),
     DepthwiseConv2D: (depthwise.paired, general.convolution),
     TransposeConv: (general.transpose_conv,),
-    FullyConnected: (convolution.dense, general.fully_connected),
+    FullyConnected: (dense.dense, general.fully_connected),
     Pool2D: (pooling.pool_2d,),
     Mean: (pooling.mean,),
     Binary: (elementwise.binary,),

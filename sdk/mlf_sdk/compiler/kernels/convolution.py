@@ -6,16 +6,16 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.gemm import best_tile, rows_times_vector, tile_times_channels, widen
+from mlf_sdk.compiler.kernels.gemm import best_tile, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
-from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected, Window
+from mlf_sdk.compiler.operators import Array, Conv2D, Window
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
+from mlf_sdk.compiler.scales import channel_multipliers
 
 MAX_OFFSET = 4095  # of a load or store with a constant offset, in bytes
-UNROLL = 24
+UNROLL = 36
 
 
 def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
@@ -34,8 +34,16 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     if rescale.form is Form.GENERAL:
         return None
     stream = pack(layout.padded(weights.constant), graph.bias(operator), x.zero_point, rescale)
-    tile, helpers = tile_times_channels(layout.pixels, layout.quads, channels, rescale, unroll=UNROLL)
-    fast, text = widen(layout.pixels, layout.distance, layout.rows, layout.row_quads, rescale)
+    short = layout.spare == 3 and rescale.is_fine and layout.quads <= UNROLL and layout.row_quads <= 8
+    tile, helpers = tile_times_channels(
+        layout.pixels,
+        layout.quads,
+        channels,
+        rescale,
+        unroll=UNROLL,
+        short=layout.row_quads if short else 0,
+    )
+    fast, text = widen(layout.pixels, layout.distance, layout.rows, layout.row_quads, rescale, short=short)
     helpers[fast] = text
     constants = (stream,)
     return Kernel(
@@ -179,57 +187,3 @@ class _Layout:
         {call}
     }}
 """
-
-
-def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
-    """FULLY_CONNECTED of one row: four outputs at a time, the input widened once."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if (
-        x.dtype != np.int8
-        or weights.dtype != np.int8
-        or weights.data is None
-        or x.elements != weights.shape[1]
-    ):
-        return None
-    outputs, inputs = weights.shape
-    rescale = rescale_of(
-        weights.data, graph.bias(operator), x, y, dense_multipliers(x, weights, y, outputs), operator.clamp
-    )
-    if rescale.form is Form.GENERAL or outputs > MAX_OFFSET:
-        return None
-    quads, groups = -(-inputs // 4), -(-outputs // 4)
-    padded = np.pad(weights.data, ((0, 4 * groups - outputs), (0, 4 * quads - inputs)))
-    biases = np.pad(
-        biases_of(padded[:outputs], graph.bias(operator), x.zero_point, rescale), (0, 4 * groups - outputs)
-    )
-    words = quads_of(padded, rescale).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
-    rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
-    constants = (
-        np.ascontiguousarray(np.concatenate([biases.reshape(groups, 4), words, rows], axis=1).reshape(-1)),
-    )
-    name, helpers = rows_times_vector(quads, outputs, rescale, unroll=8)
-    body = ""
-    if inputs % 4:
-        body = f"""    int32_t last = 0;
-    memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
-"""
-    if inputs >= 4:
-        whole, text = widen(1, 0, 1, inputs // 4, rescale)
-        helpers[whole] = text
-        body += f"    {whole}(x0, b0, 0);\n"
-    if inputs % 4:
-        one, text = widen(1, 0, 1, 1, rescale)
-        helpers[one] = text
-        body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
-    body += f"    {name}(b0, p0, y0);\n"
-    return Kernel(
-        family="dense",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers=helpers,
-        constants=constants,
-        workspace_bytes=8 * quads,
-        overlaps={0: 0},  # all of the input is read first
-        macs=outputs * inputs,
-    )

@@ -57,15 +57,23 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         return None
     constants = (_stream(flat, start, rescale),)
     pair, pair_text = _pair_rows(x.zero_point)
-    column, texts = _column(channels, stride, rescale)
     _, ih, iw, _ = x.shape
     _, oh, ow, _ = y.shape
+    column, texts = _column(channels, stride, rescale)
+    pairs = ""
+    if ow > 1 and (3 + stride) * 4 * channels <= 4095 and (ow + 1) * channels <= 4095:
+        pairs, text = _pair_of_columns(channels, ow * channels, stride, rescale)
+        texts = {**(texts if ow % 2 or (oh % 2 and stride == 1) else helpers(rescale.form)), pairs: text}
     columns = (ow - 1) * stride + 3
     left, right = window.before[1], columns - window.before[1] - iw
     inner = iw + min(right, 0)
     right = max(right, 0)
     row = columns * channels  # words of a pair row
     spare = ow * channels if stride == 1 and oh % 2 else 0
+    loops = _row_of_columns(column, pairs, ow, stride, channels, single=bool(spare))
+    below = f"        int8_t *below = y + {ow * channels};\n"
+    if spare:
+        below = f"        int8_t *below = oy + 1 < {oh} ? y + {ow * channels} : zeros + {inner * channels};\n"
     body = f"""    int32_t *first = b0;
     int32_t *second = b0 + {row};
     int8_t *zeros = (int8_t *)(b0 + {2 * row});
@@ -77,19 +85,11 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         iy += 2;
         {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, second + {left * channels}, {inner * channels // 4});
         int8_t *y = y0 + oy * {ow * channels};
-        int8_t *below = {f"oy + 1 < {oh} ? y + {ow * channels} : zeros + {inner * channels}" if spare else f"y + {ow * channels}"};
-        for (int32_t ox = 0; ox < {ow}; ++ox) {{
-            {column}(first + ox * {stride * channels}, second + ox * {stride * channels}, p0, y + ox * {channels}, below + ox * {channels});
-        }}
-        int32_t *swap = first;
+{below if "below" in loops else ""}{loops}        int32_t *swap = first;
         first = second;
         second = swap;
     }}
 """
-    if stride == 2:
-        body = body.replace(f"        int8_t *below = y + {ow * channels};\n", "").replace(
-            f", below + ox * {channels}", ""
-        )
     return Kernel(
         family="depthwise_3x3",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
@@ -109,6 +109,28 @@ def _progress(oh: int, ih: int, window: Window, x_row: int, y_row: int) -> tuple
     read_from = window_starts(pairs, 1, window.before[0], ih)
     read_from[0] = 0
     return read_from * x_row, rows * y_row
+
+
+def _row_of_columns(column: str, pairs: str, width: int, stride: int, channels: int, *, single: bool) -> str:
+    """Loop over the columns of one or two rows of output, two at a time where ``pairs`` names a function.
+
+    Args:
+        single: the last row of output is alone.
+    """
+    step = stride * channels
+    call = f"{{}}(first + ox * {step}, second + ox * {step}, p0, y + ox * {channels}{{}});"
+    alone = call.format(column, f", below + ox * {channels}" if stride == 1 else "")
+    lines = ["        int32_t ox = 0;"]
+    if pairs:
+        end = f"(below == y + {width * channels} ? {width} : 0)" if single else str(width)
+        lines += [
+            f"        for (; ox + 2 <= {end}; ox += 2) {{",
+            f"            {call.format(pairs, '')}",
+            "        }",
+        ]
+    if not pairs or single or width % 2:
+        lines += [f"        for (; ox < {width}; ++ox) {{", f"            {alone}", "        }"]
+    return "\n".join(lines) + "\n"
 
 
 def _row(number: str, height: int, size: int) -> str:
@@ -200,3 +222,105 @@ def _column(channels: int, stride: int, rescale: Rescale) -> tuple[str, dict[str
         ", int8_t *below" if two else ""
     )
     return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
+
+
+def _pair_of_columns(channels: int, row: int, stride: int, rescale: Rescale) -> tuple[str, str]:
+    """Function for all channels of two columns of output: one row of them, or two at stride 1.
+
+    Args:
+        row: bytes from a row of output to the next.
+    """
+    name = f"columns_{channels}_{row}_{stride}_{label(rescale)}"
+    width = rescale.rows.shape[1]
+    lines = [
+        "push {r4-r11, lr}",
+        f"movw lr, #{channels}",
+        "add lr, r3, lr",
+        "sub sp, sp, #4",
+        "str lr, [sp]",
+        "1:",
+    ]
+    lines += _four_sums(channels) if stride == 1 else _two_sums(channels)
+    sums = ["r4", "r5", "r6", "r7"] if stride == 1 else ["r4", "r5"]
+    places = [0, row, channels, row + channels] if stride == 1 else [0, channels]
+    words = ("r8", "r9", "r10")[:width]
+    lines += [f"ldmia r2!, {{{', '.join(words)}}}", *finish(sums, rescale, words)]
+    lines += [f"strb {a}, [r3, #{at}]" for a, at in zip(sums[1:], places[1:], strict=True)]
+    lines += [
+        "strb r4, [r3], #1",
+        "ldr r8, [sp]",
+        "cmp r3, r8",
+        "bne.w 1b",
+        "add sp, sp, #4",
+        "pop {r4-r11, pc}",
+    ]
+    second = f"""            y[{row} + i * {channels}] = (int8_t){expression(rescale, "s1", "w + 7")};
+"""
+    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, ++y, w += {7 + width}) {{
+        for (int32_t i = 0; i < 2; ++i) {{
+            int32_t s0 = w[0];
+{"            int32_t s1 = w[0];" if stride == 1 else ""}
+            for (int32_t j = 0; j < 3; ++j) {{
+                const int16_t *a = (const int16_t *)(u + (i * {stride} + j) * {channels});
+                const int16_t *b = (const int16_t *)(l + (i * {stride} + j) * {channels});
+                const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
+                s0 += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
+{"                s1 += a[1] * k[0] + b[0] * k[2] + b[1] * k[3];" if stride == 1 else ""}
+            }}
+            y[i * {channels}] = (int8_t){expression(rescale, "s0", "w + 7")};
+{second if stride == 1 else ""}        }}
+    }}
+"""
+    return name, function(
+        name, "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y", lines, plain
+    )
+
+
+def _four_sums(channels: int) -> list[str]:
+    """Sums of two rows (r4 and r5, r6 and r7) of two neighbouring windows: four columns of pairs."""
+    lines = ["ldmia r2!, {r7, r12, lr}"]
+    lines += [f"ldr r{10 + i}, [r{i}, #{12 * channels}]" for i in range(2)]
+    lines += [f"ldr r{8 + i}, [r{i}, #{8 * channels}]" for i in range(2)]
+    for left, right, start in ((8, 10, "r7"), (10, 8, ""), (8, 10, "")):
+        if start:
+            begin = [start] * 4
+        else:
+            begin = ["r4", "r5", "r6", "r7"]
+            place = f"[r{{}}, #{4 * channels}]" if left == 10 else "[r{}], #4"
+            lines += ["ldmia r2!, {r12, lr}", *(f"ldr r{left + i}, {place.format(i)}" for i in range(2))]
+        for number, at in ((0, left), (2, right)):
+            lines.append(f"smlad r{4 + number}, r{at}, r12, {begin[number]}")
+            lines.append(f"smlatb r{5 + number}, r{at}, r12, {begin[number + 1]}")
+        for number, at in ((0, left), (2, right)):
+            lines.append(f"smlabt r{4 + number}, r{at + 1}, lr, r{4 + number}")
+            lines.append(f"smlad r{5 + number}, r{at + 1}, lr, r{5 + number}")
+    return lines
+
+
+def _two_sums(channels: int) -> list[str]:
+    """Sums (r4, r5) of two windows that share their middle column of five."""
+
+    def load(register: int, column: int) -> list[str]:
+        place = f"[r{{}}, #{4 * column * channels}]" if column else "[r{}], #4"
+        return [f"ldr r{register + i}, {place.format(i)}" for i in range(2)]
+
+    def add(total: str, register: int, start: str) -> list[str]:
+        first, second = f"r{register}", f"r{register + 1}"
+        return [f"smlad {total}, {first}, r12, {start}", f"smlabt {total}, {second}, lr, {total}"]
+
+    return [
+        "ldmia r2!, {r5, r12, lr}",
+        *load(8, 2),
+        *load(10, 4),
+        *add("r4", 8, "r5"),
+        *add("r5", 10, "r5"),
+        "ldmia r2!, {r12, lr}",
+        *load(10, 1),
+        *add("r4", 10, "r4"),
+        *load(10, 3),
+        *add("r5", 10, "r5"),
+        "ldmia r2!, {r12, lr}",
+        *load(10, 0),
+        *add("r4", 10, "r4"),
+        *add("r5", 8, "r5"),
+    ]

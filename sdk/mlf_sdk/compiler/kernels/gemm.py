@@ -113,8 +113,13 @@ def label(rescale: Rescale) -> str:
     return f"{rescale.form.value}{shift}_{low & 255}_{high & 255}"
 
 
-def _product(rescale: Rescale, word: str, vector: str, distance: int) -> str:
-    """C expression of the products of four weights at ``word`` with a vector's pairs, ``distance`` int16 apart."""
+def product(rescale: Rescale, word: str, vector: str, distance: int) -> str:
+    """C expression of the products of four weights at ``word`` with a vector's pairs, ``distance`` int16 apart.
+
+    Without a distance of the first two of each half only.
+    """
+    if not distance:
+        return f"{vector}[0] * (int16_t)({word}[0]) + {vector}[1] * ({word}[0] >> 16)"
     if rescale.is_fine:
         whole = [f"(int16_t)({word}[0])", f"({word}[0] >> 16)"]
         low = [f"(int8_t)({half})" for half in whole]
@@ -127,7 +132,7 @@ def _product(rescale: Rescale, word: str, vector: str, distance: int) -> str:
 
 
 def tile_times_channels(
-    pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int
+    pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int, short: int = 0
 ) -> tuple[str, dict[str, str]]:
     """Function ``(buffer, stream, output, count)`` for a tile; its name and texts.
 
@@ -136,9 +141,21 @@ def tile_times_channels(
         quads: fours of weights of one channel.
         channels: distance in bytes between pixels of the output.
         unroll: most quads in a row.
+        short: quads of a row of the window, the last of which holds one weight only; 0 for none.
     """
-    name = f"tile_{pixels}x{quads}_{channels}_{label(rescale)}"
-    lines = _tile_instructions(pixels, quads, channels, rescale, unroll=unroll)
+    name = f"tile_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{short}' if short else ''}"
+    lines = _tile_instructions(pixels, quads, channels, rescale, unroll=unroll, short=short)
+    skip = (
+        f"""            if (q % {short} == {short - 1}) {{
+                for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
+                    a[i] += (uint32_t)({product(rescale, "w", "v", 0)});
+                }}
+                continue;
+            }}
+"""
+        if short
+        else ""
+    )
     plain = f"""    for (int32_t c = 0; c < n; ++c) {{
         uint32_t a[{pixels}];
         const int16_t *v = (const int16_t *)b;
@@ -147,8 +164,8 @@ def tile_times_channels(
         }}
         ++w;
         for (int32_t q = 0; q < {quads}; ++q, ++w) {{
-            for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                a[i] += (uint32_t)({_product(rescale, "w", "v", 2 * pixels)});
+{skip}            for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
+                a[i] += (uint32_t)({product(rescale, "w", "v", 2 * pixels)});
             }}
             v += {2 * pixels};
         }}
@@ -162,7 +179,9 @@ def tile_times_channels(
     return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
 
 
-def _tile_instructions(pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int) -> list[str]:
+def _tile_instructions(
+    pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int, short: int
+) -> list[str]:
     sums = [_register(2 + i) for i in range(pixels)]
     first = 2 + pixels
     values = [_register(first + i) for i in range(pixels)]
@@ -180,8 +199,9 @@ def _tile_instructions(pixels: int, quads: int, channels: int, rescale: Rescale,
         ]
 
     lines = ["push {r4-r11, lr}", "sub sp, sp, #12", "add r3, r2, r3", "strd r2, r3, [sp]"]
+    buffer = (2 * quads - (quads // short if short else 0)) * 4 * pixels
     if not whole:
-        lines += [f"movw r7, #{quads * 8 * pixels}", "add r7, r7, r0", "str r7, [sp, #8]"]
+        lines += [f"movw r7, #{buffer}", "add r7, r7, r0", "str r7, [sp, #8]"]
     lines.append("1:")
     if not whole:
         lines += [f"ldr {last}, [r1], #4", *(f"mov {a}, {last}" for a in sums[:-1]), "2:"]
@@ -195,27 +215,31 @@ def _tile_instructions(pixels: int, quads: int, channels: int, rescale: Rescale,
         lines += [f"sxtb16 {even}, {word}", *products(even, start=whole and quad == 0)]
         if not rescale.is_fine:
             lines.append(f"sxtb16 {word}, {word}, ror #8")
-        lines += products(word, start=False)
+        if not short or quad % short < short - 1:
+            lines += products(word, start=False)
     if not whole:
         lines += ["ldr r7, [sp, #8]", "cmp r0, r7", "bne.w 2b"]
     lines.append(f"ldmia r1!, {{{', '.join(('r8', 'r9', 'r10')[: rescale.rows.shape[1]])}}}")
     lines += finish(sums, rescale, ("r8", "r9", "r10"))
     lines += ["ldrd r10, r11, [sp]", f"strb {sums[0]}, [r10], #1"]
     lines += [f"strb {a}, [r10, #{channels * i - 1}]" for i, a in enumerate(sums) if i]
-    lines += ["str r10, [sp]", *subtract("r0", quads * 8 * pixels)]
+    lines += ["str r10, [sp]", *subtract("r0", buffer)]
     return [*lines, "cmp r10, r11", "bne.w 1b", "add sp, sp, #12", "pop {r4-r11, pc}"]
 
 
-def widen(pixels: int, distance: int, rows: int, quads: int, rescale: Rescale) -> tuple[str, str]:
+def widen(
+    pixels: int, distance: int, rows: int, quads: int, rescale: Rescale, *, short: bool = False
+) -> tuple[str, str]:
     """Function ``(input, buffer, row_bytes)`` that widens the windows of a tile; its name and text.
 
     Args:
         distance: bytes between the windows of neighbouring pixels.
         rows: of each window, ``row_bytes`` of the call apart.
         quads: fours of bytes in a row of a window.
+        short: the last of them holds one byte only.
     """
     fine = rescale.is_fine
-    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' if fine else ''}"
+    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' if fine else ''}{'_s' if short else ''}"
     count = unrolling(quads, 8)
     parameters = "const int8_t *x, int32_t *b, int32_t row_bytes"
     lines = [
@@ -232,7 +256,8 @@ def widen(pixels: int, distance: int, rows: int, quads: int, rescale: Rescale) -
             "2:",
         ]
     for quad in range(count):
-        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine)
+        alone = short and quad == quads - 1
+        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine, short=alone)
     if count < quads:
         lines += [
             f"add r0, r0, #{4 * count}",
@@ -262,14 +287,30 @@ def widen(pixels: int, distance: int, rows: int, quads: int, rescale: Rescale) -
         v += {2 * pixels};
     }}
 """
+    if short:
+        plain = plain.replace(
+            f"q < {quads}; ++q) {{\n",
+            f"""q < {quads}; ++q) {{
+        if (q == {quads - 1}) {{
+            for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
+                v[0] = (int16_t)(256 * x[4 * q + i * {distance}]);
+                v[1] = (int16_t)(256 * x[4 * q + i * {distance} + 2]);
+            }}
+            continue;
+        }}
+""",
+        )
     return name, function(name, parameters, lines, plain)
 
 
-def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool) -> list[str]:
-    """Four values of every pixel: their pairs (0, 2), then (1, 3)."""
+def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool, short: bool) -> list[str]:
+    """Four values of every pixel: their pairs (0, 2), then (1, 3); short: (0, 2) alone."""
     values = [_register(3 + i) for i in range(pixels)]
     odd = [_register(3 + pixels + i) for i in range(pixels)]
     lines = [f"ldr {v}, [r0, #{at + i * distance}]" for i, v in enumerate(values)]
+    if short:
+        lines += [f"and {v}, lr, {v}, lsl #8" for v in values]
+        return [*lines, f"stmia r1!, {_registers(3, pixels)}" if pixels > 1 else "str r3, [r1], #4"]
     if fine:
         lines += [f"sxtab16 {p}, r2, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
         lines += [f"and {v}, lr, {v}, lsl #8" for v in values]
@@ -278,54 +319,3 @@ def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool) -> list[str]
         lines += [f"sxtb16 {p}, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
         lines += [f"sxtb16 {v}, {v}" for v in values]
     return [*lines, f"stmia r1!, {_registers(3, 2 * pixels)}"]
-
-
-def rows_times_vector(
-    quads: int, outputs: int, rescale: Rescale, *, unroll: int
-) -> tuple[str, dict[str, str]]:
-    """Function ``(vector, stream, output)`` for one pixel, four outputs at a time; name and texts.
-
-    The stream holds four biases, the words of four rows side by side, and four requantisations.
-    """
-    name = f"rows_{quads}_{outputs}_{label(rescale)}"
-    sums = ["r2", "r3", "r4", "r5"]
-    count = unrolling(quads, unroll)
-    width = rescale.rows.shape[1]
-    lines = [
-        "push {r4-r11, lr}",
-        "sub sp, sp, #12",
-        f"add r3, r2, #{outputs}" if outputs < 256 else f"addw r3, r2, #{outputs}",
-    ]
-    lines += ["strd r2, r3, [sp]", "1:", "ldmia r1!, {r2, r3, r4, r5}", f"movw lr, #{quads // count}", "2:"]
-    for _ in range(count):
-        lines += ["ldmia r1!, {r6, r7, r8, r9}", "ldrd r10, r11, [r0], #8"]
-        for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
-            lines += [f"sxtb16 r12, {w}", f"smlad {a}, r10, r12, {a}"]
-            if not rescale.is_fine:
-                lines.append(f"sxtb16 {w}, {w}, ror #8")
-            lines.append(f"smlad {a}, r11, {w}, {a}")
-    if count < quads:
-        lines += ["subs lr, lr, #1", "bne.w 2b"]
-    lines += ["ldrd r10, r11, [sp]"]
-    for number, a in enumerate(sums):
-        words = ("r6", "r7", "r8")[:width]
-        lines += [f"ldmia r1!, {{{', '.join(words)}}}", *finish([a], rescale, words), f"strb {a}, [r10], #1"]
-        if outputs % 4 == number + 1:
-            lines += ["cmp r10, r11", "beq.w 3f"]
-    lines += [*subtract("r0", quads * 8), "str r10, [sp]", "cmp r10, r11", "bne.w 1b", "3:"]
-    lines += ["add sp, sp, #12", "pop {r4-r11, pc}"]
-    result = expression(rescale, "(int32_t)sum", f"w + {4 + 4 * quads} + {width} * i")
-    plain = f"""    for (int32_t c = 0; c < {outputs}; c += 4, w += {4 + 4 * quads + 4 * width}) {{
-        for (int32_t i = 0; i < 4 && c + i < {outputs}; ++i) {{
-            uint32_t sum = (uint32_t)w[i];
-            for (int32_t q = 0; q < {quads}; ++q) {{
-                const int32_t *k = w + 4 + 4 * q + i;
-                const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += (uint32_t)({_product(rescale, "k", "v", 2)});
-            }}
-            y[c + i] = (int8_t){result};
-        }}
-    }}
-"""
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
