@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class WindowCount:
         total: all instructions.
         outside: those in no function that has a symbol.
         tallies: by function (the first of its names), without those that did not run.
+        executed: how often each instruction was executed, by address; empty unless that was asked for.
     """
 
     name: str
@@ -47,6 +48,7 @@ class WindowCount:
     total: int
     outside: int
     tallies: Mapping[str, Tally]
+    executed: Mapping[int, int] = field(default_factory=dict)
 
     def instructions(self, *functions: str) -> int:
         """Instructions of these functions together."""
@@ -124,11 +126,22 @@ class Counter:
 
 
 @contextmanager
-def counter(image: Image, windows: Sequence[Window], *, plugin: Path) -> Iterator[Counter]:
-    """Counter for one run; its files are deleted afterwards."""
+def counter(
+    image: Image,
+    windows: Sequence[Window],
+    *,
+    plugin: Path,
+    by_instruction: bool = False,
+) -> Iterator[Counter]:
+    """Counter for one run; its files are deleted afterwards.
+
+    Args:
+        by_instruction: count each instruction.
+    """
     with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
         out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
-        ranges.write_text("".join(_range_lines(image)), encoding="ascii")
+        lines = _instruction_lines(image) if by_instruction else _range_lines(image)
+        ranges.write_text("".join(lines), encoding="ascii")
         arguments = ("-plugin", _plugin_argument(plugin, out, ranges, windows))
         yield Counter(image=image, arguments=arguments, out=out)
 
@@ -145,6 +158,15 @@ def _range_lines(image: Image) -> list[str]:
     return lines
 
 
+def _instruction_lines(image: Image) -> Iterator[str]:
+    """A range for each instruction, named by its address with an ``i``; for code that is not decoded two."""
+    for function in image.functions.values():
+        found = image.code.instructions(function) if image.code is not None else {}
+        starts = [a for a in found if a < function.limit] or [function.address]
+        for start, after in zip(starts, [*starts[1:], function.limit], strict=True):
+            yield f"{start:x}i:{start:#x}:{after:#x}\n"
+
+
 def _plugin_argument(plugin: Path, out: Path, ranges: Path, windows: Sequence[Window]) -> str:
     parts = [str(plugin), f"out={out}", f"ranges={ranges}"]
     for window in windows:
@@ -155,7 +177,8 @@ def _plugin_argument(plugin: Path, out: Path, ranges: Path, windows: Sequence[Wi
 
 def _window_count(image: Image, line: dict[str, Any]) -> WindowCount:
     counts = line["counts"]
-    tallies = {}
+    executed = {int(name[:-1], 16): count for name, count in counts.items() if name.endswith("i")}
+    tallies = _tallies_of(image, executed) if executed else {}
     for function in image.functions.values():
         calls = counts.get(f"{function.address:x}e", 0)
         instructions = calls + counts.get(f"{function.address:x}", 0)
@@ -167,4 +190,18 @@ def _window_count(image: Image, line: dict[str, Any]) -> WindowCount:
         total=line["total"],
         outside=line["outside"],
         tallies=tallies,
+        executed=executed,
     )
+
+
+def _tallies_of(image: Image, executed: Mapping[int, int]) -> dict[str, Tally]:
+    """Counts by function of instructions that were counted each."""
+    sums: dict[int, int] = {}
+    for address, count in executed.items():
+        function = image.function_at(address)
+        if function is not None:
+            sums[function.address] = sums.get(function.address, 0) + count
+    return {
+        image.functions[address].name: Tally(instructions=total, calls=executed.get(address, 0))
+        for address, total in sums.items()
+    }

@@ -11,6 +11,7 @@ from typing import Literal
 
 from mlf_sdk.codegen.lock import LockLayer, LockModel, LockNode, LockStep
 from mlf_sdk.ir.macs import macs
+from mlf_sdk.judge.cycles import Estimate
 
 Unit = Literal["instructions", "cycles", "ticks"]
 
@@ -52,6 +53,7 @@ class StepProfile:
         least, most: over the runs.
         share: of the total, 0 to 1.
         work: derived from its shapes.
+        cycles: estimated; None where nothing was estimated.
         layer: operator of the source model that it computes; None where the archive does not state it.
         shapes: of its first input and first output: ``1x32x32x3 > 1x32x32x16``; empty when not known.
     """
@@ -63,6 +65,7 @@ class StepProfile:
     most: int
     share: float
     work: Work
+    cycles: int | None = None
     layer: LockLayer | None = None
     shapes: str = ""
 
@@ -70,6 +73,36 @@ class StepProfile:
     def per_mac(self) -> float | None:
         """Cost of one multiply-accumulate; None if there are none or their number is not known."""
         return self.cost / self.work.macs if self.work.macs else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleEstimate:
+    """Cycles of one inference, estimated from counted instructions and documented timings.
+
+    Attributes:
+        cycles: in all; ``waits`` of them for the flash.
+        core: whose timings were taken.
+        kind: ``documented``, ``by analogy`` or ``single-issue bound``.
+        source: of the timings.
+        assumes: choices within them.
+        wait_states: of the flash, without cache or prefetch: for each word of code that is executed, and for
+            each word of a step's constants once (kernels may read them again: a lower bound).
+        instructions: by class.
+        taken: branches that were taken; ``undecided`` of them may not have been.
+        unknown: instructions without a price, taken as one cycle each.
+    """
+
+    cycles: int
+    waits: int
+    core: str
+    kind: str
+    source: str
+    assumes: str
+    wait_states: int
+    instructions: dict[str, int]
+    taken: int
+    undecided: int
+    unknown: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +121,7 @@ class Profile:
         method: description of the measurement.
         notes: limitations of the measurement.
         symbol_prefix: of the names of all steps; displays leave it out.
+        cycles: estimate of one inference; None where there is none.
     """
 
     model: str
@@ -104,6 +138,7 @@ class Profile:
     method: str
     notes: tuple[str, ...] = ()
     symbol_prefix: str = ""
+    cycles: CycleEstimate | None = None
 
     @property
     def has_layers(self) -> bool:
@@ -125,11 +160,15 @@ class Costs:
         totals: of each run.
         names: of the rows.
         rows: for each run, a cost of each row.
+        estimate: cycles of the last run; None where nothing was estimated.
+        row_estimates: cycles of its rows.
     """
 
     totals: tuple[int, ...]
     names: tuple[str, ...]
     rows: tuple[tuple[int, ...], ...]
+    estimate: Estimate | None = None
+    row_estimates: tuple[Estimate, ...] = ()
 
 
 def median(values: Sequence[int]) -> int:
@@ -152,7 +191,14 @@ def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
         share = cost / total if total else 0.0
         found.append(
             StepProfile(
-                index=index, name=name, cost=cost, least=min(column), most=max(column), share=share, work=work
+                index=index,
+                name=name,
+                cost=cost,
+                least=min(column),
+                most=max(column),
+                share=share,
+                work=work,
+                cycles=costs.row_estimates[index].cycles if costs.row_estimates else None,
             )
         )
     return tuple(found)

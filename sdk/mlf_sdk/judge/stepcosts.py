@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import Counts, WindowCount, counter
+from mlf_sdk.judge.cycles import Estimator
 from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
 from mlf_sdk.judge.windows import Window, function_window, handlers, kernel_window
@@ -54,15 +56,20 @@ def count_steps(
     runs: int,
     plugin: Path,
     timeout_s: float,
+    estimator: Estimator | None = None,
 ) -> Costs:
     """Instructions of each step (or kernel) of a model on an emulated board, exactly.
+
+    Args:
+        estimator: estimates the cycles of the last run as well.
 
     Raises:
         LookupError: the image is not made as expected.
         ToolError: QEMU or its plugin failed.
         TargetError: the board did not answer, or a run failed.
     """
-    with counter(image, windows_of(model, image), plugin=plugin) as counting:
+    windows = windows_of(model, image)
+    with counter(image, windows, plugin=plugin, by_instruction=estimator is not None) as counting:
         with target.with_emulator(counting.arguments).open(image.path, timeout_s=timeout_s) as session:
             deadline = Deadline.after(timeout_s)
             session.hello(deadline)
@@ -71,7 +78,23 @@ def count_steps(
                 _write(session, info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()
-    return _costs(model, image, counts, runs)
+    costs = _costs(model, image, counts, runs)
+    return costs if estimator is None else _estimated(costs, counts, image, estimator)
+
+
+def _estimated(costs: Costs, counts: Counts, image: Image, estimator: Estimator) -> Costs:
+    """Add the cycles of the last run and of its rows."""
+    last = counts.passes[-1 - len(costs.names) :]
+    if last[-1].name != RUN:
+        return costs
+    interrupts = handlers(image)
+    rows = (
+        estimator.window(row, interrupts | {"mlf_run"} if row.name == STEP else interrupts)
+        for row in last[:-1]
+    )
+    return dataclasses.replace(
+        costs, estimate=estimator.window(last[-1], interrupts), row_estimates=tuple(rows)
+    )
 
 
 def _costs(model: LockModel, image: Image, counts: Counts, runs: int) -> Costs:

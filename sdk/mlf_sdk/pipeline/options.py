@@ -19,6 +19,11 @@ def _runs(value: int | None, flag: str) -> None:
         raise InputError(f"invalid value {value}", where=flag, hint=f"It must be from 1 to {_MOST_RUNS:,}.")
 
 
+def _wait_states(value: int, flag: str) -> None:
+    if not 0 <= value <= 15:
+        raise InputError(f"invalid value {value}", where=flag, hint="It must be from 0 to 15.")
+
+
 def _jobs(value: int, flag: str) -> None:
     if not 1 <= value <= 64:
         raise InputError(f"invalid value {value}", where=flag, hint="It must be from 1 to 64.")
@@ -57,6 +62,14 @@ class ProfileOptions:
         group="Inputs",
         metavar="N",
         check=_runs,
+    )
+
+    wait_states: int = option(
+        0,
+        "Cycles that each word from the flash waits, without cache or prefetch, in estimates of cycles.",
+        group="Target",
+        metavar="N",
+        check=_wait_states,
     )
 
 

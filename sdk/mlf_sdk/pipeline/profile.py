@@ -11,11 +11,21 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.data import Batch
-from mlf_sdk.judge.profile import Costs, Profile, Unit, Work, median, step_rows, with_layers, works_of
+from mlf_sdk.judge.profile import (
+    Costs,
+    Profile,
+    Unit,
+    Work,
+    median,
+    step_rows,
+    with_layers,
+    works_of,
+)
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.cycles import estimate_of, estimator_for, with_waits
 from mlf_sdk.pipeline.declare import validate
 from mlf_sdk.pipeline.options import ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -47,6 +57,7 @@ def profile(
     request: Request | None = None,
     *,
     runs: int | None = None,
+    wait_states: int = 0,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> Profile:
@@ -56,6 +67,7 @@ def profile(
         source: an archive, or the folder of a project.
         request: prepared options; the first inference of its inputs is measured.
         runs: inferences to measure; default: 1 where the count is exact, else 10.
+        wait_states: of the flash, for the estimate of cycles on an emulated board.
         progress: told what is done.
         options: fields of `Request`.
 
@@ -64,7 +76,7 @@ def profile(
         ToolError: a tool is missing or failed.
         TargetError: the target did not answer in time, or faulted.
     """
-    own = ProfileOptions(runs=runs)
+    own = ProfileOptions(runs=runs, wait_states=wait_states)
     validate(own)
     return profile_request(make_request(source, request, options), own, Pipeline(progress))
 
@@ -75,8 +87,8 @@ def profile_request(request: Request, own: ProfileOptions, pipeline: Pipeline) -
         request = request.replace(trace=False)  # an allocator that records costs more than one in production
     project = pipeline.project(request)
     stages.check_app(project)
-    profiler = _Profiler(request, project, pipeline.batch(request), own.runs, pipeline)
-    return _profile(project, profiler.measure())
+    profiler = _Profiler(request, project, pipeline.batch(request), own, pipeline)
+    return _profile(project, profiler.measure(), own.wait_states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,7 @@ class _Profiler:
     request: Request
     project: TargetProject
     batch: Batch
-    runs: int | None
+    own: ProfileOptions
     pipeline: Pipeline
 
     def measure(self) -> _Measured:
@@ -106,9 +118,10 @@ class _Profiler:
             image,
             model,
             self.batch.inputs(0),
-            runs=self.runs or 1,
+            runs=self.own.runs or 1,
             plugin=build_plugin(cache_folder().parent / "plugins"),
             timeout_s=self.request.timeout_s,
+            estimator=estimator_for(target.board, image, self.own.wait_states),
         )
         return _Measured(
             costs=costs,
@@ -134,7 +147,7 @@ class _Profiler:
             hz = opened.session.info.ticks_hz
             self.pipeline.progress.say(f"measuring on {target.name}")
             costs = time_steps(
-                opened.session, opened.info, model, self.batch.inputs(0), runs=self.runs or _RUNS_BY_CLOCK
+                opened.session, opened.info, model, self.batch.inputs(0), runs=self.own.runs or _RUNS_BY_CLOCK
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock can't tell the kernels inside apart; QEMU can")
@@ -178,10 +191,10 @@ def _interrupts(board: Board) -> list[str]:
     return ["interrupts of Zephyr's clock count where they strike"] if board.platform == "zephyr" else []
 
 
-def _profile(project: TargetProject, measured: _Measured) -> Profile:
+def _profile(project: TargetProject, measured: _Measured, wait_states: int) -> Profile:
     costs = measured.costs
     works = works_of(project.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
-    steps = step_rows(costs, works)
+    steps = with_waits(step_rows(costs, works), wait_states)
     if measured.rows == "steps":
         steps = with_layers(steps, project.model)
     total = median(costs.totals)
@@ -200,4 +213,5 @@ def _profile(project: TargetProject, measured: _Measured) -> Profile:
         method=measured.method,
         notes=measured.notes,
         symbol_prefix=project.model.symbol_prefix,
+        cycles=estimate_of(costs, works, project.target.board, wait_states),
     )

@@ -36,13 +36,40 @@ def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
             *ends,
         )
     )
-    rows.append(("", "", "", number(profile.total), *_sums(profile), "total", *ends))
+    cycles = _cycles_cell(profile, profile.cycles.cycles if profile.cycles else None)
+    rows.append(("", "", "", number(profile.total), *cycles, *_sums(profile), "total", *ends))
     return [
         line("measured", f"{counted(profile.runs, 'run')}; {profile.method}"),
+        *_estimate_lines(profile),
         *lines("note", profile.notes),
         "",
         table(_headings(profile), rows),
     ]
+
+
+def _estimate_lines(profile: Profile) -> Parts:
+    """Lay out the estimate of cycles and its method."""
+    found = profile.cycles
+    if found is None:
+        return []
+    waits = f", {number(found.waits)} of them for the flash" if found.waits else ""
+    text = (
+        f"{number(found.cycles)} cycles{waits}: {found.core}, {found.kind}, wait states {found.wait_states}"
+    )
+    parts: Parts = [line("estimate", text), line("timings", found.source)]
+    if found.assumes:
+        parts.append(line("assumes", found.assumes))
+    if found.undecided:
+        parts.append(
+            line("open", f"{number(found.undecided)} branches, taken as far as the counts tell: all")
+        )
+    if found.unknown:
+        parts.append(line("no price", f"{number(found.unknown)} instructions, taken as one cycle each"))
+    return parts
+
+
+def _cycles_cell(profile: Profile, cycles: int | None) -> list[str]:
+    return [] if profile.cycles is None else [f"~{number(cycles)}"]
 
 
 def _rest(profile: Profile) -> str:
@@ -52,7 +79,8 @@ def _rest(profile: Profile) -> str:
 def _headings(profile: Profile) -> list[str]:
     spread = [">least", ">most"] if profile.runs > 1 else []
     more = [">MACs", ">each", ">bytes"] if profile.rows == "steps" else []
-    return [">step", ">share", "~", f">{profile.unit}", *spread, *more, *_last_headings(profile)]
+    cycles = [] if profile.cycles is None else [">cycles"]
+    return [">step", ">share", "~", f">{profile.unit}", *cycles, *spread, *more, *_last_headings(profile)]
 
 
 def _last_headings(profile: Profile) -> list[str]:
@@ -69,7 +97,16 @@ def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
     if profile.has_layers:
         layer = step.layer
         last = [name, step.shapes, ""] if layer is None else [layer.text, step.shapes, layer.kernel]
-    return (str(step.index), share, bar(step.share), number(step.cost), *spread, *more, *last)
+    return (
+        str(step.index),
+        share,
+        bar(step.share),
+        number(step.cost),
+        *_cycles_cell(profile, step.cycles),
+        *spread,
+        *more,
+        *last,
+    )
 
 
 def _share_text(profile: Profile, cost: int) -> str:
