@@ -110,8 +110,8 @@ class Estimator:
 
     def _flow(self, function: Function) -> _Flow:
         if function.address not in self._flows:
-            assert self.image.code is not None  # noqa: S101 - counts exist only where code was decoded
-            instructions = self.image.code.instructions(function)
+            code = self.image.code
+            instructions = {} if code is None else code.instructions(function)
             self._flows[function.address] = _Flow.of(function, instructions, self.prices)
         return self._flows[function.address]
 
