@@ -73,9 +73,9 @@ proof: tools runtime
 	  --board qemu_cortex_m3 --jobs $(JOBS) --markdown docs/proof-zephyr.md --made-by 'make proof ZEPHYR_BASE=PATH')
 
 RUNS ?= 10000000
-FUZZERS ?= graph params rpc
+FUZZERS ?= graph params rpc mlperf
 fuzz:
-	sh crt/fuzz/build.sh build/fuzz
+	FUZZERS="$(FUZZERS)" sh crt/fuzz/build.sh build/fuzz
 	set -e; for target in $(FUZZERS); do mkdir -p build/fuzz/$$target; \
 	  build/fuzz/fuzz_$$target -runs=$(RUNS) -max_len=1024 -print_final_stats=1 \
 	    -artifact_prefix=build/fuzz/finding-$$target- build/fuzz/$$target crt/fuzz/corpus/$$target; done

@@ -108,6 +108,19 @@ def rpc_seeds() -> Iterable[bytes]:
     yield b"\x00" + request(1, b"") + request(5, b"\0\1\0\0\0", 4) + request(0x50, b"\0", 8)
 
 
+def mlperf_seeds() -> Iterable[bytes]:
+    """A byte of options, then the line: sessions as the runner has them, and what a device must refuse."""
+    load = b"db load 6%db 000102%db fe80ff%"
+    floats = b"db load 24%db " + struct.pack("<6f", 0, 1, -1, 1e9, -1e9, float("nan")).hex().encode() + b"%"
+    for options in (0, 1, 2, 0x14, 0xF0):
+        yield bytes([options]) + b"name%profile%" + load + b"db print%infer 3 2%results%"
+    for options in (3, 7, 0x0B, 0x0F):
+        yield bytes([options]) + floats + b"infer 1 0%timestamp%help%"
+    yield b"\x00infer 1 0%" + load + b"infer 0 0%infer 1 -1%infer%infer 2%infer 999999999999 0%"
+    yield b"\x00db%db 00%db load%db load 0%db load -3%db load 7%db load 6%db 0%db xy%db 00010203040506%db 00%"
+    yield b"\x00" + b"x" * 80 + b"%" + b"y" * 81 + b"%%  name  %\r\nname\r\n%m-ready%"
+
+
 def _hex_texts(value: object) -> Iterable[bytes]:
     if isinstance(value, str):
         try:
@@ -125,9 +138,10 @@ def _hex_texts(value: object) -> Iterable[bytes]:
 def main() -> None:
     """Write all seeds below the folder that the command line names."""
     root = Path(sys.argv[1])
-    for name, seeds in (("graph", graph_seeds()), ("params", params_seeds()), ("rpc", rpc_seeds())):
+    targets = {"graph": graph_seeds, "params": params_seeds, "rpc": rpc_seeds, "mlperf": mlperf_seeds}
+    for name, make in targets.items():
         (root / name).mkdir(parents=True, exist_ok=True)
-        for index, seed in enumerate(seeds):
+        for index, seed in enumerate(make()):
             (root / name / f"seed-{index:03}").write_bytes(seed)
 
 

@@ -45,7 +45,7 @@ def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
         (["generate", "x.tar", "-o", "app"], ["no board was chosen", "--board", "mps2-an386"]),
         (
             ["generate", "x.tar", "-o", "app", "-b", "host", "--app", "x"],
-            ["--app", "'rpc', 'standalone', 'library'"],
+            ["--app", "'rpc', 'standalone', 'mlperf', 'library'"],
         ),
         (["generate", "x.tar", "-o", "app", "-b", "host", "--params", "rom"], ["--params", "'flash', 'ram'"]),
         (["run", "x.tar", "--rtol", "much"], ["invalid value for '--rtol'"]),

@@ -116,7 +116,7 @@ def complete(line: str) -> list[str]:
         ("mlf-sdk d", {"doctor"}),
         ("mlf-sdk run x.tar --board mps2-an3", {"mps2-an385", "mps2-an386"}),
         ("mlf-sdk run x.tar --board ", set(load_boards())),
-        ("mlf-sdk generate x.tar --app ", {"library", "rpc", "standalone"}),
+        ("mlf-sdk generate x.tar --app ", {"library", "mlperf", "rpc", "standalone"}),
         ("mlf-sdk generate x.tar --params r", {"ram"}),
         ("mlf-sdk run x.tar --exp", {"--expect"}),
     ],

@@ -229,7 +229,7 @@ def test_lock_that_is_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "known"),
-    [("app", "rpc, standalone, library"), ("params", "flash, ram"), ("executor", "static, graph")],
+    [("app", "rpc, standalone, mlperf, library"), ("params", "flash, ram"), ("executor", "static, graph")],
 )
 @pytest.mark.parametrize("value", ["", "none", None, 1, "RPC"])
 def test_invalid_choices(name: str, known: str, value: object) -> None:

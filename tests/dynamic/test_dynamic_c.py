@@ -22,7 +22,7 @@ TEST = [
     CRT / "src/mlf.c",
     CRT / "src/mlf_backend.c",
 ]
-TARGETS = ("graph", "params", "rpc")
+TARGETS = ("graph", "params", "rpc", "mlperf")
 
 pytestmark = pytest.mark.toolchain
 

@@ -183,6 +183,8 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     cmsis_nn: str | None
     executor: str = "static"
     plan: str = "shared"
+    mlperf_id: str = ""
+    softmax: bool = False
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -60,6 +60,8 @@ def make_lock(
             cmsis_nn=options.cmsis_nn,
             executor=options.executor,
             plan=options.plan,
+            mlperf_id=options.mlperf_id,
+            softmax=options.softmax,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from mlf_sdk.errors import InputError
 
-App = Literal["rpc", "standalone", "library"]
+App = Literal["rpc", "standalone", "mlperf", "library"]
 ParamsPlace = Literal["flash", "ram"]
 Executor = Literal["static", "graph"]
 Plan = Literal["shared", "none"]
@@ -27,6 +27,7 @@ QUIET_C_FLAGS = (
     "-Wno-int-conversion",
     "-Werror=implicit-function-declaration",
 )
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _FLAG = re.compile(r"-[A-Za-z0-9_=.,+:/@%-]{1,200}")
 
 
@@ -36,7 +37,7 @@ class ProjectOptions:
 
     Attributes:
         app: ``rpc`` serves the models over the UART; ``standalone`` runs them once on a sample;
-            ``library`` is for an application that exists.
+            ``mlperf`` serves one to a runner of MLPerf Tiny; ``library`` is for an application that exists.
         params: memory of the parameters while the model runs.
         kernel_flags: compiler flags of the archive's code.
         keep_inputs: a run leaves the inputs intact.
@@ -47,6 +48,8 @@ class ProjectOptions:
             parameters that can be replaced.
         plan: ``shared``: buffers share an arena by lifetime; ``none``: each has memory of its own, and steps
             run in the archive's order.
+        mlperf_id: id of the benchmark that the application ``mlperf`` answers with.
+        softmax: its results are the softmax of the outputs (for an id that is no benchmark's).
     """
 
     app: App = "rpc"
@@ -58,6 +61,8 @@ class ProjectOptions:
     cmsis_nn: str | None = None
     executor: Executor = "static"
     plan: Plan = "shared"
+    mlperf_id: str = ""
+    softmax: bool = False
 
     def __post_init__(self) -> None:
         for name, known in (("app", App), ("params", ParamsPlace), ("executor", Executor), ("plan", Plan)):
@@ -72,6 +77,7 @@ class ProjectOptions:
             raise InputError(
                 f"{other} needs the shared plan", where="--plan none", hint=f"Leave out {other} or --plan."
             )
+        self._check_mlperf()
         for flag in self.kernel_flags:
             if not _FLAG.fullmatch(flag):
                 raise InputError(
@@ -79,6 +85,17 @@ class ProjectOptions:
                     where="--cflags",
                     hint="Give flags that start with '-', without spaces or quotes inside a flag.",
                 )
+
+    def _check_mlperf(self) -> None:
+        if self.app != "mlperf" and (self.mlperf_id or self.softmax):
+            flag = "--id" if self.mlperf_id else "--softmax"
+            raise InputError(f"{flag} is for the mlperf application", where=flag, hint="Add --app mlperf.")
+        if self.app == "mlperf" and not _ID.fullmatch(self.mlperf_id):
+            raise InputError(
+                f"invalid value {self.mlperf_id!r}" if self.mlperf_id else "no benchmark was named",
+                where="--id",
+                hint="Give ic01, kws01, vww01, ad01, or an id of your own: letters, digits, _, - and .",
+            )
 
     @property
     def guards(self) -> bool:

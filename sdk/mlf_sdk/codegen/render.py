@@ -14,6 +14,7 @@ from mlf_sdk.codegen.context import Values, entry_values, model_values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, encode_lock
+from mlf_sdk.codegen.mlperf import mlperf_values
 from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
@@ -39,7 +40,7 @@ _MODULE_FILES = frozenset(
         "west_commands.py",
     }
 )
-_WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/")  # all their sources are built
+_WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/", "crt/mlperf/")  # all their sources are built
 _COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 
@@ -175,6 +176,7 @@ class _Renderer:
             "runtime_sources": runtime,
             "cmsis_nn": cmsis,
             "sample_models": models,
+            "p": mlperf_values(self.layouts[0].model, self.options) if self.options.app == "mlperf" else None,
             **self.platform.values,
         }
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +13,10 @@ from typing import Final
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.tensor import Quantisation
 
+_FLAG: Final = "--quantisation"
 _TYPE: Final = re.compile(r"([^=\s]{1,1024})=([a-z0-9]{1,16})(?:\[([0-9, ]{0,200})\])?", re.ASCII)
 
 
@@ -67,6 +72,47 @@ def _parsed(texts: Iterable[str]) -> Iterable[tuple[str, StatedType]]:
         seen.add(found[1])
         shape = None if found[3] is None else tuple(map(int, found[3].replace(",", " ").split()))
         yield found[1], StatedType(dtype=DType.parse(found[2]), shape=shape)
+
+
+def with_quantisation(model: Model, texts: Iterable[str]) -> Model:
+    """Add the quantisation of inputs and outputs, stated as ``NAME=SCALE,ZERO_POINT``.
+
+    Raises:
+        InputError: a text is none, there is no such tensor, or the file states its quantisation itself.
+    """
+    ends = {model.tensors[i].name: i for i in model.inputs}
+    ends |= dict(zip(model.output_names, model.outputs, strict=True))
+    tensors = list(model.tensors)
+    for text in texts:
+        name, found = _quantisation(text)
+        if name not in ends:
+            known = ", ".join(ends)
+            raise InputError(
+                f"there is no input or output '{name}'", where=_FLAG, hint=f"There are: {known}."
+            )
+        tensor = tensors[ends[name]]
+        if tensor.quantisation is not None:
+            raise InputError(
+                f"the quantisation of '{name}' is stated already", where=_FLAG, hint=f"Leave out {_FLAG}."
+            )
+        tensors[tensor.id] = dataclasses.replace(tensor, quantisation=found)
+    return dataclasses.replace(model, tensors=tuple(tensors))
+
+
+def _quantisation(text: str) -> tuple[str, Quantisation]:
+    name, _, rest = text.rpartition("=")
+    scale_text, _, zero_text = rest.partition(",")
+    try:
+        scale, zero_point = float(scale_text), int(zero_text)
+    except ValueError:
+        scale, zero_point = 0.0, 0
+    if not name or not 0 < scale < math.inf or abs(zero_point) >= 1 << 31:
+        raise InputError(
+            f"invalid value {text[:80]!r}",
+            where=_FLAG,
+            hint="State it as NAME=SCALE,ZERO_POINT with a scale > 0: input=0.5847,83",
+        )
+    return name, Quantisation(scale=(scale,), zero_point=(zero_point,))
 
 
 def refuse_statements(stated: Stated, where: str) -> None:

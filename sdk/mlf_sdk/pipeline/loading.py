@@ -13,7 +13,7 @@ from mlf_sdk.compiler.options import CompileOptions, core_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.sources import with_sources
-from mlf_sdk.frontends.stated import Stated
+from mlf_sdk.frontends.stated import Stated, with_quantisation
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.declare import COMPILER, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
@@ -32,10 +32,8 @@ def load(request: Request) -> tuple[Model, ...]:
     """
     refuse_compiler_options(request)
     sources = tuple(Path(path) for path in request.more_sources)
-    return tuple(
-        with_sources(frontends.load(Path(source), request.module, stated_in(request)), sources)
-        for source in request.source
-    )
+    models = (frontends.load(Path(source), request.module, stated_in(request)) for source in request.source)
+    return tuple(with_sources(with_quantisation(model, request.quantisation), sources) for model in models)
 
 
 def stated_in(request: Request) -> Stated:

@@ -33,6 +33,11 @@ _PORT_HELP = (
 )
 
 
+def _decided(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
+    """Declare a field that decides a project."""
+    return option(default, help, group="Build", stage=Stage.PLAN, fixed=True, **declared)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(CompilerRequest):
     """One job for the pipeline: sources, target, and references to compare with.
@@ -63,6 +68,11 @@ class Request(CompilerRequest):
         "--type",
         "NAME=TYPE",
         "Type and extents of a tensor, where the file does not state them: x=float32[1,8].",
+    )
+    quantisation: tuple[str, ...] = stated(
+        "--quantisation",
+        "NAME=SCALE,ZERO_POINT",
+        "Quantisation of an input or output, where the file does not state it.",
     )
     more_sources: tuple[str, ...] = stated(
         "--source", "FILE", "C source, header or object with functions that the code lacks.", exists=True
@@ -97,70 +107,62 @@ class Request(CompilerRequest):
     )
 
     # ---- plan and render: the project ----
-    app: str = option(
+    app: str = _decided(
         "rpc",
-        "rpc: serve the model over the UART; standalone: run once on a sample; library: runtime and models "
-        "for an existing application.",
-        group="Build",
-        stage=Stage.PLAN,
-        choices=("rpc", "standalone", "library"),
-        fixed=True,
+        "rpc: serve the model over the UART; standalone: run once on a sample; mlperf: serve it to a runner "
+        "of MLPerf Tiny (--id); library: runtime and models for an existing application.",
+        choices=("rpc", "standalone", "mlperf", "library"),
     )
-    executor: str = option(
+    mlperf_id: str = _decided(
+        "",
+        "Benchmark of the mlperf application: ic01, kws01, vww01, ad01, or an id of your own, whose inputs "
+        "are sent as the model's bytes.",
+        flags=("--id",),
+        metavar="ID",
+    )
+    softmax: bool = _decided(
+        False,
+        "Results of an own --id are the softmax of the outputs: for a model that gives logits.",
+    )
+    executor: str = _decided(
         "static",
         "static: kernels are called from constant tables; graph: graph and parameters are loaded on the "
         "device, and parameters can be replaced (mlf-sdk params).",
-        group="Build",
-        stage=Stage.PLAN,
         choices=("static", "graph"),
-        fixed=True,
     )
-    params: str = option(
+    params: str = _decided(
         "flash",
         "Memory in which parameters lie while the model runs.",
-        group="Build",
-        stage=Stage.PLAN,
         choices=("flash", "ram"),
-        fixed=True,
     )
-    cflags: str | None = option(
+    cflags: str | None = _decided(
         None,
         "Compiler flags of the archive's code, as --cflags=-Os, in place of '-O2 -ffp-contract=off'.",
-        group="Build",
-        stage=Stage.PLAN,
         metavar="FLAGS",
-        fixed=True,
     )
-    keep_inputs: bool = option(
-        False, "A run leaves the inputs intact (a larger arena).", group="Build", stage=Stage.PLAN, fixed=True
+    keep_inputs: bool = _decided(
+        False,
+        "A run leaves the inputs intact (a larger arena).",
     )
-    share_arena: bool = option(
-        False, "Several models use one arena, never at once.", group="Build", stage=Stage.PLAN, fixed=True
+    share_arena: bool = _decided(
+        False,
+        "Several models use one arena, never at once.",
     )
-    plan: str = option(
+    plan: str = _decided(
         "shared",
         "shared: tensors and workspaces share an arena by lifetime; none: each has memory of its own, and "
         "steps run in the archive's order.",
-        group="Build",
-        stage=Stage.PLAN,
         choices=("shared", "none"),
-        fixed=True,
     )
-    cmsis_nn: str | None = option(
+    cmsis_nn: str | None = _decided(
         None,
         "CMSIS-NN checkout, for archives whose code needs it.",
-        group="Build",
-        stage=Stage.PLAN,
         metavar="PATH",
-        fixed=True,
         exists=True,
     )
-    trace: bool | None = option(
+    trace: bool | None = _decided(
         None,
         "Record the high-water mark of workspaces; default: in the rpc application.",
-        group="Build",
-        stage=Stage.PLAN,
-        fixed=True,
         hidden=True,
     )
 

@@ -16,6 +16,7 @@ from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
+from mlf_sdk.codegen.mlperf import input_bytes_of
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
@@ -65,12 +66,14 @@ def project_options(request: Request) -> ProjectOptions:
         app=request.app,  # type: ignore[arg-type]  # checked by the request's declaration
         params=request.params,  # type: ignore[arg-type]
         kernel_flags=DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags),
-        keep_inputs=request.keep_inputs,
+        keep_inputs=request.keep_inputs or request.app == "mlperf",  # one input serves many runs
         share_arena=request.share_arena,
         trace=request.trace,
         cmsis_nn=str(Path(request.cmsis_nn).resolve()) if request.cmsis_nn else None,
         executor=request.executor,  # type: ignore[arg-type]
         plan=request.plan,  # type: ignore[arg-type]
+        mlperf_id=request.mlperf_id,
+        softmax=request.softmax,
     )
 
 
@@ -85,6 +88,8 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     target = resolve_target(choice)
     board = target.board
     unique = _unique_names(models)
+    if options.app == "mlperf":
+        input_bytes_of(unique, options)
     check_requirements(unique, board, options)
     if options.executor == "graph":
         check_store(unique, board)

@@ -147,7 +147,7 @@ def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
     return (
         "include",
         "src",
-        *(("rpc",) if options.app == "rpc" else ()),
+        *((options.app,) if options.app in ("rpc", "mlperf") else ()),
         *(("cmsis",) if options.cmsis_nn is not None else ()),
         *(DYNAMIC_FOLDERS if options.executor == "graph" else ()),
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.mlperf import input_bytes_of
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.planner.layout import ModelLayout
@@ -25,6 +26,7 @@ def check_fit(
     if board.platform == "host" or not board.memories:
         return
     params = sum(layout.params_bytes for layout in layouts)
+    models = [layout.model for layout in layouts]
     arenas = sum(link.arena_reserved_bytes for link in linkages if link.owns_arena)
     rpc = board.rpc
     server = 2 * rpc.max_payload + rpc.window_bytes + SERVER_STATE_BYTES if options.app == "rpc" else 0
@@ -33,6 +35,7 @@ def check_fit(
         "arena": arenas,
         "stack": board.stack_bytes,
         "RPC server": server,
+        "input of the benchmark": input_bytes_of(models, options) if options.app == "mlperf" else 0,
         "parameters": in_ram,
     }
     _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, _ram_hints(layouts, options))

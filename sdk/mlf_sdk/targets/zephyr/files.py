@@ -136,8 +136,9 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             for name in ("CMakeLists.txt", "Kconfig", "app.cmake", "prj.conf", "README.md")
         }
         templates["sample.yaml"] = "zephyr/sample.yaml.j2"
-        templates["src/main.c"] = f"zephyr/main_{options.app}.c.j2"
-        if board.zephyr.native and options.app == "rpc":
+        folder = "common" if options.app == "mlperf" else "zephyr"
+        templates["src/main.c"] = f"{folder}/main_{options.app}.c.j2"
+        if board.zephyr.native and options.app in ("rpc", "mlperf"):
             name = target.board.replace("/", "_")
             files[f"boards/{name}.conf"] = template_text("zephyr/native.conf.j2", values)
     return PlatformFiles(
@@ -150,6 +151,7 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
             "include",
             "src",
             "rpc",
+            *(("mlperf",) if options.app == "mlperf" else ()),
             "platform",
             "zephyr",
             *(("cmsis",) if options.cmsis_nn is not None else ()),
