@@ -121,8 +121,7 @@ class Request(CompilerRequest):
         metavar="ID",
     )
     softmax: bool = _decided(
-        False,
-        "Results of an own --id are the softmax of the outputs: for a model that gives logits.",
+        False, "Results of an own --id are the softmax of the outputs: for a model that gives logits."
     )
     executor: str = _decided(
         "static",
@@ -131,23 +130,15 @@ class Request(CompilerRequest):
         choices=("static", "graph"),
     )
     params: str = _decided(
-        "flash",
-        "Memory in which parameters lie while the model runs.",
-        choices=("flash", "ram"),
+        "flash", "Memory in which parameters lie while the model runs.", choices=("flash", "ram")
     )
     cflags: str | None = _decided(
         None,
         "Compiler flags of the archive's code, as --cflags=-Os, in place of '-O2 -ffp-contract=off'.",
         metavar="FLAGS",
     )
-    keep_inputs: bool = _decided(
-        False,
-        "A run leaves the inputs intact (a larger arena).",
-    )
-    share_arena: bool = _decided(
-        False,
-        "Several models use one arena, never at once.",
-    )
+    keep_inputs: bool = _decided(False, "A run leaves the inputs intact (a larger arena).")
+    share_arena: bool = _decided(False, "Several models use one arena, never at once.")
     plan: str = _decided(
         "shared",
         "shared: tensors and workspaces share an arena by lifetime; none: each has memory of its own, and "
@@ -155,15 +146,10 @@ class Request(CompilerRequest):
         choices=("shared", "none"),
     )
     cmsis_nn: str | None = _decided(
-        None,
-        "CMSIS-NN checkout, for archives whose code needs it.",
-        metavar="PATH",
-        exists=True,
+        None, "CMSIS-NN checkout, for archives whose code needs it.", metavar="PATH", exists=True
     )
     trace: bool | None = _decided(
-        None,
-        "Record the high-water mark of workspaces; default: in the rpc application.",
-        hidden=True,
+        None, "Record the high-water mark of workspaces; default: in the rpc application.", hidden=True
     )
 
     # ---- build ----
