@@ -121,7 +121,7 @@ static void load_digits(mlf_mlperf_t *server, const char *word, size_t length) {
     error(config, "Bytes without 'db load'");
   } else if (server->loaded_bytes == server->expected_bytes) {
     error(config, "The load is complete");
-  } else if (length % 2u != 0u) {
+  } else if (length == 0u || length % 2u != 0u) {
     error(config, "Insufficient number of hex digits");
   } else if (!are_digits(word, length)) {
     error(config, "Invalid hex digit");
@@ -163,7 +163,9 @@ static void buffer_command(mlf_mlperf_t *server, words_t *words) {
   } else if (equals(word, length, "print")) {
     print_buffer(server);
   } else {
-    load_digits(server, word, length);
+    const char *more;
+    /* Two lines whose '%' was lost: "0102db" are digits too. */
+    load_digits(server, word, next_word(words, &more) == 0u ? length : 0u);
   }
 }
 

@@ -37,6 +37,7 @@ _COMMANDS = (
     ("report", "runs", "Show memory, time and verdicts as one HTML page."),
     ("test", "runs", "Run many cases: outputs within tolerance, or an accuracy."),
     ("proof", "runs", "Prove many models on many boards."),
+    ("bench", "benches", "Run a benchmark of the field on a board."),
     ("sweep", "sweeps", "Run a matrix of models, boards and options, and show which choice to make."),
     ("flash", "devices", "Flash a built project and prove it by the device."),
     ("profile", "runs", "Show what each step costs."),
@@ -59,6 +60,7 @@ _SWEEP = (
     ("diff", "Compare two sweeps; exit code 1 on a regression."),
     ("worker", "Run cells for a scheduler."),
 )
+_BENCH = (("mlperf", "Run the procedure of MLPerf Tiny, by its official runner or by a client of our own."),)
 _PARAMS = (
     ("push", "Replace the parameters: the old ones stay in force until the new ones are whole."),
     ("show", "Show which parameters are in force."),
@@ -74,8 +76,8 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Make one command; None: there is none of that name."""
-        if cmd_name in ("params", "sweep"):
-            return params if cmd_name == "params" else sweep
+        if cmd_name in ("params", "bench", "sweep"):
+            return {"params": params, "bench": bench, "sweep": sweep}[cmd_name]
         if cmd_name == "completion":
             return completion
         module = next((module for name, module, _ in _COMMANDS if name == cmd_name), None)
@@ -106,6 +108,12 @@ class _Group(click.Group):
         """Write names with their summaries."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.rows))
+
+
+class _BenchGroup(_Group):
+    """Benchmarks of the field."""
+
+    module, rows = "benches", _BENCH
 
 
 class _SweepGroup(_Group):
@@ -151,6 +159,13 @@ def app(context: click.Context, debug: bool, version: bool) -> None:
 @click.group(cls=_Group, invoke_without_command=True, help="Replace a model's parameters on a target.")
 @click.pass_context
 def params(context: click.Context) -> None:
+    """Show the help where no command is given."""
+    _help_alone(context)
+
+
+@click.group(cls=_BenchGroup, invoke_without_command=True, help="Run a benchmark of the field on a board.")
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Show the help where no command is given."""
     _help_alone(context)
 

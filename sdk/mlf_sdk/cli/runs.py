@@ -19,7 +19,7 @@ _SOURCE = "ARCHIVE|DIR"
 _SOURCE_HELP = "An archive, or the folder of a generated project."
 
 
-def _check_folder_of(path: str | None) -> None:
+def check_folder_of(path: str | None) -> None:
     """Refuse an output in a folder that does not exist, before the work."""
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise InputError(
@@ -47,7 +47,7 @@ def run(request: Request, own: RunOptions, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.proof import run_parts
     from mlf_sdk.reporting.values import run_values
 
-    _check_folder_of(own.output)
+    check_folder_of(own.output)
     report = run_request(request, Pipeline(progress))
     if own.output is not None:
         write_npz(Path(own.output), report.outputs)
@@ -72,7 +72,7 @@ def test(request: Request, own: TestOptions, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.junit import junit_xml
     from mlf_sdk.tools.files import write_whole
 
-    _check_folder_of(own.junit)
+    check_folder_of(own.junit)
     report = test_request(request, own, Pipeline(progress))
     if own.junit is not None:
         write_whole(Path(own.junit), junit_xml(report))
@@ -100,7 +100,7 @@ def proof(request: Request, own: ProofTable, progress: Progress) -> Outcome:
     from mlf_sdk.sweep.proof import proof_request, proof_values
     from mlf_sdk.tools.files import write_whole
 
-    _check_folder_of(own.markdown)
+    check_folder_of(own.markdown)
     found = proof_request(request, own, progress)
     if own.markdown is not None:
         command = own.made_by or shlex.join(["mlf-sdk", *sys.argv[1:]])
@@ -133,7 +133,7 @@ def report(request: Request, own: ReportOptions, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.values import plain, result_values
     from mlf_sdk.tools.files import write_whole
 
-    _check_folder_of(own.output)
+    check_folder_of(own.output)
     findings = gather(request, own, Pipeline(progress))
     made = source_date() or datetime.now(timezone.utc)
     found, output = collect(findings, made), Path(own.output) if own.output else None

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
+<<<<<<< HEAD
 from mlf_sdk.pipeline.declare import fraction, not_negative, option, validate
+=======
+from mlf_sdk.pipeline.declare import fraction, option, positive, validate
+>>>>>>> 9ef2535 (bench mlperf: own client and official runner)
 
 _GROUP = "Budgets and baselines"
 _MOST_RUNS = 100_000
@@ -278,3 +282,53 @@ class MonitorOptions:
     line_end: str = option(
         "lf", "End of a typed line, as the board expects it.", choices=("lf", "crlf", "cr")
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlperfOptions:
+    """Options of ``bench mlperf`` beside those of the request."""
+
+    mode: str = option(
+        "performance",
+        "performance: five timed windows; accuracy: one inference on each input.",
+        group="Inputs",
+        choices=("performance", "accuracy"),
+    )
+    data: str | None = option(
+        None,
+        "Folder with the benchmark's files and y_labels.csv; default in performance mode: made-up bytes.",
+        group="Inputs",
+        metavar="DIR",
+        exists=True,
+    )
+    cases: str | None = option(
+        None,
+        "npz file with inputs by name and classes in 'label', in place of --data.",
+        group="Inputs",
+        metavar="FILE",
+        exists=True,
+    )
+    inferences: int | None = option(
+        None,
+        "Inferences of a window; default: as many as take 12 s, measured first.",
+        group="Inputs",
+        metavar="N",
+        check=positive,
+    )
+    runner: str | None = option(
+        None,
+        "Folder of the official runner (benchmark/runner of mlcommons/tiny); without it a client of our own "
+        "does the same procedure.",
+        group="Runner",
+        metavar="DIR",
+        exists=True,
+    )
+    runner_python: str = option(
+        "python3", "Python that has the official runner's packages.", group="Runner", metavar="FILE"
+    )
+    save: str | None = option(
+        None, "Keep the official runner's log.txt, results.txt and results.json here.", metavar="DIR"
+    )
+
+    def __post_init__(self) -> None:
+        validate(self)

@@ -48,12 +48,14 @@ class QemuOptions:
         icount_shift: one instruction takes ``2**icount_shift`` ns (0 to 10); None: as long as it takes.
         one_cpu: keep all of QEMU's threads on one CPU of the host. They take turns, and a hand-over
             within a CPU is faster: input over the UART runs at three times the speed.
+        real_time: the machine's clock never runs ahead of the host's (with ``icount_shift``).
         semihosting: the image ends the emulator with an exit code (built with MLF_SEMIHOSTING=1).
         args: more arguments.
     """
 
     icount_shift: int | None = 0
     one_cpu: bool = True
+    real_time: bool = False
     semihosting: bool = False
     args: tuple[str, ...] = ()
 
@@ -172,8 +174,11 @@ class QemuMachine:
         return TargetError("; ".join(parts), where=f"board {self.board.name} (QEMU)")
 
 
-def qemu_argv(board: EmulatedBoard, elf: Path, *, console_fd: int, options: QemuOptions) -> list[str]:
-    """The command that emulates ``board`` with the image ``elf`` and the console on a connected socket.
+def qemu_argv(board: EmulatedBoard, elf: Path, *, console_fd: int | None, options: QemuOptions) -> list[str]:
+    """The command that emulates ``board`` with the image ``elf``, its console on a socket or a pty.
+
+    Args:
+        console_fd: the socket; None: a pty, which QEMU names on its standard output.
 
     Raises:
         InputError: the board is not emulated.
@@ -189,12 +194,14 @@ def qemu_argv(board: EmulatedBoard, elf: Path, *, console_fd: int, options: Qemu
     argv += ["-monitor", "none", "-nic", "none"]
     if row.cpu:
         argv += ["-cpu", row.cpu]
-    argv += ["-chardev", f"socket,id=console,fd={console_fd}"]
+    kind = "pty,id=console" if console_fd is None else f"socket,id=console,fd={console_fd}"
+    argv += ["-chardev", kind]
     for _ in range(row.serial_index):
         argv += ["-serial", "null"]
     argv += ["-serial", "chardev:console"]
     if options.icount_shift is not None:
-        argv += ["-icount", f"shift={options.icount_shift}"]
+        align = ",align=on" if options.real_time else ""
+        argv += ["-icount", f"shift={options.icount_shift}{align}"]
     if options.semihosting:
         argv += ["-semihosting-config", "enable=on,target=native"]
     return [*argv, *row.args, *options.args, "-kernel", str(elf)]
@@ -231,15 +238,15 @@ def start_qemu(
     try:
         with theirs:
             argv = qemu_argv(board, elf.resolve(), console_fd=theirs.fileno(), options=chosen)
-            process = starter(argv, pass_fds=(theirs.fileno(),), cpus=_one_cpu() if chosen.one_cpu else None)
+            process = starter(argv, pass_fds=(theirs.fileno(),), cpus=one_cpu() if chosen.one_cpu else None)
     except BaseException:
         ours.close()
         raise
     return QemuMachine(board, process, ours, deadline)
 
 
-def _one_cpu() -> set[int] | None:
-    """One of the CPUs that we may use, by chance: several emulators spread out."""
+def one_cpu() -> set[int] | None:
+    """Choose one of the CPUs that we may use, by chance: several emulators spread out."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     return {random.choice(sorted(os.sched_getaffinity(0)))}  # noqa: S311

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the official runner of MLPerf Tiny, unchanged, with one more serial port in its list.
 
-The runner opens only ports that the system lists with a USB id, and has no option for another one: the pty of an
-emulator is never listed. This file runs in the runner's own Python and needs pyserial alone:
+The runner opens only ports that the system lists with a USB id, and has no option for another one: the
+pty of an emulator is never listed. This file runs in the runner's own Python and needs pyserial alone:
 ``python launcher.py PORT VID PID main.py ARGUMENTS``.
 """
 

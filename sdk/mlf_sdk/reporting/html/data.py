@@ -14,6 +14,7 @@ from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import CodeItem, MemoryMap
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.results import NOT_COMPARED
 
 RectKind = Literal["input", "output", "tensor", "workspace"]
@@ -153,6 +154,7 @@ class Report:
         inference: None when nothing was run.
         not_run, no_profile: reasons; empty when there are figures.
         findings: None when no archive was examined.
+        mlperf: result of ``bench mlperf``; None: it was not run.
     """
 
     model: str
@@ -178,6 +180,7 @@ class Report:
     sections: tuple[Section, ...]
     provenance: tuple[Fact, ...]
     findings: tuple[Finding, ...] | None
+    mlperf: MlperfReport | None = None
 
     @property
     def missing(self) -> str:

@@ -13,6 +13,7 @@ from mlf_sdk.reporting.html.arena import arena_picture, when_text
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.flow import flow_picture
 from mlf_sdk.reporting.html.memory import LABELS, memory_picture
+from mlf_sdk.reporting.html.mlperf import mlperf_facts, window_rows
 from mlf_sdk.reporting.html.names import profile_names, short_names
 from mlf_sdk.reporting.html.svg import bar, swatch
 from mlf_sdk.reporting.layout import capacity, counted, number, size
@@ -38,6 +39,8 @@ def render_page(report: Report) -> bytes:
         functions_shown=FUNCTIONS_SHOWN,
         sdk_version=__version__,
         takes=_takes(report),
+        mlperf_facts=mlperf_facts(report.mlperf) if report.mlperf else [],
+        mlperf_windows=window_rows(report.mlperf) if report.mlperf else [],
         profile_names=profile_names(report.profile) if report.profile else [],
         code_names=_code_names(report),
         without_server=[m for m in report.memories if 0 < m.product_bytes < m.used_bytes],
