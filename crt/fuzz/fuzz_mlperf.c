@@ -55,8 +55,7 @@ static const mlf_model_t model = {
     .inputs_kept = 1,
 };
 
-static void check(void *ctx, const uint8_t *data, size_t size) {
-  (void)ctx;
+static void check(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < size; i++) {
     require(data[i] != 0 && data[i] < 0x7Fu);
     memmove(tail, &tail[1], sizeof tail - 1u);
@@ -65,8 +64,9 @@ static void check(void *ctx, const uint8_t *data, size_t size) {
   }
 }
 
-static uint64_t ticks(void *ctx) {
-  (void)ctx;
+static uint32_t ticks_hz(void) { return 25000000u; }
+
+static uint64_t ticks(void) {
   now += UINT64_C(0x123456789A);
   return now;
 }
@@ -100,9 +100,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *buffer = malloc(buffer_bytes); /* of its own: one byte too far is seen */
   require(buffer != NULL);
   set_types(loader, writer);
-  const mlf_mlperf_config_t config = {&model, buffer,          buffer_bytes,    "vendor",  "profile",
-                                      "id",   loaders[loader], writers[writer], {0.5f, 3}, scale,
-                                      &scale, check,           ticks,           25000000u, NULL};
+  const mlf_mlperf_config_t config = {
+      .model = &model,
+      .buffer = buffer,
+      .buffer_bytes = buffer_bytes,
+      .vendor = "vendor",
+      .profile = "profile",
+      .id = "id",
+      .load = loaders[loader],
+      .results = writers[writer],
+      .sent = {0.5f, 3},
+      .input = scale,
+      .outputs = &scale,
+      .write = check,
+      .ticks = ticks,
+      .ticks_hz = ticks_hz,
+  };
   runs = ready = 0;
   mlf_mlperf_init(&server, &config);
   for (size_t at = 1; at < size; at += step) {

@@ -46,10 +46,9 @@ struct mlf_mlperf_config {
   mlf_mlperf_scale_t sent;                            /* of what the host sends (mlf_mlperf_load_float) */
   mlf_mlperf_scale_t input;                           /* of the input tensor (mlf_mlperf_load_quantised) */
   const mlf_mlperf_scale_t *outputs;                  /* of each output; scale 1, zero point 0 for floats */
-  void (*write)(void *ctx, const uint8_t *data, size_t size);
-  mlf_ticks_t ticks;
-  uint32_t ticks_hz; /* > 0 */
-  void *ctx;         /* handed to write and ticks */
+  void (*write)(const uint8_t *data, size_t size);    /* such as mlf_uart_write */
+  uint64_t (*ticks)(void);                            /* such as mlf_ticks */
+  uint32_t (*ticks_hz)(void);                         /* > 0, such as mlf_tick_hz */
 };
 
 /* State of the server: private. */

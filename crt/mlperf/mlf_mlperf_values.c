@@ -171,7 +171,7 @@ void mlf_mlperf_results_error(const mlf_mlperf_config_t *config) {
 /* ---- text ---- */
 
 void mlf_mlperf_text(const mlf_mlperf_config_t *config, const char *text) {
-  config->write(config->ctx, (const uint8_t *)text, strlen(text));
+  config->write((const uint8_t *)text, strlen(text));
 }
 
 /* Divide `value` and return the rest: bit by bit, which is small, and slow enough to be kept out of timed
@@ -207,10 +207,11 @@ static void put_digits(const mlf_mlperf_config_t *config, uint64_t value, size_t
 void mlf_mlperf_number(const mlf_mlperf_config_t *config, uint64_t value) { put_digits(config, value, 1); }
 
 void mlf_mlperf_time(const mlf_mlperf_config_t *config, uint64_t ticks) {
+  const uint32_t hz = config->ticks_hz();
   uint64_t seconds = ticks;
-  uint64_t rest = (uint64_t)divide(&seconds, config->ticks_hz) * 1000000u;
+  uint64_t rest = (uint64_t)divide(&seconds, hz) * 1000000u;
 
-  (void)divide(&rest, config->ticks_hz);
+  (void)divide(&rest, hz);
   put_digits(config, seconds * 1000000u + rest, 1);
 }
 

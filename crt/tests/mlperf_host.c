@@ -44,8 +44,7 @@ static const mlf_model_t model = {
     .inputs_kept = 1,
 };
 
-static void write_all(void *ctx, const uint8_t *data, size_t size) {
-  (void)ctx;
+static void write_all(const uint8_t *data, size_t size) {
   now += 1000000; /* slow: it must not be measured */
   while (size != 0) {
     const ssize_t done = write(STDOUT_FILENO, data, size);
@@ -57,10 +56,9 @@ static void write_all(void *ctx, const uint8_t *data, size_t size) {
   }
 }
 
-static uint64_t ticks(void *ctx) {
-  (void)ctx;
-  return now;
-}
+static uint64_t ticks(void) { return now; }
+
+static uint32_t ticks_hz(void) { return 3000000u; }
 
 static void set_type(uint8_t code, uint8_t bits) {
   input.type_code = output.type_code = code;
@@ -81,7 +79,7 @@ int main(int argc, char **argv) {
       .outputs = &scale,
       .write = write_all,
       .ticks = ticks,
-      .ticks_hz = 3000000,
+      .ticks_hz = ticks_hz,
   };
   uint8_t received[64];
   const char *loader = argc > 1 ? argv[1] : "copy";

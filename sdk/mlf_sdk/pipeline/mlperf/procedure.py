@@ -29,7 +29,8 @@ class Line:
     Attributes:
         open: opens it.
         log: called with each command and each line of an answer.
-        clock, sleep: of the host.
+        clock: of the host, for the duration of the loop.
+        sleep: waits.
     """
 
     open: Callable[[], Transport]
@@ -42,7 +43,7 @@ class Line:
         """Open the line, and close it in the end."""
         transport = self.open()
         try:
-            yield MlperfClient(transport, log=self.log, clock=self.clock)
+            yield MlperfClient(transport, log=self.log)
         finally:
             transport.close()
 
