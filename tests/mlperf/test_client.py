@@ -273,7 +273,8 @@ def test_a_folder(tmp_path: Path) -> None:
         ("b.bin", 0, 2560, 512),
     ]
     assert [f.content() for f in inputs.read_folder(folder, 1)] == [b"12"]
-    inputs.write_folder(tmp_path / "linked", read)
+    inputs.write_folder(tmp_path / "linked", [*read, read[1]])  # a list may name a file again
+    assert (tmp_path / "linked" / "y_labels.csv").read_text().count("b.bin") == 2
     assert (tmp_path / "linked" / "b.bin").read_bytes() == b"34"
 
 

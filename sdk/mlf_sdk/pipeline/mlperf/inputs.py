@@ -151,7 +151,7 @@ def made_up(benchmark: str, input_bytes: int, count: int) -> list[InputFile]:
 def write_folder(folder: Path, files: Sequence[InputFile]) -> None:
     """Write files and their list, as the official runner reads them."""
     folder.mkdir(parents=True)
-    for file in files:
+    for file in {file.name: file for file in files}.values():  # a list may name a file again
         if file.path is None:
             (folder / file.name).write_bytes(file.data)
         else:
