@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-<<<<<<< HEAD
-from mlf_sdk.pipeline.declare import fraction, not_negative, option, validate
-=======
-from mlf_sdk.pipeline.declare import fraction, option, positive, validate
->>>>>>> 9ef2535 (bench mlperf: own client and official runner)
+from mlf_sdk.pipeline.declare import fraction, not_negative, option, positive, validate
 
 _GROUP = "Budgets and baselines"
 _MOST_RUNS = 100_000
