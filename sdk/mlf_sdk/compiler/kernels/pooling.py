@@ -82,13 +82,14 @@ def _average_of_four(ih: int, iw: int, ch: int, oh: int, ow: int, result: str) -
                 memcpy(&word, v, 4);
                 even = __sxtab16(even, (int32_t)word);
                 odd = __sxtab16(odd, (int32_t)(word >> 8 | word << 24));
-            }}
-            const int32_t sums[4] = {{(int16_t)even, (int16_t)odd, even >> 16, odd >> 16}};
 #else
                 for (int32_t k = 0; k < 4; ++k) {{
                     sums[k] += v[k];
                 }}
+#endif
             }}
+#if {DSP}
+            const int32_t sums[4] = {{(int16_t)even, (int16_t)odd, even >> 16, odd >> 16}};
 #endif
             for (int32_t k = 0; k < 4; ++k) {{
                 int32_t sum = sums[k];
