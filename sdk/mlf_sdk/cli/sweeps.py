@@ -183,7 +183,7 @@ def worker(request: Request, own: WorkerOptions, progress: Status) -> Outcome:
 
     A worker builds and runs what it is sent: give it to nobody whom you would not give a shell.
 
-    Example: mlf-sdk sweep worker tcp://127.0.0.1:8786 --jobs 2
+    Example: mlf-sdk sweep worker ADDRESS --jobs 2
     """
     from mlf_sdk.sweep.executors import require_cluster
 

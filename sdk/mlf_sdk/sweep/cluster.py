@@ -59,8 +59,7 @@ class ClusterExecutor:
         """See Executor."""
         slots = 0
         for threads, has in self._known_workers().values():
-            if all(has.get(name, 0) > 0 for name in resources):
-                slots += int(min(threads, *(has[name] for name in resources)))
+            slots += int(min([threads, *(has.get(name, 0) for name in resources)]))
         return slots > 0 and running < slots + (
             0 if any(r.startswith("board ") for r in resources) else _SPARE
         )
