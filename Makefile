@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz attack mutate clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz attack kills mutate clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make proof   every archive on every emulated board, as a table in docs/proof.md (CMSIS_NN=PATH)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
+	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
 	@echo "make clean   remove what these commands made"
 
@@ -84,6 +85,11 @@ SEED ?= 0
 COUNT ?= 5000
 attack: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) tests/attack/attack.py --seed $(SEED) --count $(COUNT) --jobs $(JOBS)
+
+KILLS ?= 50
+kills: tools dev
+	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED)
+	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED) --proof $(PROVEN) $(BOARDS:%=--board %)
 
 mutate: tools dev
 	$(PY) tests/mutation/mutate.py $(MODULES) --jobs $(JOBS)
