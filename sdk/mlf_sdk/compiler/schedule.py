@@ -15,8 +15,10 @@ from mlf_sdk.compiler.kernels import (
     elementwise,
     general,
     movement,
+    mve,
     pooling,
     softmax,
+    windows,
 )
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import (
@@ -74,11 +76,22 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 }
 
 
+_MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (windows.convolution(2, mve.tile),),
+    FullyConnected: (windows.dense(mve.tile),),
+}
+
+
+def _preferred(core: Core, operator: type[Operator]) -> tuple[Maker, ...]:
+    """Kernels for one core, before those for all."""
+    return _MVE.get(operator, ()) if core.has_mve else ()
+
+
 def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:
     """The kernel of an operator; None for one that needs no code."""
     if isinstance(operator, Reshape):
         return None
     makers = KERNELS[type(operator)]
-    if choice.goal is Goal.SIZE:
-        makers = makers[-1:]
+    best = _preferred(choice.core, type(operator))
+    makers = makers[-1:] if choice.goal is Goal.SIZE else (*best, *makers)
     return next(kernel for make in makers if (kernel := make(graph, operator)) is not None)

@@ -25,7 +25,7 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     if x.dtype != np.int8 or weights.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
         return None
     channels = y.shape[3]
-    layout = _Layout(x, weights, y, operator.window)
+    layout = Layout(x, weights, y, operator.window)
     if layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
     flat = weights.constant.reshape(channels, -1)
@@ -49,10 +49,10 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
     return Kernel(
         family="conv_1x1" if layout.pointwise else "conv",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=layout.body(tile, fast, channels),
+        body=layout.body(f"{tile}(b0, p0, {{}}, {channels})", fast, channels),
         helpers=helpers,
         constants=constants,
-        workspace_bytes=layout.quads * 8 * layout.pixels + layout.patch_bytes,
+        workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
         overlaps=layout.overlaps(x, y),
         macs=y.elements * flat.shape[1],
     )
@@ -96,10 +96,18 @@ def biases_of(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Ar
     return found.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
-class _Layout:
+class Layout:
     """Places of a tile: windows of the input as columns."""
 
-    def __init__(self, x: Value, weights: Value, y: Value, window: Window) -> None:
+    def __init__(
+        self, x: Value, weights: Value, y: Value, window: Window, pixels: int = 0, quad: int = 4
+    ) -> None:
+        """Lay out the windows.
+
+        Args:
+            pixels: most pixels of a tile; 0: the best for `gemm`.
+            quad: number of bytes that a row of a window is filled up to a multiple of.
+        """
         _, self.ih, self.iw, self.ic = x.shape
         _, self.oh, self.ow, _ = y.shape
         self.window = window
@@ -109,15 +117,16 @@ class _Layout:
         if self.pointwise:
             self.oh, self.ow = 1, self.oh * self.ow
             self.ih, self.iw = 1, self.ih * self.iw
-        self.pixels = best_tile(self.ow)
+        self.pixels = min(pixels, self.ow) or best_tile(self.ow)
         self.rows = kh
         self.used = kw * self.ic  # bytes of a row of the window
-        self.row_quads = -(-self.used // 4)
+        self.row_quads = -(-self.used // quad)
         self.quads = kh * self.row_quads
         self.row_bytes = self.iw * self.ic * window.dilation[0]
         self.distance = window.stride[1] * self.ic
+        self.buffer_words = self.quads * 2 * self.pixels
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
-        self.spare = 4 * self.row_quads - self.used  # bytes read past a row of the window
+        self.spare = quad * self.row_quads - self.used  # bytes read past a row of the window
 
     @property
     def patch_bytes(self) -> int:
@@ -148,10 +157,14 @@ class _Layout:
         return np.pad(rows, ((0, 0), (0, 0), (0, self.spare)))
 
     def body(self, tile: str, fast: str, channels: int) -> str:
-        """Loops over the tiles of every row."""
+        """Loops over the tiles of every row.
+
+        Args:
+            tile: call for a tile, with ``{}`` for the place of its output.
+        """
         tail = self.ow - self.pixels
         window = self.window
-        call = f"{tile}(b0, p0, y0 + (oy * {self.ow} + ox) * {channels}, {channels});"
+        call = tile.format(f"y0 + (oy * {self.ow} + ox) * {channels}") + ";"
         if self.pointwise and not self.spare:
             return f"""    const int32_t oy = 0;
     for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
@@ -161,7 +174,7 @@ class _Layout:
     }}
 """
         last_row = (self.ih - 1) * self.iw * self.ic
-        return f"""    int8_t *patch = (int8_t *)(b0 + {self.quads * 2 * self.pixels});
+        return f"""    int8_t *patch = (int8_t *)(b0 + {self.buffer_words});
     for (int32_t oy = 0; oy < {self.oh}; ++oy)
     for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
         int32_t ox = t < {tail} ? t : {tail};

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution and matrix products for cores without the DSP extension's kernels: windows as bytes.
+
+What differs between cores is how a tile's windows are laid out in a buffer, how weights are packed, and the
+function that multiplies the two: a `Tile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.convolution import Layout
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected
+from mlf_sdk.compiler.requantise import Multiplier
+from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """Code and constants for the tiles of a layer.
+
+    Attributes:
+        widen: function ``(input, buffer, row_bytes)`` that lays out the windows of a tile.
+        call: of the function that computes a tile, with ``{}`` for the place of its output.
+        buffer_bytes: of the windows.
+    """
+
+    widen: str
+    call: str
+    helpers: dict[str, str]
+    constants: tuple[Array, ...]
+    buffer_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Shape of a layer's tiles: the windows of ``pixels`` pixels, ``distance`` bytes apart."""
+
+    pixels: int
+    rows: int
+    used: int
+    distance: int
+    channels: int
+
+    @property
+    def depth(self) -> int:
+        """Weights of a channel."""
+        return self.rows * self.used
+
+
+TileMaker = Callable[[Shape, Array, Array, Rescale], Tile]
+"""Makes a tile of a shape, the weights (a row a channel), the biases and a requantisation."""
+
+
+def convolution(pixels: int, make: TileMaker) -> Callable[[Graph, Conv2D], Kernel | None]:
+    """Kernel of CONV_2D with tiles of at most ``pixels`` pixels."""
+
+    def kernel(graph: Graph, operator: Conv2D) -> Kernel | None:
+        x, weights = graph.read(operator)[:2]
+        (y,) = graph.written(operator)
+        if (
+            x.dtype != np.int8
+            or weights.dtype != np.int8
+            or x.shape[0] != 1
+            or weights.shape[3] != x.shape[3]
+        ):
+            return None
+        layout = Layout(x, weights, y, operator.window, pixels, 1)
+        channels = y.shape[3]
+        rows = weights.constant.reshape(channels, -1)
+        multipliers = channel_multipliers(x, weights, y, channels)
+        found = _rescaled(rows, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp)
+        if found is None or operator.window.dilation[1] != 1:
+            return None
+        rescale, bias = found
+        shape = Shape(
+            pixels=layout.pixels, rows=layout.rows, used=layout.used, distance=layout.distance,
+            channels=channels,
+        )  # fmt: skip
+        tile = make(shape, rows, bias, rescale)
+        layout.buffer_words = -(-tile.buffer_bytes // 4)
+        return Kernel(
+            family="conv_1x1" if layout.pointwise else "conv",
+            parameters=arguments(graph, operator, reads=1, constants=tile.constants, workspace="int32_t"),
+            body=layout.body(tile.call, tile.widen, channels),
+            helpers=tile.helpers,
+            constants=tile.constants,
+            workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
+            overlaps=layout.overlaps(x, y),
+            macs=y.elements * rows.shape[1],
+        )
+
+    return kernel
+
+
+def dense(make: TileMaker) -> Callable[[Graph, FullyConnected], Kernel | None]:
+    """Kernel of FULLY_CONNECTED of one row."""
+
+    def kernel(graph: Graph, operator: FullyConnected) -> Kernel | None:
+        x, weights = graph.read(operator)[:2]
+        (y,) = graph.written(operator)
+        if x.dtype != np.int8 or weights.dtype != np.int8 or weights.data is None:
+            return None
+        outputs, inputs = weights.shape
+        if x.elements != inputs:
+            return None
+        multipliers = dense_multipliers(x, weights, y, outputs)
+        found = _rescaled(
+            weights.data, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp
+        )
+        if found is None:
+            return None
+        rescale, bias = found
+        shape = Shape(pixels=1, rows=1, used=inputs, distance=0, channels=outputs)
+        tile = make(shape, weights.data, bias, rescale)
+        return Kernel(
+            family="dense",
+            parameters=arguments(graph, operator, reads=1, constants=tile.constants, workspace="int32_t"),
+            body=f"    {tile.widen}(x0, b0, 0);\n    {tile.call.format('y0')};\n",
+            helpers=tile.helpers,
+            constants=tile.constants,
+            workspace_bytes=tile.buffer_bytes,
+            overlaps={0: 0},  # all of the input is read first
+            macs=outputs * inputs,
+        )
+
+    return kernel
+
+
+def _rescaled(
+    rows: Array,
+    bias: Array,
+    x_zero: int,
+    y_zero: int,
+    multipliers: tuple[Multiplier, ...],
+    clamp: tuple[float, float],
+) -> tuple[Rescale, Array] | None:
+    """Requantisation, and biases with what the zero point of the input contributes; None: no cheap form."""
+    bounds = sum_bounds(rows, bias, -128 - x_zero, 127 - x_zero)
+    rescale = choose_rescale(multipliers, y_zero, bounds, clamp)
+    if rescale.form is Form.GENERAL:
+        return None
+    folded = rescale.bias(bias) - x_zero * rows.astype(np.int64).sum(axis=1)
+    return rescale, folded.astype(np.uint64).astype(np.uint32).view(np.int32)

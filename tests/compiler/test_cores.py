@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels for each core: their instructions on the emulated core, and their plain C on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiled_models import KernelRunner
+from core_images import MACHINES, MISSING, run_on_core
+from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, sum_bounds
+from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.requantise import Multiplier, multiply
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.frontends.mlf.compiled import archive_of
+from tflite_models import Maker
+
+
+def many_layers(seed: int) -> bytes:
+    """Layers of odd and even extents and channels, with and without activation, all kinds that have kernels."""
+    m = Maker(seed)
+    odd = seed % 2
+    x = m.input((1, 13, 11 + odd, 3 - 2 * odd))
+    first = m.conv(x, 16 + odd, (3, 3), 1, same=True, activation=1)
+    point = m.conv(first, 8, (1, 1), 1, same=True, activation=odd)
+    deep = m.conv(point, 8, (3, 3), 1, same=True, depthwise=True, activation=3)
+    total = m.binary("ADD", point, deep)
+    second = m.conv(total, 12, (3, 3), 1, same=True)
+    down = m.conv(second, 12, (3, 3), 2, same=True, depthwise=True, activation=1)
+    strided = m.conv(down, 7, (3, 2), 2, same=False)
+    wide = m.conv(strided, 40, (1, 1), 1, same=True, activation=1)
+    long = m.conv(wide, 40, (1, 2) if odd else (2, 1), 1, same=True, depthwise=True)
+    pooled = m.pool(long, 2, largest=False)
+    return m.finish(m.softmax(m.dense(m.dense(pooled, 33), 10 + odd)))
+
+
+def compiled(folder: Path, seed: int, core: Core, goal: Goal) -> CompiledGraph:
+    path = folder / "model.tflite"
+    path.write_bytes(many_layers(seed))
+    return compile_graph(load_tflite(path), Choice(core=core, goal=goal))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.value)
+def test_instructions_of_a_core(core: Core, seed: int, tmp_path: Path) -> None:
+    counts = run_on_core(compiled(tmp_path, seed, core, Goal.BALANCED), core, tmp_path, seed)
+    assert all(instructions > 0 for _, instructions in counts)
+
+
+@pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)
+def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
+    graph = compiled(tmp_path, 3, core, Goal.BALANCED)
+    runner = KernelRunner(archive_of(graph), tmp_path)
+    reference = load_tflite(tmp_path / "model.tflite")
+    x = np.random.default_rng(3).integers(-128, 128, reference.values[reference.inputs[0]].shape)
+    for got, wanted in zip(
+        runner.run([x.astype(np.int8)]), Interpreter(reference).run([x.astype(np.int8)]), strict=True
+    ):
+        np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fine_requantisation_equals_the_reference_for_every_sum(seed: int) -> None:
+    """Every sum that weights allow, for random multipliers whose shifts differ."""
+    random = np.random.default_rng(seed)
+    channels = 6
+    multipliers = tuple(
+        Multiplier(int(random.integers(1 << 30, 1 << 31)), -int(6 + random.integers(0, 1 + seed)))
+        for _ in range(channels)
+    )
+    bounds = sum_bounds(
+        random.integers(-60, 60, (channels, 8)), random.integers(-5000, 5000, channels), -255, 255
+    )
+    zero_point = -128 if seed % 2 else int(random.integers(-128, 128))
+    found = choose_fine(multipliers, zero_point, bounds, (-128, 127))
+    assert found is not None
+    assert found.form is (Form.FINE if zero_point == -128 else Form.SIGNED)
+    for multiplier, row, (low, high) in zip(multipliers, found.rows.astype(np.int64), bounds, strict=True):
+        sums = np.arange(low, high + 1)
+        lost = np.where(sums < 0, row[2], 0) if found.form is Form.SIGNED else 0
+        got = (((sums * 256 * row[0]) >> 32) + lost + row[1]) >> found.shift
+        wanted = multiply(sums, multiplier) + zero_point
+        np.testing.assert_array_equal(np.clip(got, -128, 127), np.clip(wanted, -128, 127))

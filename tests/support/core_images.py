@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of a graph in one image for an emulated core: each is compared with the reference, and counted."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mlf_sdk.compiler.build import CompiledGraph
+from mlf_sdk.compiler.kernels.kernel import Parameter, Role
+from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.reference.evaluate import evaluate
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """QEMU machine that executes a core's code; ``tick`` instructions take one count of its timer."""
+
+    name: str
+    flags: tuple[str, ...]
+    flash: int = 0
+    ram: int = 0x2000_0000
+    tick: float = 40.0
+
+
+_SOFT, _HARD = "-mfloat-abi=soft", "-mfloat-abi=hard"
+# The AN385's Cortex-M3 executes the Cortex-M0's code; word accesses that are not aligned fault there as well.
+MACHINES = {
+    Core.CORTEX_M0: Machine("mps2-an385", ("-mcpu=cortex-m0", _SOFT)),
+    Core.CORTEX_M3: Machine("mps2-an385", ("-mcpu=cortex-m3", _SOFT)),
+    Core.CORTEX_M4: Machine("mps2-an386", ("-mcpu=cortex-m4", _HARD, "-mfpu=fpv4-sp-d16")),
+    Core.CORTEX_M55: Machine(
+        "mps3-an547", ("-mcpu=cortex-m55", _HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25
+    ),
+}
+MISSING = [p for p in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(p) is None]
+
+_START = r"""
+#include <stdint.h>
+#include <string.h>
+extern uint32_t stack_end[];
+extern uint8_t data_begin[], data_end[], data_source[];
+void reset(void);
+int main(void);
+static void host(int operation, const void *argument)
+{
+    __asm volatile("mov r0, %0\n mov r1, %1\n bkpt 0xab" ::"r"(operation), "r"(argument) : "r0", "r1", "memory");
+}
+static void fault(void)
+{
+    host(4, "fault\n");
+    host(0x18, (const void *)0x20026);
+}
+__attribute__((section(".vectors"), used)) void *const vectors[16] = {
+    stack_end, reset, fault, fault, fault, fault, fault};
+static void number(uint32_t v)
+{
+    char text[12] = {0};
+    int at = 11;
+    do {
+        text[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v);
+    host(4, text + at);
+}
+static void report(uint32_t ticks, const void *got, const void *wanted, uint32_t size)
+{
+    number(ticks);
+    host(4, memcmp(got, wanted, size) ? " differs\n" : " equal\n");
+}
+#define TIMER ((volatile uint32_t *)0xE000E010)
+void reset(void)
+{
+#if defined(__ARM_ARCH) && __ARM_ARCH > 6 && defined(__ARM_FP)
+    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20;
+    __asm volatile("dsb\n isb");
+#endif
+#if __ARM_ARCH == 6
+    *(volatile uint32_t *)0xE000ED14 |= 8u;
+#endif
+    memcpy(data_begin, data_source, (uint32_t)(data_end - data_begin));
+    main();
+    host(0x18, (const void *)0x20026);
+}
+"""
+_LINK = """MEMORY {{ flash (rx) : ORIGIN = {flash}, LENGTH = 512K
+ram (rwx) : ORIGIN = {ram}, LENGTH = 2M }}
+SECTIONS {{
+.vectors : {{ KEEP(*(.vectors)) }} > flash
+.text : {{ *(.text*) *(.rodata*) }} > flash
+.ARM.exidx : {{ *(.ARM.exidx*) }} > flash
+.data : {{ data_begin = .; *(.data*) . = ALIGN(4); data_end = .; }} > ram AT > flash
+data_source = LOADADDR(.data);
+.bss (NOLOAD) : {{ *(.bss*) *(COMMON) }} > ram
+stack_end = ORIGIN(ram) + LENGTH(ram);
+}}
+"""
+
+
+def _bytes(name: str, data: Array, *, const: bool = True) -> str:
+    text = ",".join(map(str, np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)))
+    kind = "static const uint8_t" if const else "static uint8_t"
+    return f"{kind} {name}[] __attribute__((aligned(16))) = {{{text}}};\n"
+
+
+def run_on_core(compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0) -> list[tuple[str, int]]:
+    """Run every kernel once on random inputs; the function and the instructions of each.
+
+    Raises:
+        AssertionError: an output differs from the reference, or the image faulted.
+    """
+    machine = MACHINES[core]
+    text, symbols = _image(compiled, seed)
+    (folder / "image.c").write_text(text)
+    (folder / "image.ld").write_text(_LINK.format(flash=machine.flash, ram=machine.ram))
+    elf = folder / "image.elf"
+    flags = ["-mthumb", *machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-specs=nosys.specs", "-w"]
+    command = ["arm-none-eabi-gcc", *flags, "-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    emulator = [
+        "qemu-system-arm",
+        "-M",
+        machine.name,
+        "-nographic",
+        "-icount",
+        "shift=0",
+        "-kernel",
+        str(elf),
+    ]
+    emulator += ["-semihosting-config", "enable=on,target=native"]
+    done = subprocess.run(
+        emulator, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+    )
+    lines = [line.split() for line in (done.stdout + done.stderr).splitlines() if line]
+    found = [(s, int(float(n) * machine.tick)) for s, (n, _) in zip(symbols, lines, strict=True)]
+    assert [(s, "equal") for s in symbols] == [(s, w) for s, (_, w) in zip(symbols, lines, strict=True)]
+    return found
+
+
+def _image(compiled: CompiledGraph, seed: int) -> tuple[str, list[str]]:
+    graph = compiled.graph
+    random = np.random.default_rng(seed)
+    values = {v.id: v.data for v in graph.values if v.data is not None}
+    places: dict[int, str] = {}
+    size = max((c.kernel.workspace_bytes for c in compiled.operators if c.kernel), default=0)
+    parts = [compiled.source, _START, f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n"]
+    calls, symbols = [], []
+    for i in graph.inputs:
+        values[i] = random.integers(-128, 128, graph.values[i].shape).astype(graph.values[i].dtype)
+        places[i] = f"v{i}"
+        parts.append(_bytes(places[i], values[i], const=False))
+    for number, one in enumerate(compiled.operators):
+        operator, kernel = one.operator, one.kernel
+        (output,) = operator.outputs
+        value = graph.values[output]
+        (result,) = evaluate(graph, operator, [values[i] for i in operator.inputs], [])
+        values[output] = result.astype(value.dtype).reshape(value.shape)
+        if kernel is None:
+            places[output] = places[operator.inputs[0]]
+            continue
+        places[output] = f"v{output}"
+        parts.append(f"static uint8_t v{output}[{value.size_bytes}] __attribute__((aligned(16)));\n")
+        parts.append(_bytes(f"w{output}", values[output]))
+        parts += [_bytes(f"k{number}_{i}", data) for i, data in enumerate(kernel.constants)]
+
+        def argument(p: Parameter, number: int = number, operator: Any = operator) -> str:
+            if p.role in (Role.INPUT, Role.OUTPUT):
+                ids = operator.inputs if p.role is Role.INPUT else operator.outputs
+                return f"(void *){places[ids[p.number]]}"
+            return "(void *)b" if p.role is Role.WORKSPACE else f"(void *)k{number}_{p.number}"
+
+        arguments = ", ".join(argument(p) for p in kernel.parameters)
+        calls.append(
+            "    memset(b, 90, sizeof b);\n    TIMER[1] = TIMER[2] = 0xFFFFFF;\n    TIMER[0] = 5;\n"
+            f"    {one.symbol}({arguments});\n    t = 0xFFFFFF - TIMER[2];\n"
+            f"    report(t, v{output}, w{output}, {value.size_bytes});\n"
+        )
+        symbols.append(one.symbol)
+    return "".join(parts) + "int main(void)\n{\n    uint32_t t;\n" + "".join(
+        calls
+    ) + "    return 0;\n}\n", symbols
