@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that compiled kernels call: TVM's backend ABI, 0.8 to 0.20. */
+#include <tvm/ffi/c_api.h>
 #include <mlf/mlf_adapter.h>
 #include <tvm/runtime/c_backend_api.h>
 
@@ -111,6 +112,15 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
 #endif
 
 void TVMAPISetLastError(const char *msg) { mlf_context.message = msg; }
+
+void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message) {
+  (void)kind;
+  mlf_context.message = message;
+}
+
+void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **message_parts, int32_t num_parts) {
+  mlf_context.message = num_parts > 0 ? message_parts[0] : kind;
+}
 
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void *cdata, int num_task) {
   TVMParallelGroupEnv env = {NULL, 1};

@@ -73,7 +73,8 @@ def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
     stack_bytes = step.workspace_stack_bytes
     arguments = list(enumerate(step.abi.arguments))
     return {
-        "is_packed": step.is_packed,
+        "convention": step.abi.convention.value,
+        "count": len(step.arguments),
         "header": step.abi.header.rpartition("/")[2],
         "unit": step.abi.unit,
         "symbol": linkage.symbol(step.symbol),
@@ -191,11 +192,11 @@ class _ModelView:
 
     def _arguments(self) -> list[int]:
         """Tensors that steps take as DLTensors, each once, by id."""
-        return sorted({i for s in self.layout.steps if s.is_packed for i in s.arguments})
+        return sorted({i for s in self.layout.steps if s.takes_tensors for i in s.arguments})
 
     def _step(self, position: int, step: Step) -> Values:
         table = {tensor: index for index, tensor in enumerate(self._arguments())}
-        args = [table[i] for i in step.arguments] if step.is_packed else []
+        args = [table[i] for i in step.arguments] if step.takes_tensors else []
         slots = [
             {"address": self.workspace(step, w.slot), "size_bytes": w.size_bytes} for w in step.allocated
         ]

@@ -10,7 +10,7 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.planner.layout import ModelLayout
 
-_RESERVED_PREFIXES = ("mlf_", "__mlf_", "TVMBackend", "TVMAPI")
+_RESERVED_PREFIXES = ("mlf_", "__mlf_", "TVMBackend", "TVMAPI", "TVMFFI")
 _RESERVED = frozenset({"main", "memcpy", "memset", "memmove", "memcmp", "strlen"})
 
 

@@ -163,9 +163,11 @@ def _kernel(model: Model, step: Step, code: _Code, faults: FaultCollector) -> St
     A kernel whose workspaces are not known gets the archive's figure as one last-in-first-out region,
     a bound; where there is no figure either, that is a fault.
     """
-    if not step.is_packed:
+    if not step.takes_tensors:
         return step  # the archive states its facts
     function = code.functions.get(step.symbol)
+    if function is not None and not step.is_packed:
+        return _of_ffi(step, code, faults)
     found = _of_object(step, code) if function is None else _of_source(step, function, code)
     if function is not None and not function.doubts:
         _check_reach(model, step, function, faults)
@@ -193,6 +195,22 @@ def _of_object(step: Step, code: _Code) -> Step:
         workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
         exact=known,
         whole="it is machine code" if found is None or known else found.reason,
+    )
+
+
+def _of_ffi(step: Step, code: _Code, faults: FaultCollector) -> Step:
+    """A kernel that checks its arguments at run time: a whole, whose workspaces are replayed."""
+    peak = stack_peak(tuple(code.scans.values()), step.symbol, alignment=STACK_ALIGNMENT)
+    if peak.bytes is None:
+        faults.add(
+            code.functions[step.symbol].member,
+            f"the workspace of '{step.symbol[:128]}' is not told by its code ({peak.reason})",
+        )
+    return dataclasses.replace(
+        step,
+        workspace_stack_bytes=peak.bytes or 0,
+        exact=peak.exact,
+        whole="it takes its arguments by tvm-ffi's convention",
     )
 
 

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 
 _HEAD_BYTES: Final = 1024
 _ELF_TYPES: Final = {1: "a relocatable object", 2: "a linked program", 3: "a shared library"}
 _OBJECT: Final = (b"\x01\x00", b"\x00\x01")  # the type, in either byte order
+_SHARED: Final = b"\x03\x00"
+MODULE_SYMBOLS: Final = ("__tvm_ffi__library_bin", "__tvm_ffi_library_bin", "__tvm_dev_mblob")
+"""Ends of the symbols by which TVM's exported libraries name their serialized modules, newest first."""
+
 _COMPILE: Final = "Compile it first, e.g. with TVM, and pass what the compiler exports. "
 _MAGIC: Final = (
     (0, b"\x1f\x8b", "a gzip archive", ""),
@@ -95,12 +100,19 @@ def is_container(path: Path) -> bool:
 
 
 def is_elf(path: Path) -> bool:
-    """Return whether ``path`` is an ELF file, whatever its name, other than an object to be linked."""
+    """Return whether ``path`` is a linked ELF file, whatever its name, and no library that holds a model."""
     try:
         if not path.is_file():
             return False
         with path.open("rb") as file:
             head = file.read(18)
-        return head[:4] == b"\x7fELF" and head[16:] not in _OBJECT
+            if head[:4] != b"\x7fELF" or head[16:] in _OBJECT:
+                return False
+            return head[16:] != _SHARED or not holds_modules(file.read(DEFAULT_LIMITS.file_bytes))
     except OSError:
         return False
+
+
+def holds_modules(data: bytes) -> bool:
+    """Return whether a file names serialized modules of TVM as a symbol does."""
+    return any(name.encode() + b"\0" in data for name in MODULE_SYMBOLS)

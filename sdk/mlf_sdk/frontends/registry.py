@@ -31,6 +31,7 @@ ENTRY_POINTS: Final = "mlf_sdk.frontends"
 _BUILT_IN: Final = {
     "mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend",
     "tflite": "mlf_sdk.frontends.tflite.frontend:TfliteFrontend",
+    "exported": "mlf_sdk.frontends.exported.frontend:ExportedFrontend",
     "glow": "mlf_sdk.frontends.glow.frontend:GlowFrontend",
 }
 _registered: dict[str, Frontend] = {}

@@ -36,16 +36,18 @@ class Stated:
         outputs: names of the tensors that are outputs; all others that a caller sees are inputs.
         options: of the compiler, for models that are compiled when they are loaded.
         types: as ``NAME=TYPE`` or ``NAME=TYPE[EXTENT,...]``, e.g. ``input=float32[1,8]``.
+        params: path of a file with parameters that the file itself lacks; empty: none.
     """
 
     outputs: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    params: str = ""
     options: CompileOptions | None = None
 
     @property
     def is_empty(self) -> bool:
         """True when nothing is stated about the file itself."""
-        return not (self.outputs or self.types)
+        return not (self.outputs or self.types or self.params)
 
     def types_by_name(self) -> dict[str, StatedType]:
         """The types by the name of their tensor.
@@ -121,10 +123,11 @@ def refuse_statements(stated: Stated, where: str) -> None:
     Raises:
         InputError: anything is stated.
     """
-    if not stated.is_empty:
-        flag = "--output-name" if stated.outputs else "--type"
-        raise InputError(
-            "the file states its inputs, outputs and types itself",
-            where=f"{where}, {flag}",
-            hint=f"Leave out {flag}.",
-        )
+    flags = {"--output-name": stated.outputs, "--type": stated.types, "--params-file": stated.params}
+    for flag, value in flags.items():
+        if value:
+            raise InputError(
+                "the file states its inputs, outputs, types and parameters itself",
+                where=f"{where}, {flag}",
+                hint=f"Leave out {flag}.",
+            )

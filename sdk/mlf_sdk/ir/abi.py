@@ -14,6 +14,9 @@ class Convention(enum.Enum):
     PACKED = "packed"
     """TVM's packed call: arrays of ``DLTensor *`` and of type codes; inputs, then outputs."""
 
+    FFI = "ffi"
+    """tvm-ffi's call (TVM 0.21 on): an array of tagged values, here ``DLTensor *``; inputs, then outputs."""
+
     C = "c"
     """A plain C function with the arguments of `Abi.arguments`."""
 
@@ -121,6 +124,7 @@ class Abi:
 
 
 PACKED = Abi()
+FFI = Abi(convention=Convention.FFI)
 
 
 def call_with(values: Iterable[Value], *, result: str = "int32_t", unit: str = "") -> Abi:

@@ -116,6 +116,8 @@ class Model:
             from outside, so that private functions of two models never meet.
         is_analysed: false when `mlf_sdk.frontends.analysis` is still to read its code for a compiler.
         reader: how its code was read, for people; empty when it was not.
+        blocked: reason why no project can be made of it; empty for none.
+        contents: lines about the file by label, for people: what it holds beside the model.
 
     Raises:
         InputError: the parts contradict each other; says where.
@@ -138,6 +140,8 @@ class Model:
     exports: tuple[str, ...] = ()
     is_analysed: bool = True
     reader: str = ""
+    blocked: str = ""
+    contents: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         """Check the model."""

@@ -118,6 +118,11 @@ class Step:
         return self.abi.convention is Convention.PACKED
 
     @property
+    def takes_tensors(self) -> bool:
+        """True when its arguments are passed as ``DLTensor *``."""
+        return self.abi.convention in (Convention.PACKED, Convention.FFI)
+
+    @property
     def is_direct(self) -> bool:
         """True when the runtime can call it without an adapter: a packed kernel that takes slots at most."""
         return self.is_packed and not self.workspace_stack_bytes

@@ -4,21 +4,19 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from mlf_sdk.codegen.lock import LockModel, LockTensor
 from mlf_sdk.codegen.samples import pattern_array
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import write_whole
 
-Array = npt.NDArray[np.generic]
 LABEL_KEY = "label"
 
 
@@ -40,47 +38,6 @@ class Reference:
 
     outputs: Mapping[str, Array]
     labels: Array | None
-
-
-def read_npz(path: Path) -> dict[str, Array]:
-    """Read all arrays of an npz file; nothing is unpickled.
-
-    Raises:
-        InputError: the file is missing or damaged, or holds objects.
-    """
-    try:
-        with path.open("rb") as file:
-            kind = _kind_of(file.read(6))
-            if kind:
-                raise ValueError(kind)
-            file.seek(0)
-            loaded = np.load(file, allow_pickle=False)
-            return {name: _array(loaded, name) for name in loaded.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(
-            f"can't read the arrays: {error}",
-            where=str(path),
-            hint="Make the file with numpy.savez(path, **{'input name': array}).",
-        ) from error
-
-
-def _kind_of(start: bytes) -> str:
-    """Description of a file that is no npz file, by its first bytes; empty for one that may be."""
-    if start.startswith(b"PK"):
-        return ""
-    return (
-        "an npy file, which holds one array without its name" if start == b"\x93NUMPY" else "not an npz file"
-    )
-
-
-def _array(loaded: np.lib.npyio.NpzFile, name: str) -> Array:
-    try:
-        array: Array = loaded[name]
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(f"'{name}' holds Python objects, not numbers") from None
-        raise
-    return array
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:

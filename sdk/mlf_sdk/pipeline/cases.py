@@ -14,7 +14,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
-from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference
+from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
 from mlf_sdk.pipeline.opentarget import OpenTarget
@@ -24,6 +24,7 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import DeviceError
 

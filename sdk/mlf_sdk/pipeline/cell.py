@@ -11,13 +11,13 @@ import msgspec
 from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, TargetError
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
-from mlf_sdk.judge.data import Array
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.pipeline import HOST, Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.pipeline.run import outputs_by_name, run_request
+from mlf_sdk.tools.arrays import Array
 
 NOT_HERE = "not here"
 _AGAINST = {HOST_SANITIZED: HOST, HOST_GUARDED: HOST, BOARD_APART: "unshared image"}

@@ -25,7 +25,7 @@ from mlf_sdk.judge.bisect import (
     first_difference,
 )
 from mlf_sdk.judge.compare import compare_outputs
-from mlf_sdk.judge.data import Array, Batch, write_npz
+from mlf_sdk.judge.data import Batch, write_npz
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
@@ -36,6 +36,7 @@ from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")

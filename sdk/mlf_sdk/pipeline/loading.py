@@ -38,7 +38,12 @@ def load(request: Request) -> tuple[Model, ...]:
 
 def stated_in(request: Request) -> Stated:
     """Facts about the archive that the request states."""
-    return Stated(outputs=request.output_names, types=request.tensor_types, options=options_in(request))
+    return Stated(
+        outputs=request.output_names,
+        types=request.tensor_types,
+        params=request.params_file or "",
+        options=options_in(request),
+    )
 
 
 def options_in(request: Request) -> CompileOptions:

@@ -9,8 +9,9 @@ import numpy as np
 
 from mlf_sdk.codegen.lock import LockTensor
 from mlf_sdk.errors import InputError
-from mlf_sdk.judge.data import Array, Batch, match_inputs
+from mlf_sdk.judge.data import Batch, match_inputs
 from mlf_sdk.pipeline.project import TargetProject
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session

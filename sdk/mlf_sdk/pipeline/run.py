@@ -18,7 +18,7 @@ from mlf_sdk.judge.check import (
     with_painted,
 )
 from mlf_sdk.judge.compare import compare_outputs
-from mlf_sdk.judge.data import Array, Reference, accuracy
+from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.pipeline import stages
@@ -29,6 +29,7 @@ from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
 from mlf_sdk.targets.qemu import instructions, tick_instructions
+from mlf_sdk.tools.arrays import Array
 
 _READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
 

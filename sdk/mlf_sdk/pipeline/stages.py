@@ -24,7 +24,7 @@ from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.data import Array, Batch, Reference, match_inputs, match_reference, pattern_batch, read_npz
+from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference, pattern_batch
 from mlf_sdk.judge.execute import Execution, execute_batch
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
@@ -39,6 +39,7 @@ from mlf_sdk.targets.boards.store import check_store
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import Ability, Target
+from mlf_sdk.tools.arrays import Array, read_npz
 from mlf_sdk.tools.locks import exclusive
 
 

@@ -47,6 +47,10 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         line("analysis", reading_text(model)),
         *effect_lines(model),
     ]
+    for label, texts in model.contents:
+        parts += lines(label, texts)
+    if model.blocked:
+        parts.append(line("deploy", f"no: {model.blocked}"))
     if layout.state_bytes:
         parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
     if model.external_headers:

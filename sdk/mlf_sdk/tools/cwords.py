@@ -35,3 +35,8 @@ ALLOCATE = "TVMBackendAllocWorkspace"
 
 FREE = "TVMBackendFreeWorkspace"
 """TVM's function that takes it back."""
+
+REPORTS = frozenset(
+    {"TVMAPISetLastError", "TVMFFIErrorSetRaisedFromCStr", "TVMFFIErrorSetRaisedFromCStrParts"}
+)
+"""TVM's functions that take note of an error and call nothing."""

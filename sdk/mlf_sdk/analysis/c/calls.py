@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from mlf_sdk.analysis.c.syntax import BINARY, CALL, CHOICE, NAME, UNKNOWN, Declaration, Expr
 from mlf_sdk.analysis.c.unit import FunctionDefinition
-from mlf_sdk.tools.cwords import ALLOCATE, FREE
+from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS
 
-_HARMLESS = frozenset({ALLOCATE, FREE, "TVMAPISetLastError"})
+_HARMLESS = REPORTS | {ALLOCATE, FREE}
 
 
 def foreign_runtime_call(called: frozenset[str]) -> str:

@@ -32,7 +32,7 @@ from mlf_sdk.analysis.c.syntax import (
     Unknown,
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
-from mlf_sdk.tools.cwords import ALLOCATE, FREE, SCALAR_TYPES
+from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS, SCALAR_TYPES
 
 Roots = frozenset[int]
 NONE: Final[Roots] = frozenset()
@@ -44,7 +44,7 @@ fabs fdim floor fma fmax fmin fmod hypot ldexp lgamma llrint llround log log10 l
 nearbyint nextafter pow remainder rint round scalbn sin sinh sqrt tan tanh tgamma trunc"""
 _PURE: Final = frozenset(
     [f"{name}{end}" for name in _MATH.split() for end in ("", "f", "l")]
-    + ["abs", "labs", "llabs", "memcmp", "strlen", ALLOCATE, FREE, "TVMAPISetLastError"]
+    + ["abs", "labs", "llabs", "memcmp", "strlen", ALLOCATE, FREE, *REPORTS]
 )
 _PURE_FAMILIES: Final = re.compile(
     r"__builtin_\w+|__[A-Z]\w*|(?:arm_|read_and_pad)\w*|_*(?:is|fp|sign)(?:nan|inf|finite|normal|classify|bit)\w*"

@@ -15,7 +15,7 @@ from mlf_sdk.analysis.elf.objects import ObjectWorkspace
 from mlf_sdk.analysis.elf.raw import RawElf
 from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, UntraceableError, trace_function
 from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
-from mlf_sdk.tools.cwords import ALLOCATE, FREE
+from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS
 
 MAX_CALL_DEPTH = 64
 MAX_OPEN_REQUESTS = 16
@@ -23,7 +23,6 @@ MAX_WAYS = 16
 """Limit of the different sets of open requests at one instruction."""
 
 _LAUNCH = "TVMBackendParallelLaunch"
-_ERROR = "TVMAPISetLastError"
 
 Stack = tuple[int, ...]
 
@@ -67,7 +66,7 @@ def _is_foreign(name: str) -> bool:
     """True when an undefined function may ask for workspace: another kernel, or the runtime calling one."""
     if name.startswith("tvmgen_"):
         return True
-    return name.startswith("TVM") and name not in (ALLOCATE, FREE, _ERROR, _LAUNCH)
+    return name.startswith("TVM") and name not in (ALLOCATE, FREE, _LAUNCH, *REPORTS)
 
 
 class _Requests:

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -60,6 +60,7 @@ class _Intake:
 
     limits: Limits
     faults: FaultCollector
+    kept: Callable[[str], bool]
     files: dict[str, bytes] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     files_seen: dict[str, str] = field(default_factory=dict)
@@ -80,7 +81,8 @@ class _Intake:
             name = name[2:]
         if folder and name in ("", "."):
             return ""
-        problem = path_problem(name, self.limits.path_chars) or self._collision(name, folder=folder)
+        problem = path_problem(name, self.limits.path_chars, self.kept)
+        problem = problem or self._collision(name, folder=folder)
         if problem is not None:
             self.faults.add(_printable(raw), problem)
             return ""
@@ -112,7 +114,15 @@ class _Intake:
         return "occurs twice" if other == name else f"differs only in case or accents from {shown(other)}"
 
 
-def path_problem(name: str, limit: int) -> str | None:
+def is_kept(name: str) -> bool:
+    """Return whether the content of a member matters: on the allow-list and not hidden."""
+    parts = name.split("/")
+    if any(part.startswith(".") for part in parts):
+        return False
+    return name in KEPT_FILES or (len(parts) > 1 and parts[0] in KEPT_FOLDERS)
+
+
+def path_problem(name: str, limit: int, kept: Callable[[str], bool] = is_kept) -> str | None:
     """Return the reason why ``name`` (without a leading ``./``) cannot be a member's path, or None."""
     parts = name.split("/")
     checks = (
@@ -124,19 +134,11 @@ def path_problem(name: str, limit: int) -> str | None:
         (".." in parts, "a path with '..'"),
         ("" in parts or "." in parts, "a path with an empty or '.' component"),
         (
-            len(name) <= limit and is_kept(name) and not all(map(_SAFE_COMPONENT.fullmatch, parts)),
+            len(name) <= limit and kept(name) and not all(map(_SAFE_COMPONENT.fullmatch, parts)),
             "a path with characters other than letters, digits, space and ._+@=,-",
         ),
     )
     return next((problem for wrong, problem in checks if wrong), None)
-
-
-def is_kept(name: str) -> bool:
-    """Return whether the content of a member matters: on the allow-list and not hidden."""
-    parts = name.split("/")
-    if any(part.startswith(".") for part in parts):
-        return False
-    return name in KEPT_FILES or (len(parts) > 1 and parts[0] in KEPT_FOLDERS)
 
 
 def folder_hash(files: Mapping[str, bytes]) -> str:
@@ -164,14 +166,19 @@ def read_archive(path: Path, limits: Limits = DEFAULT_LIMITS) -> ArchiveFiles:
     return files
 
 
-def collect_files(path: Path, limits: Limits, faults: FaultCollector) -> ArchiveFiles:
+def collect_files(
+    path: Path, limits: Limits, faults: FaultCollector, kept: Callable[[str], bool] = is_kept
+) -> ArchiveFiles:
     """Read an archive like ``read_archive``, but return tolerable faults to the caller.
+
+    Args:
+        kept: tells by the name of a member whether its content matters.
 
     Raises:
         InputError: there is no such file, or it is neither a file nor a folder.
         ArchiveError: reading had to stop; the archive's remaining members are unknown.
     """
-    intake = _Intake(limits=limits, faults=faults)
+    intake = _Intake(limits=limits, faults=faults, kept=kept)
     digest = ""
     try:
         mode = path.stat().st_mode
@@ -222,7 +229,7 @@ def _take_member(reader: TarReader, member: TarMember, intake: _Intake) -> None:
     if folder and member.size_bytes:
         intake.faults.add(name, "a folder with content")
     elif not folder and admitted:
-        if is_kept(admitted):
+        if intake.kept(admitted):
             intake.files[admitted] = reader.read()
         else:
             intake.skipped.append(admitted)
@@ -251,7 +258,7 @@ def _read_folder(root: Path, intake: _Intake) -> None:
 def _take_file(root: Path, name: str, size_bytes: int, intake: _Intake) -> None:
     if not intake.admit(name, folder=False):
         return
-    if not is_kept(name):
+    if not intake.kept(name):
         intake.skipped.append(name)
         return
     intake.admit_size(name, size_bytes)

@@ -171,7 +171,7 @@ def _check_whole(module: RawModule, members: ModuleMembers, faults: FaultCollect
             faults.add(METADATA, f"function {shown(function)} of module {name} is in no code file")
     if module.graph is not None and members.graph is not None:
         _check_functions(module.graph, members.graph, module.sources, faults)
-        _check_params(module, module.graph, str(members.params), faults)
+        check_params(module.params, module.graph, str(members.params), faults)
 
 
 def _check_functions(
@@ -217,10 +217,12 @@ def _mentions(file: CodeFile, name: bytes) -> bool:
     return True
 
 
-def _check_params(module: RawModule, graph: RawGraph, member: str, faults: FaultCollector) -> None:
+def check_params(
+    params: tuple[NamedTensor, ...], graph: RawGraph, member: str, faults: FaultCollector
+) -> None:
     """Check that type and shape of each parameter are those of the graph."""
     entries = {graph.nodes[index].name: graph.entry((index, 0)) for index in graph.arg_nodes}
-    for tensor in module.params:
+    for tensor in params:
         entry = entries.get(tensor.name)
         if entry is not None and (entry.dtype, entry.shape) != (tensor.dtype, tensor.shape):
             faults.add(

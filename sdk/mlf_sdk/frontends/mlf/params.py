@@ -68,10 +68,11 @@ class NamedTensor:
         return np.frombuffer(self.data, dtype=self.dtype.numpy).reshape(self.shape)
 
 
-class _Damaged(Exception):
-    """Damaged parameter file: message and byte offset."""
+class Damaged(Exception):
+    """Damaged data: message and byte offset."""
 
     def __init__(self, what: str, offset: int) -> None:
+        """Set message and offset."""
         super().__init__(what)
         self.what = what
         self.offset = offset
@@ -81,8 +82,8 @@ def parse_params(data: bytes, member: str, faults: FaultCollector) -> tuple[Name
     """Read all parameters; faults carry the byte offset. What was read before a fault is given."""
     tensors: list[NamedTensor] = []
     try:
-        _parse(_Cursor(data), tensors, member, faults)
-    except _Damaged as damage:
+        _parse(Cursor(data), tensors, member, faults)
+    except Damaged as damage:
         faults.add(member, damage.what, field=f"byte {damage.offset}")
     return tuple(tensors)
 
@@ -109,36 +110,40 @@ def write_params(tensors: Iterable[NamedTensor]) -> bytes:
     return b"".join(parts)
 
 
-class _Cursor:
-    """A position in the file; every step is checked against what remains."""
+class Cursor:
+    """A position in little-endian data; every step is checked against what remains."""
 
     def __init__(self, data: bytes) -> None:
+        """Start at the first byte."""
         self.data = data
         self.at = 0
 
     @property
     def left(self) -> int:
+        """Bytes that remain."""
         return len(self.data) - self.at
 
     def take(self, size: int, what: str) -> bytes:
+        """Give the next ``size`` bytes; Damaged when fewer are left."""
         if size > self.left:
-            raise _Damaged(f"{what} needs {size} bytes, {self.left} are left", self.at)
+            raise Damaged(f"{what} needs {size} bytes, {self.left} are left", self.at)
         piece = self.data[self.at : self.at + size]
         self.at += size
         return piece
 
     def unpack(self, layout: struct.Struct, what: str) -> tuple[int, ...]:
+        """Give the next fields; Damaged when fewer bytes are left."""
         return layout.unpack(self.take(layout.size, what))
 
 
-def _parse(cursor: _Cursor, tensors: list[NamedTensor], member: str, faults: FaultCollector) -> None:
+def _parse(cursor: Cursor, tensors: list[NamedTensor], member: str, faults: FaultCollector) -> None:
     magic, reserved, count = cursor.unpack(_HEAD, "the header")
     if magic != LIST_MAGIC:
-        raise _Damaged(f"not a parameter file: its magic is {magic:#018x}", 0)
+        raise Damaged(f"not a parameter file: its magic is {magic:#018x}", 0)
     if reserved != 0:
-        raise _Damaged(f"the reserved word is {reserved:#x}, not 0", 8)
+        raise Damaged(f"the reserved word is {reserved:#x}, not 0", 8)
     if count > min(MAX_PARAMS, cursor.left // _U64.size):
-        raise _Damaged(f"{count} names; the {cursor.left} bytes that follow cannot hold them", 16)
+        raise Damaged(f"{count} names; the {cursor.left} bytes that follow cannot hold them", 16)
     names = [_name(cursor, member, faults) for _ in range(count)]
     for name, times in Counter(names).items():
         if times > 1:
@@ -146,14 +151,14 @@ def _parse(cursor: _Cursor, tensors: list[NamedTensor], member: str, faults: Fau
     at = cursor.at
     (again,) = cursor.unpack(_U64, "the number of tensors")
     if again != count:
-        raise _Damaged(f"{again} tensors for {count} names", at)
+        raise Damaged(f"{again} tensors for {count} names", at)
     for name in names:
-        tensors.append(_tensor(cursor, name))
+        tensors.append(read_tensor(cursor, name))
     if cursor.left:
-        raise _Damaged(f"{cursor.left} bytes behind the last tensor", cursor.at)
+        raise Damaged(f"{cursor.left} bytes behind the last tensor", cursor.at)
 
 
-def _name(cursor: _Cursor, member: str, faults: FaultCollector) -> str:
+def _name(cursor: Cursor, member: str, faults: FaultCollector) -> str:
     (length,) = cursor.unpack(_U64, "the length of a name")
     at = cursor.at
     raw = cursor.take(length, "a name")
@@ -164,28 +169,29 @@ def _name(cursor: _Cursor, member: str, faults: FaultCollector) -> str:
     return name
 
 
-def _tensor(cursor: _Cursor, name: str) -> NamedTensor:
+def read_tensor(cursor: Cursor, name: str) -> NamedTensor:
+    """Read a tensor record; Damaged when it is none."""
     at = cursor.at
     what = f"tensor {shown(name)}"
     magic, reserved, device_type, device_id, ndim, code, bits, lanes = cursor.unpack(_TENSOR, what)
     if magic != TENSOR_MAGIC:
-        raise _Damaged(f"{what}: no tensor starts here, the magic is {magic:#018x}", at)
+        raise Damaged(f"{what}: no tensor starts here, the magic is {magic:#018x}", at)
     if reserved != 0:
-        raise _Damaged(f"{what}: the reserved word is {reserved:#x}, not 0", at + 8)
+        raise Damaged(f"{what}: the reserved word is {reserved:#x}, not 0", at + 8)
     if (device_type, device_id) != (_CPU, 0):
-        raise _Damaged(f"{what}: device type {device_type}, id {device_id}; parameters are on 1, 0", at + 16)
+        raise Damaged(f"{what}: device type {device_type}, id {device_id}; parameters are on 1, 0", at + 16)
     if not 0 <= ndim <= MAX_NDIM:
-        raise _Damaged(f"{what}: {ndim} dimensions; 0 to {MAX_NDIM} are read", at + 24)
+        raise Damaged(f"{what}: {ndim} dimensions; 0 to {MAX_NDIM} are read", at + 24)
     dtype = _dtype(code, bits, lanes, what, at + 28)
     at = cursor.at
     shape = cursor.unpack(struct.Struct(f"<{ndim}q"), f"the shape of {what}")
     if any(extent < 0 for extent in shape):
-        raise _Damaged(f"{what}: a negative extent in its shape {shape}", at)
+        raise Damaged(f"{what}: a negative extent in its shape {shape}", at)
     expected = math.prod(shape) * dtype.size_bytes
     at = cursor.at
     (size_bytes,) = cursor.unpack(_I64, f"the size of {what}")
     if size_bytes != expected:
-        raise _Damaged(f"{what}: {size_bytes} bytes stated, {expected} follow from {shape} {dtype}", at)
+        raise Damaged(f"{what}: {size_bytes} bytes stated, {expected} follow from {shape} {dtype}", at)
     return NamedTensor(name=name, dtype=dtype, shape=shape, data=cursor.take(size_bytes, what))
 
 
@@ -193,7 +199,7 @@ def _dtype(code: int, bits: int, lanes: int, what: str, at: int) -> DType:
     try:
         dtype = DType(code=code, bits=bits, lanes=lanes)
     except InputError as error:
-        raise _Damaged(f"{what}: {error.what}", at) from error
+        raise Damaged(f"{what}: {error.what}", at) from error
     if code == HANDLE or lanes != 1:
-        raise _Damaged(f"{what}: a parameter cannot be {dtype}", at)
+        raise Damaged(f"{what}: a parameter cannot be {dtype}", at)
     return dtype

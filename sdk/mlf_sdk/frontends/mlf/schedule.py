@@ -84,9 +84,7 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
     main = metadata.main[0] if metadata.main else None
     linked = source.code.reachable(dict.fromkeys(step.symbol for step in schedule.steps))
     units_of_entries = [step.abi.unit for step in schedule.steps if step.abi.unit]
-    c_name = legal_identifier(metadata.name, fallback="model", max_length=40)
-    if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
-        c_name = f"m_{c_name}"
+    c_name = model_c_name(metadata.name)
     return Model(
         name=metadata.name,
         c_name=c_name,
@@ -116,3 +114,11 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
         symbol_prefix=f"{c_name}_" if extension else f"tvmgen_{field_identifier(metadata.name)}_",
         is_analysed=all(step.whole == STATED for step in schedule.steps) and extension is not None,
     )
+
+
+def model_c_name(name: str) -> str:
+    """Identifier of a model in C, out of the way of the runtime's names."""
+    c_name = legal_identifier(name, fallback="model", max_length=40)
+    if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
+        return f"m_{c_name}"
+    return c_name

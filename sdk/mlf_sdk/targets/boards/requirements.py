@@ -21,6 +21,10 @@ _HOSTS = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "AArch64", "arm64": 
 def check_requirements(models: Sequence[Model], board: Board, options: ProjectOptions) -> None:
     """Raise InputError when the code of ``models`` can't be built for ``board`` with ``options``."""
     for model in models:
+        if model.blocked:
+            raise InputError(
+                f"it can be inspected and not deployed: {model.blocked}", where=model.provenance.source
+            )
         _check_objects(model, board)
         _check_symbols(model)
         _check_headers(model, board, options)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that TVM's ``export_library`` writes: archives, shared libraries, objects."""
