@@ -32,7 +32,7 @@ demo: tools runtime
 # The tests of the parsers (tests/readers) must reach every line and branch of what reads an archive;
 # tests/conftest.py keeps all others out of the count.
 PARSERS := analysis.c analysis.elf analysis.thumb.objectcode analysis.thumb.workspaces frontends.intake \
-  frontends.glow \
+  frontends.glow frontends.exported \
   $(addprefix frontends.mlf.,archive graph interface members metadata metadata_memory params rawgraph \
   rawmetadata signatures)
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --hypothesis-seed=0 $(PARSERS:%=--cov=mlf_sdk.%) \
@@ -63,7 +63,7 @@ bench: tools dev
 docs: dev
 	$(PY) docs/generate.py
 
-SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar)
+SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar ../shared/exported/*.tar ../shared/exported/*/*.tar)
 PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 # Zephyr's page has fewer archives: each takes a minute a board.
 FEW := $(filter %digits-graph-tvm0.11.1.tar %digits-aotc-tvm0.11.1.tar %conv1d-graph-tvm0.11.1.tar %resnet8_int8-graph-tvm0.11.1.tar,$(PROVEN))

@@ -147,5 +147,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
             for u in model.units
             if u.kind is not UnitKind.HEADER
         ],
+        "blocked": model.blocked,
+        "contents": {label: list(texts) for label, texts in model.contents},
         "external_headers": list(model.external_headers),
     }

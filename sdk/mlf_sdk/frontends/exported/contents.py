@@ -159,5 +159,4 @@ def _code(library: Library) -> Iterator[str]:
             yield f"{name}: C source" if file.kind == "c" else f"{name}: C++ source"
             continue
         info = read_object(file.data, name, FaultCollector(""))
-        if info is not None:
-            yield f"{name}: {info.machine} object, {len(info.defined)} symbols"
+        yield f"{name}: {info.machine} object, {len(info.defined)} symbols" if info is not None else name

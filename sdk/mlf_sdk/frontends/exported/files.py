@@ -71,16 +71,11 @@ def is_library(path: Path) -> bool:
             )
         file.seek(0)
         try:
-            reader = TarReader(ArchiveStream(file, DEFAULT_LIMITS))
-            for _ in range(DEFAULT_LIMITS.members):
-                member = reader.next()
-                if member is None:
-                    break
-                if _is_typical(member.name.removeprefix("./")):
-                    return True
+            members = iter(TarReader(ArchiveStream(file, DEFAULT_LIMITS)).next, None)
+            names = (member.name.removeprefix("./") for member in islice(members, DEFAULT_LIMITS.members))
+            return any(map(_is_typical, names))
         except StopReadingError:
             return False
-    return False
 
 
 def _is_typical(name: str) -> bool:

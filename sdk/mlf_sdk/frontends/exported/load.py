@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.errors import InputError, ModuleChoiceError
+from mlf_sdk.errors import ArchiveError, InputError, ModuleChoiceError
 from mlf_sdk.frontends.code import CodeIndex, index_code
 from mlf_sdk.frontends.exported.bytecode import Executable, Function
 from mlf_sdk.frontends.exported.contents import contents_of
@@ -104,9 +104,8 @@ class _Builder:
         if problem is not None:
             self.faults.add(self.member, f"the name of the module {problem}")
         graph = parse_graph(factory.graph, self.member, self.faults)
-        self.faults.raise_if_any()
-        if graph is None:
-            raise AssertionError("a graph without faults")
+        if graph is None or self.faults.faults:
+            raise ArchiveError(self.library.source, self.faults.faults)
         called = [node.func_name for node in graph.nodes if node.func_name not in (None, NOP)]
         code = self.code(str(name) for name in called)
         params = self.merged(factory.params, graph)
