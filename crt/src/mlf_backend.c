@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that compiled kernels call: TVM's backend ABI, 0.8 to 0.20. */
-#include <tvm/ffi/c_api.h>
+/* The functions that compiled kernels call: TVM's backend ABI. */
 #include <mlf/mlf_adapter.h>
+#include <tvm/ffi/c_api.h>
 #include <tvm/runtime/c_backend_api.h>
 
 #include "mlf_internal.h"

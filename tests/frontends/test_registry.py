@@ -115,8 +115,8 @@ UNKNOWN = {
     "cut ELF": (b"\x7fELF", "a file (ELF)", ""),
     "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
     "ar": (b"!<arch>\nx", "a library of objects (ar)", ""),
-    "tar": (tar("lib0.c", "devc.c"), "a tar archive", ""),
-    "gzip": (gzip.compress(tar("lib0.o")), "a gzip archive", ""),
+    "tar": (tar("main.c", "data.bin"), "a tar archive", ""),
+    "gzip": (gzip.compress(tar("main.o")), "a gzip archive", ""),
 }
 
 
@@ -131,7 +131,8 @@ def test_unknown_file(tmp_path: Path, name: str, never: None) -> None:
     assert caught.value.where == str(path)
     assert caught.value.hint.startswith(hint)
     assert caught.value.hint.endswith(
-        "Known formats: never (a test's format), mlf (TVM's Model Library Format), tflite (TensorFlow Lite model), glow (Glow's bundle)."
+        "Known formats: never (a test's format), mlf (TVM's Model Library Format), tflite (TensorFlow Lite model), "
+        "exported (TVM's exported library), glow (Glow's bundle)."
     )
 
 

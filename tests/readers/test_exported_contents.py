@@ -55,7 +55,7 @@ def test_parameters_from_a_file(tmp_path: Path, kind: str) -> None:
     else:
         np.savez(file, w=W.array())
     assert frontends.load(path).io_names[0] == ("x", "w")
-    model = frontends.load(path, stated=Stated(params=str(file)))
+    model = frontends.load(path, stated=Stated(params=(str(file),)))
     assert model.io_names[0] == ("x",)
     assert [t.data for t in model.constants] == [W.data]
 
@@ -70,14 +70,14 @@ def test_parameters_of_a_graph_from_a_file(tmp_path: Path) -> None:
     path = write_library(library, tmp_path / "tiny.tar")
     file = tmp_path / "rest.params"
     file.write_bytes(write_params(params[1:]))
-    whole = frontends.load(path, stated=Stated(params=str(file)))
+    whole = frontends.load(path, stated=Stated(params=(str(file),)))
     assert whole.tensors == frontends.load(archives.write(made, tmp_path / "mlf.tar")).tensors
     file.write_bytes(write_params(params))
     with pytest.raises(InputError, match=f"the parameter '{params[0].name}' is in the library"):
-        frontends.load(path, stated=Stated(params=str(file)))
+        frontends.load(path, stated=Stated(params=(str(file),)))
     file.write_bytes(write_params([named(params[1].name, np.zeros(3, np.int8))]))
     with pytest.raises(ArchiveError, match="is int8"):
-        frontends.load(path, stated=Stated(params=str(file)))
+        frontends.load(path, stated=Stated(params=(str(file),)))
 
 
 def test_parameters_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,17 +85,17 @@ def test_parameters_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = tmp_path / "w.params"
     file.write_bytes(write_params([W]))
     with pytest.raises(InputError, match="'w' is unknown to the library"):
-        frontends.load(path, stated=Stated(params=str(file)))
+        frontends.load(path, stated=Stated(params=(str(file),)))
     file.write_bytes(write_params([named("x", np.zeros(3, np.float32))]))
-    assert "x" in frontends.load(path, stated=Stated(params=str(file))).blocked
+    assert "x" in frontends.load(path, stated=Stated(params=(str(file),))).blocked
     file.write_bytes(write_params([W])[:-1])
     with pytest.raises(ArchiveError, match="needs 16 bytes"):
-        frontends.load(path, stated=Stated(params=str(file)))
+        frontends.load(path, stated=Stated(params=(str(file),)))
     with pytest.raises(InputError, match="cannot be read"):
-        frontends.load(path, stated=Stated(params=str(tmp_path)))
+        frontends.load(path, stated=Stated(params=(str(tmp_path),)))
     monkeypatch.setattr(parameters, "_MAX_BYTES", 8)
     with pytest.raises(InputError, match="more than 8 bytes"):
-        frontends.load(path, stated=Stated(params=str(file)))
+        frontends.load(path, stated=Stated(params=(str(file),)))
 
 
 @pytest.mark.parametrize(

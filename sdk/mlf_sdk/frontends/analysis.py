@@ -20,7 +20,6 @@ from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_sourc
 from mlf_sdk.analysis.elf.objects import ObjectWorkspace, object_workspaces, read_object
 from mlf_sdk.errors import FaultCollector, ToolError
 from mlf_sdk.ir.model import CodeUnit, Model, Span, Step, UnitKind, Workspace
-from mlf_sdk.tools.cwords import ALLOCATE
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 NO_COMPILER = "there is no compiler here to preprocess its code"
@@ -60,7 +59,6 @@ class _Code:
     Attributes:
         functions: those with external linkage, by name.
         kernels: functions of objects.
-        requests: whether any code can ask for workspace.
         macros: of headers, where nothing was preprocessed.
         whole: reason to take each kernel as a whole; empty for none.
         reader: how it was read, for people.
@@ -71,7 +69,6 @@ class _Code:
     effects: EffectsOfCode
     kernels: Mapping[str, ObjectWorkspace]
     allocating: frozenset[str]
-    requests: bool = True
     macros: frozenset[str] = field(default=frozenset())
     whole: str = ""
     reader: str = ""
@@ -85,14 +82,12 @@ def _read_code(model: Model, compiler: Compiler | None, faults: FaultCollector) 
     headers = [u for u in model.units if u.kind is UnitKind.HEADER] if whole else []
     objects = [unit for unit in linked if unit.kind is UnitKind.OBJECT]
     _check_definitions(scans, objects, faults)
-    allocating = allocating_functions(scans.values())
     return _Code(
         scans=scans,
         functions={f.name: f for scan in scans.values() for f in scan.functions if not f.is_static},
         effects=EffectsOfCode(scans.values()),
         kernels={name: found for u in objects for name, found in object_workspaces(u.data).items()},
-        allocating=allocating,
-        requests=bool(allocating) or any(ALLOCATE.encode() in unit.data for unit in objects),
+        allocating=allocating_functions(scans.values()),
         macros=frozenset().union(*(scan_source(_text(u), u.member).macros for u in headers)),
         whole=whole,
         reader=reader,
@@ -193,13 +188,13 @@ def _kernel(model: Model, step: Step, code: _Code, faults: FaultCollector) -> St
 def _of_object(step: Step, code: _Code) -> Step:
     whole = Span(first=0, last=0)
     found = code.kernels.get(step.symbol)
-    known = found is None or found.exact or not code.requests
+    known = found is None or found.exact
     sizes = found.slots if found is not None and known else ()
     return dataclasses.replace(
         step,
         workspaces=tuple(Workspace(slot=i, size_bytes=size, span=whole) for i, size in enumerate(sizes)),
         exact=known,
-        whole="it is machine code" if known or found is None else found.reason,
+        whole="it is machine code" if found is None or known else found.reason,
     )
 
 

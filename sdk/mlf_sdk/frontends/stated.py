@@ -36,12 +36,12 @@ class Stated:
         outputs: names of the tensors that are outputs; all others that a caller sees are inputs.
         options: of the compiler, for models that are compiled when they are loaded.
         types: as ``NAME=TYPE`` or ``NAME=TYPE[EXTENT,...]``, e.g. ``input=float32[1,8]``.
-        params: path of a file with parameters that the file itself lacks; empty: none.
+        params: paths of files with parameters that the file itself lacks.
     """
 
     outputs: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    params: str = ""
+    params: tuple[str, ...] = ()
     options: CompileOptions | None = None
 
     @property

@@ -41,7 +41,7 @@ def stated_in(request: Request) -> Stated:
     return Stated(
         outputs=request.output_names,
         types=request.tensor_types,
-        params=request.params_file or "",
+        params=request.params_files,
         options=options_in(request),
     )
 

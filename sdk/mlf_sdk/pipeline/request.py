@@ -74,14 +74,8 @@ class Request(CompilerRequest):
         "NAME=SCALE,ZERO_POINT",
         "Quantisation of an input or output, where the file does not state it.",
     )
-    params_file: str | None = option(
-        None,
-        "Parameters that the file lacks: .params, or .npz with arrays by name.",
-        group="Target",
-        stage=Stage.LOAD,
-        metavar="FILE",
-        fixed=True,
-        exists=True,
+    params_files: tuple[str, ...] = stated(
+        "--params-file", "FILE", "Parameters that the file lacks: .params, or .npz by name.", exists=True
     )
     more_sources: tuple[str, ...] = stated(
         "--source", "FILE", "C source, header or object with functions that the code lacks.", exists=True

@@ -32,7 +32,7 @@ typedef enum {
 typedef struct {
   int32_t type_index;
   uint32_t zero_padding;
-  union {
+  __extension__ union { /* C11 */
     int64_t v_int64;
     double v_float64;
     void *v_ptr;

@@ -53,7 +53,7 @@ def build_model(library: Library, function: str | None, stated: Stated) -> Model
             where=f"{library.source}, {'--output-name' if stated.outputs else '--type'}",
             hint=f"It may lack parameters: {_FLAG} FILE.",
         )
-    params = read_parameters(Path(stated.params)) if stated.params else ()
+    params = tuple(tensor for path in stated.params for tensor in read_parameters(Path(path)))
     content = _main_content(library)
     builder = _Builder(library, params)
     if isinstance(content, GraphFactory):
