@@ -14,7 +14,8 @@ from mlf_sdk.codegen.mlperf import BENCHMARKS
 from mlf_sdk.codegen.samples import pattern_bytes
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.judge.data import LABEL_KEY, match_inputs, match_reference, read_npz
+from mlf_sdk.judge.data import LABEL_KEY, match_inputs, match_reference
+from mlf_sdk.tools.arrays import read_npz
 
 LABELS: Final = "y_labels.csv"
 WINDOWED: Final = "ad01"  # the runner cuts the files of this benchmark alone
