@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a library holds, for people: its modules, its bytecode, its code."""
+"""Contents of a library for people: its modules, its bytecode, its code."""
 
 from __future__ import annotations
 
