@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ import pytest
 import mlf_sdk
 from cli_helpers import Caller
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.judge.profile import CycleEstimate
+from mlf_sdk.pipeline.mlperf import bench as bench_module
 from mlf_sdk.pipeline.mlperf.bench import Host, bench_mlperf
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.options import MlperfOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.reporting.html.mlperf import mlperf_facts
 from mlf_sdk.reporting.mlperf import mlperf_page
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
@@ -162,3 +166,24 @@ def test_cases_without_classes(project: Path, tmp_path: Path) -> None:
         np.savez(tmp_path / "x.npz", **{name: file[name][:3] for name in file.files if name != "label"})
     with pytest.raises(InputError, match="no array 'label'"):
         bench(project, MlperfOptions(mode="accuracy", cases=str(tmp_path / "x.npz")), quick())
+
+
+def test_the_estimate_of_cycles(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's cycles are those of its profile; a project holds no application that could be profiled."""
+    seen: list[Request] = []
+    estimate = CycleEstimate(
+        cycles=1234567, waits=0, core="cortex-m4", kind="documented", source="", assumes="", wait_states=0,
+        instructions={}, taken=0, undecided=0, unknown=0,
+    )  # fmt: skip
+
+    def profile(request: Request, *_rest: object) -> Any:
+        seen.append(request)
+        return SimpleNamespace(cycles=estimate)
+
+    monkeypatch.setattr(bench_module, "profile_request", profile)
+    built = SimpleNamespace(elf=project / "build/app.elf")  # the same as of the archive
+    monkeypatch.setattr(Pipeline, "build", lambda *_: built)
+    found = bench(DIGITS, MlperfOptions(inferences=3), quick(), mlperf_id="digits", softmax=True)
+    assert (found.cycles, seen[0].app, seen[0].mlperf_id) == (estimate, "rpc", "")
+    assert ("estimate", "1,234,567 cycles: cortex-m4, documented, wait states 0") in mlperf_facts(found)
+    assert bench(project, MlperfOptions(inferences=3), quick()).cycles is None

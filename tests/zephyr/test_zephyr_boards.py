@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import subprocess
@@ -16,7 +17,11 @@ import pytest
 import mlf_sdk
 from archives import Spec, build, reference, write
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
-from mlf_sdk.targets.qemu import start_qemu
+from mlf_sdk.pipeline.mlperf.bench import Host, bench_mlperf
+from mlf_sdk.pipeline.options import MlperfOptions
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.output import has_option
@@ -200,6 +205,23 @@ def test_the_standalone_application(tiny_project: Callable[..., Path], real_setu
     with start_qemu(zephyr_board("mps2_an385"), built.elf, timeout_s=30) as machine:
         said = machine.read_until(b"mlf: done 0")
     assert b"mlf: output 0 " in said
+
+
+def test_the_mlperf_application(real_setup: ZephyrSetup, tmp_path: Path):
+    """The procedure of MLPerf Tiny over Zephyr's UART driver and clock."""
+    model = tmp_path / "tiny.tar"
+    options = {"platform": "zephyr", "mlperf_id": "tiny", **zephyr_options(real_setup)}
+    request = Request(source=(str(write(build(Spec()), model)),), board="mps2_an385", **options)
+    host = Host(
+        emulation=QemuOptions(icount_shift=10),
+        clock=itertools.count(0, 60).__next__,
+        sleep=lambda _seconds: None,
+    )
+    found = bench_mlperf(request, MlperfOptions(), Pipeline(), host)
+    assert found.errors == ()
+    assert len(found.windows) == 5
+    assert all(10 < window.seconds < 30 for window in found.windows)
+    assert found.windows[0].results
 
 
 def test_a_library_in_an_application_of_its_own(

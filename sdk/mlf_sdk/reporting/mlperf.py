@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from mlf_sdk.pipeline import stages
-from mlf_sdk.pipeline.mlperf.bench import mlperf_request
+from mlf_sdk.pipeline.mlperf.bench import mlperf_request, rpc_request
 from mlf_sdk.pipeline.mlperf.results import MlperfReport
 from mlf_sdk.pipeline.options import GatherOptions
 from mlf_sdk.pipeline.pipeline import NO_PORT, Pipeline
@@ -36,6 +36,6 @@ def mlperf_page(request: Request, found: MlperfReport, pipeline: Pipeline) -> by
     own = GatherOptions(with_run=False, with_profile=False)
     request = mlperf_request(request).replace(**NO_PORT)
     if not stages.is_project(request) and Ability.START in pipeline.project(request).target.abilities:
-        request, own = request.replace(app="rpc", mlperf_id="", softmax=False), GatherOptions()
+        request, own = rpc_request(request), GatherOptions()
     report = collect(gather(request, own, pipeline))
     return render_page(dataclasses.replace(report, mlperf=found))

@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import median
 
 from mlf_sdk.codegen.mlperf import BENCHMARKS
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.judge.profile import CycleEstimate
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.mlperf import inputs, procedure
 from mlf_sdk.pipeline.mlperf.inputs import InputFile
@@ -28,8 +29,9 @@ from mlf_sdk.pipeline.mlperf.results import (
     objections,
     score,
 )
-from mlf_sdk.pipeline.options import MlperfOptions
-from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.options import MlperfOptions, ProfileOptions
+from mlf_sdk.pipeline.pipeline import NO_PORT, Pipeline
+from mlf_sdk.pipeline.profile import profile_request
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
@@ -77,6 +79,11 @@ def mlperf_request(request: Request) -> Request:
     return request if stages.is_project(request) else request.replace(app=_APP)
 
 
+def rpc_request(request: Request) -> Request:
+    """Request for the rpc application of a model, on an emulated board."""
+    return request.replace(app="rpc", mlperf_id="", softmax=False, **NO_PORT)
+
+
 def bench_mlperf(
     request: Request, own: MlperfOptions, pipeline: Pipeline, host: Host | None = None
 ) -> MlperfReport:
@@ -111,7 +118,18 @@ def bench_mlperf(
             raise TargetError(
                 f"the device runs the benchmark {identity.benchmark}, not {wanted}", where=device.port
             )
-        return _Bench(project, own, pipeline, line, device, identity, files).run()
+        found = _Bench(project, own, pipeline, line, device, identity, files).run()
+    return dataclasses.replace(found, cycles=_cycles(request, found, pipeline))
+
+
+def _cycles(request: Request, found: MlperfReport, pipeline: Pipeline) -> CycleEstimate | None:
+    """Estimate the cycles of an inference by running the rpc application of the model once."""
+    if not found.emulated or found.mode != PERFORMANCE or stages.is_project(request):
+        return None
+    try:
+        return profile_request(rpc_request(request), ProfileOptions(), pipeline).cycles
+    except (InputError, ToolError):
+        return None
 
 
 def _check(project: TargetProject, own: MlperfOptions) -> None:

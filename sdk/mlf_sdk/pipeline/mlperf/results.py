@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.judge.profile import CycleEstimate
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.wire.mlperf import Window
 
@@ -39,6 +40,7 @@ class MlperfReport:
         throughput: median of the windows, in inferences a second; None in accuracy mode.
         top1_percent, auc: None in performance mode.
         instructions: of one inference, where an emulator counts them.
+        cycles: of one inference, estimated (see ``mlf-sdk profile``); None where nothing was estimated.
         errors: what the procedure objects to.
         session: folder with the runner's log and results, where they were kept.
     """
@@ -60,6 +62,7 @@ class MlperfReport:
     top1_percent: float | None = None
     auc: float | None = None
     instructions: int | None = None
+    cycles: CycleEstimate | None = None
     errors: tuple[str, ...] = ()
     session: Path | None = None
 

@@ -35,6 +35,12 @@ def mlperf_facts(found: MlperfReport) -> list[tuple[str, str]]:
         facts.append(("AUC", f"{found.auc:.3f}"))
     if found.instructions is not None:
         facts.append(("cost", f"{number(found.instructions)} instructions an inference"))
+    if found.cycles is not None:
+        cycles = found.cycles
+        text = (
+            f"{number(cycles.cycles)} cycles: {cycles.core}, {cycles.kind}, wait states {cycles.wait_states}"
+        )
+        facts.append(("estimate", text))
     if found.session is not None:
         facts.append(("session", str(found.session)))
     return facts
