@@ -103,7 +103,8 @@ void mlf_mlperf_number(const mlf_mlperf_config_t *config, uint64_t value);
 /* Write ticks of the configured clock in whole microseconds. */
 void mlf_mlperf_time(const mlf_mlperf_config_t *config, uint64_t ticks);
 
-/* Write a number with six decimals, rounded to nearest; from 2^31 on with an exponent. */
+/* Write a number with eight decimals (which hold any multiple of 1/256), rounded to nearest; from 2^31 on
+ * with an exponent. */
 void mlf_mlperf_float(const mlf_mlperf_config_t *config, float value);
 
 #ifdef __cplusplus

@@ -220,15 +220,15 @@ void mlf_mlperf_time(const mlf_mlperf_config_t *config, uint64_t ticks) {
 static void put_fixed(const mlf_mlperf_config_t *config, float value) {
   uint32_t whole = (uint32_t)value;
   const uint32_t rest = (uint32_t)((value - (float)whole) * 4294967296.0f);
-  uint32_t millionths = (uint32_t)(((uint64_t)rest * 1000000u + 0x80000000u) >> 32);
+  uint32_t decimals = (uint32_t)(((uint64_t)rest * 100000000u + 0x80000000u) >> 32);
 
-  if (millionths == 1000000u) {
+  if (decimals == 100000000u) {
     whole++;
-    millionths = 0;
+    decimals = 0;
   }
   put_digits(config, whole, 1);
   mlf_mlperf_text(config, ".");
-  put_digits(config, millionths, 6);
+  put_digits(config, decimals, 8);
 }
 
 void mlf_mlperf_float(const mlf_mlperf_config_t *config, float value) {

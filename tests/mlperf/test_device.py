@@ -75,7 +75,7 @@ def test_a_session_of_the_runner(talk: Talk) -> None:
     assert begin == ["m-[Expecting 8 bytes]", READY]
     assert data == ["m-load-done", READY]
     laps = [line for line in infer if line.startswith("m-lap-us-")]
-    results = "m-results-[1.750000,2.000000,2.250000,33.500000,-30.250000,-30.000000,1.250000,1.500000]"
+    results = "m-results-[" + ",".join(f"{v:.8f}" for v in (1.75, 2, 2.25, 33.5, -30.25, -30, 1.25, 1.5)) + "]"
     start = ["m-warmup-start-2", "m-warmup-done", "m-infer-start-3"]
     assert infer == [*start, *laps, "m-infer-done", results, READY]
     begun, ended = (int(line.removeprefix("m-lap-us-")) for line in laps)
@@ -235,7 +235,7 @@ def test_softmax(talk: Talk, values: list[float]) -> None:
     )
 
 
-def test_numbers_have_six_decimals(talk: Talk) -> None:
+def test_numbers_have_eight_decimals(talk: Talk) -> None:
     rng = np.random.default_rng(1)
     numbers = np.concatenate(
         [
@@ -254,9 +254,9 @@ def test_numbers_have_six_decimals(talk: Talk) -> None:
     answers = talk(text, "floats")[3::4]
     lines = [line for answer in answers for line in answer if line.startswith("m-results")]
     texts = [value for line in lines for value in line[len("m-results-[") : -1].split(",")]
-    assert all(re.fullmatch(r"-?[0-9]+\.[0-9]{6}", value) for value in texts)
+    assert all(re.fullmatch(r"-?[0-9]+\.[0-9]{8}", value) for value in texts)
     found = np.array([float(value) for value in texts])
-    assert np.abs(found - numbers.astype(np.float64)).max() <= 0.5e-6 + 1e-9
+    assert np.abs(found - numbers.astype(np.float64)).max() <= 0.5e-8 + 2.4e-10
 
 
 def test_numbers_that_are_too_large(talk: Talk) -> None:
