@@ -75,7 +75,9 @@ def test_a_session_of_the_runner(talk: Talk) -> None:
     assert begin == ["m-[Expecting 8 bytes]", READY]
     assert data == ["m-load-done", READY]
     laps = [line for line in infer if line.startswith("m-lap-us-")]
-    results = "m-results-[" + ",".join(f"{v:.8f}" for v in (1.75, 2, 2.25, 33.5, -30.25, -30, 1.25, 1.5)) + "]"
+    results = (
+        "m-results-[" + ",".join(f"{v:.8f}" for v in (1.75, 2, 2.25, 33.5, -30.25, -30, 1.25, 1.5)) + "]"
+    )
     start = ["m-warmup-start-2", "m-warmup-done", "m-infer-start-3"]
     assert infer == [*start, *laps, "m-infer-done", results, READY]
     begun, ended = (int(line.removeprefix("m-lap-us-")) for line in laps)
