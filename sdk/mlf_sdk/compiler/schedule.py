@@ -17,6 +17,7 @@ from mlf_sdk.compiler.kernels import (
     movement,
     mve,
     pooling,
+    scalar,
     softmax,
     windows,
 )
@@ -82,9 +83,25 @@ _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 }
 
 
+_M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (windows.convolution(6, scalar.tile_m3),),
+    FullyConnected: (windows.dense(scalar.dense_tile),),
+}
+_M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (windows.convolution(4, scalar.tile_m0),),
+    FullyConnected: (windows.dense(scalar.dense_tile),),
+}
+_OF_CORES: Final = {
+    Core.CORTEX_M55: _MVE,
+    Core.CORTEX_M3: _M3,
+    Core.CORTEX_M0: _M0,
+    Core.CORTEX_M0PLUS: _M0,
+}
+
+
 def _preferred(core: Core, operator: type[Operator]) -> tuple[Maker, ...]:
     """Kernels for one core, before those for all."""
-    return _MVE.get(operator, ()) if core.has_mve else ()
+    return _OF_CORES.get(core, {}).get(operator, ())
 
 
 def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:

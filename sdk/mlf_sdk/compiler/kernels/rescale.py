@@ -249,7 +249,7 @@ HELPERS: Final = {
         "rescale_single",
         """static inline int32_t rescale_single(int32_t a, const int32_t *k)
 {
-    return (int32_t)(((int64_t)a * 2 * k[0] + (int64_t)k[1] * ((int64_t)1 << 32) + ((int64_t)1 << 31)) >> 32) >> k[2];
+    return (high_word(a, k[0]) + k[1]) >> k[2];
 }
 """,
     ),
@@ -257,7 +257,7 @@ HELPERS: Final = {
         "rescale_double",
         """static inline int32_t rescale_double(int32_t a, const int32_t *k)
 {
-    int32_t h = (int32_t)(((int64_t)a * k[0] + ((int64_t)1 << 30)) >> 31);
+    int32_t h = high_word(a, k[0]);
     return (h + (h >> 31) + k[1]) >> k[2];
 }
 """,
@@ -278,6 +278,22 @@ HELPERS: Final = {
 """,
     ),
 }
+HIGH_WORD: Final = """static inline int32_t high_word(int32_t a, int32_t m)
+{
+#if defined(__ARM_ARCH_6M__)
+    uint32_t low = (uint32_t)a * 2 & 0xFFFF;
+    int32_t high = a >> 15;
+    uint32_t b = (uint32_t)m & 0xFFFF;
+    int32_t c = m >> 16;
+    int32_t first = high * (int32_t)b;
+    uint32_t second = low * (uint32_t)c;
+    uint32_t rest = ((uint32_t)first & 0xFFFF) + (second & 0xFFFF) + (low * b >> 16) + 0x8000;
+    return high * c + (first >> 16) + (int32_t)(second >> 16) + (int32_t)(rest >> 16);
+#else
+    return (int32_t)(((int64_t)a * m + ((int64_t)1 << 30)) >> 31);
+#endif
+}
+"""
 SATURATE: Final = """#if defined(__ARM_FEATURE_SAT)
 #include <arm_acle.h>
 #endif
@@ -295,7 +311,7 @@ static inline int32_t saturate(int32_t v, int32_t low, int32_t high)
 
 def helpers(form: Form) -> dict[str, str]:
     """Static functions that `expression` needs."""
-    return {"saturate": SATURATE, **dict([HELPERS[form]])}
+    return {"high_word": HIGH_WORD, "saturate": SATURATE, **dict([HELPERS[form]])}
 
 
 def expression(rescale: Rescale, sum_: str, row: str) -> str:
