@@ -12,7 +12,7 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
-from compiled_models import KernelRunner
+from compiled_models import KernelRunner, PlannedRunner
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -48,14 +48,18 @@ RECORDED = sorted(p.stem for p in CORPUS.glob("*.tflite"))
 def test_recorded_outputs(name: str, tmp_path: Path) -> None:
     index = {m["name"]: m for m in json.loads((CORPUS / "index.json").read_text())}
     graph = load_tflite(CORPUS / f"{name}.tflite")
-    runner = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path)
+    files = archive_of(compile_graph(graph, Choice()))
+    runner = KernelRunner(files, tmp_path)
+    planned = PlannedRunner(runner, files, tmp_path)
     vectors = np.load(CORPUS / f"{name}.npz")
     inputs = [vectors[k] for k in vectors.files if k.startswith("in::")]
     outputs = [vectors[k] for k in vectors.files if k.startswith("out::")]
     cases = len(inputs[0]) if index[name]["macs"] < 2_000_000 or index[name]["stateful"] else 1
     for case in range(cases):
-        for got, wanted in zip(runner.run([x[case] for x in inputs]), outputs, strict=True):
+        results = runner.run([x[case] for x in inputs])
+        for got, wanted in zip(results, outputs, strict=True):
             equal(got.reshape(-1), wanted[case].reshape(-1), 2 if name in NEAR else 0)
+        assert planned.run([x[case] for x in inputs]) == [r.tobytes() for r in results]
 
 
 def equal(got: np.ndarray, wanted: np.ndarray, steps: int) -> None:

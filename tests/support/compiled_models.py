@@ -13,7 +13,12 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.analysis import analyse
+from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.frontends.mlf.params import parse_params
+from mlf_sdk.frontends.mlf.writer import tar_of
+from mlf_sdk.ir.model import TensorKind
+from mlf_sdk.planner.layout import lay_out
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 64
@@ -110,3 +115,36 @@ class KernelRunner:
             outputs.append(memory[entry][GUARD : GUARD + size].tobytes())
             outputs[-1] = np.frombuffer(outputs[-1], dtype).reshape(shapes[entry])
         return outputs
+
+
+class PlannedRunner:
+    """The kernels of a runner in one arena, as its plan lays tensors and workspaces over each other."""
+
+    def __init__(self, runner: KernelRunner, files: Mapping[str, bytes], folder: Path) -> None:
+        archive = folder / "planned.tar"
+        archive.write_bytes(tar_of(files))
+        self.layout = lay_out(analyse(load_model(archive), None))
+        self.library = runner.library
+        self.arena = np.full(self.layout.arena_bytes, 0xA5, np.uint8)
+        self.params = np.frombuffer(self.layout.params_blob() + b"\0", np.uint8).copy()
+        self.states = np.frombuffer(self.layout.state_blob() + b"\0", np.uint8).copy()
+
+    def _memory(self, tensor: int) -> Array:
+        kinds = {TensorKind.CONSTANT: self.params, TensorKind.STATE: self.states}
+        memory = kinds.get(self.layout.model.root(tensor).kind, self.arena)
+        start = self.layout.offset(tensor)
+        return memory[start : start + self.layout.model.tensors[tensor].size_bytes]
+
+    def run(self, inputs: list[Array]) -> list[bytes]:
+        """Bytes of the outputs of one run."""
+        model = self.layout.model
+        for tensor, data in zip(model.inputs, inputs, strict=True):
+            self._memory(tensor)[:] = np.frombuffer(data.tobytes(), np.uint8)
+        for step in self.layout.steps:
+            addresses = [self._memory(tensor).ctypes.data for tensor in step.arguments]
+            for slot in sorted(self.layout.plan.workspace_offsets.get(step.index, {})):
+                addresses.append(
+                    self.arena.ctypes.data + self.layout.plan.workspace_offsets[step.index][slot]
+                )
+            getattr(self.library, step.symbol)(*map(ctypes.c_void_p, addresses))
+        return [self._memory(tensor).tobytes() for tensor in model.outputs]

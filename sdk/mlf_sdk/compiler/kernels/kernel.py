@@ -62,6 +62,8 @@ class Kernel:
         workspace_bytes: of ``b0``.
         overlaps: bytes by the number of an input: every output may start this far, or further, before the
             start of it; inputs that are not listed may not overlap with outputs.
+        joins: of a kernel that only puts inputs behind each other: byte offset of each in the output.
+        slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         macs: multiplications of weights, for reports.
     """
 
@@ -72,6 +74,8 @@ class Kernel:
     constants: tuple[Array, ...] = ()
     workspace_bytes: int = 0
     overlaps: dict[int, int] = field(default_factory=dict)
+    joins: tuple[int, ...] = ()
+    slices: tuple[int, ...] = ()
     macs: int = 0
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
 from mlf_sdk.compiler.operators import ArgExtreme, Array, Move, ReadState, Region, ResizeBilinear, WriteState
 from mlf_sdk.compiler.reference.movement import positions
+from mlf_sdk.compiler.regions import simplified
 
 
 def move(graph: Graph, operator: Move) -> Kernel:
@@ -39,8 +40,46 @@ def move(graph: Graph, operator: Move) -> Kernel:
                 constants.append(np.array(axis.source, np.int32))
         lines.append(_copy(region, names, graph.written(operator)[region.output].dtype.itemsize))
     return Kernel(
-        family="move", parameters=tuple(parameters), body="\n".join(lines) + "\n", constants=tuple(constants)
+        family="move",
+        parameters=tuple(parameters),
+        body="\n".join(lines) + "\n",
+        constants=tuple(constants),
+        joins=_joins(graph, operator),
+        slices=_slices(graph, operator),
     )
+
+
+def _is_run(region: Region, count: int) -> bool:
+    """True where a region is ``count`` neighbours that stay neighbours."""
+    axes = [axis for axis in simplified(region).axes if axis.extent != 1]
+    return (count == 1 and not axes) or [(a.extent, a.source, a.target) for a in axes] == [(count, 1, 1)]
+
+
+def _joins(graph: Graph, operator: Move) -> tuple[int, ...]:
+    """Byte offsets of whole inputs in the one output that they fill; empty for any other move."""
+    inputs, outputs = graph.read(operator), graph.written(operator)
+    regions = {region.input: region for region in operator.regions}
+    fills = sum(x.elements for x in inputs) == outputs[0].elements and len(outputs) == 1
+    if not fills or len(regions) != len(inputs) or any(x.data is not None for x in inputs):
+        return ()
+    if len(operator.regions) != len(regions) or not all(
+        r.source == 0 and _is_run(r, inputs[r.input].elements) for r in regions.values()
+    ):
+        return ()
+    return tuple(regions[i].target * outputs[0].dtype.itemsize for i in range(len(inputs)))
+
+
+def _slices(graph: Graph, operator: Move) -> tuple[int, ...]:
+    """Byte offsets of the outputs in the one input that holds them as they are; empty for any other move."""
+    inputs, outputs = graph.read(operator), graph.written(operator)
+    regions = {region.output: region for region in operator.regions}
+    if {r.input for r in operator.regions} != {0} or inputs[0].data is not None:
+        return ()
+    if not len(operator.regions) == len(regions) == len(outputs) or not all(
+        r.target == 0 and _is_run(r, outputs[r.output].elements) for r in regions.values()
+    ):
+        return ()
+    return tuple(regions[i].source * inputs[0].dtype.itemsize for i in range(len(outputs)))
 
 
 def _copy(region: Region, names: dict[int, str], size: int) -> str:

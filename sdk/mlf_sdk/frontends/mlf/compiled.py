@@ -78,6 +78,8 @@ class _Builder:
                 if parameter.role is Role.INPUT and parameter.number in kernel.overlaps
                 for number in range(len(operator.outputs))
             ),
+            joins=kernel.joins,
+            slices=kernel.slices,
             macs=macs_of(self.graph, operator),
             layer=LayerFacts(
                 number=operator.number,

@@ -57,6 +57,8 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         writes: positions of inputs that the kernel writes to: states.
         workspace_bytes: of scratch memory, passed as the last argument; 0 for none.
         overlaps: outputs that may lie over inputs.
+        joins: byte offset of each input in the one output that they fill; the call only copies them there.
+        slices: byte offset of each output in the first input; the call only copies them from there.
         macs: multiplications with weights in one call, for reports.
         layer: the operator that it computes, for reports.
     """
@@ -64,6 +66,8 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     writes: tuple[Count, ...] = ()
     workspace_bytes: Count = 0
     overlaps: tuple[OverlapFact, ...] = ()
+    joins: tuple[Count, ...] = ()
+    slices: tuple[Count, ...] = ()
     macs: Count = 0
     layer: LayerFacts | None = None
 

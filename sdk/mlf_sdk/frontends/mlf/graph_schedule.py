@@ -6,6 +6,7 @@ from __future__ import annotations
 from mlf_sdk.frontends.mlf.plaincall import stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
+from mlf_sdk.frontends.mlf.views import let_share
 from mlf_sdk.ir.model import Quantisation, Step, TensorKind
 
 
@@ -85,6 +86,8 @@ class _GraphBuilder:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
         index = len(self.steps)
         stated = self.extension.calls.get(node.name) if self.extension else None
+        if stated is not None and let_share(stated, self.table.tensors, inputs, outputs):
+            return
         if stated is not None:
             self.steps.append(stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs)))
             return

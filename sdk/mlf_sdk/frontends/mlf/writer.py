@@ -74,7 +74,7 @@ def archive_files(content: ArchiveContent) -> dict[str, bytes]:
         f"codegen/host/src/{content.name}_lib0.c": content.source.encode(),
         f"executor-config/graph/{content.name}.graph": _json(graph.document()),
         "metadata.json": _json(_metadata(content, graph)),
-        **({f"parameters/{content.name}.params": write_params(params)} if params else {}),
+        f"parameters/{content.name}.params": write_params(params),
     }
 
 
