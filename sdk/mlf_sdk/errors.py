@@ -114,13 +114,15 @@ class Fault:
 class ArchiveError(InputError):
     """An archive is broken or hostile: all of its faults at once."""
 
-    def __init__(self, source: str, faults: Iterable[Fault], *, hint: str = "") -> None:
+    def __init__(
+        self, source: str, faults: Iterable[Fault], *, hint: str = "", subject: str = "archive"
+    ) -> None:
         self.faults = tuple(faults)
         shown = [str(fault) for fault in self.faults[:20]]
         if len(self.faults) > len(shown):
             shown.append(f"... and {len(self.faults) - len(shown)} more")
         count = len(self.faults)
-        head = "the archive has a fault" if count == 1 else f"the archive has {count} faults"
+        head = f"the {subject} has a fault" if count == 1 else f"the {subject} has {count} faults"
         super().__init__(
             "\n  ".join([head + ":", *shown]),
             where=source,
@@ -129,10 +131,17 @@ class ArchiveError(InputError):
 
 
 class FaultCollector:
-    """Collects the faults of one archive, to report them together."""
+    """Collects the faults of one archive, to report them together.
 
-    def __init__(self, source: str) -> None:
+    Attributes:
+        subject: kind of file, for messages.
+        hint: remedy; empty: that of an archive.
+    """
+
+    def __init__(self, source: str, *, subject: str = "archive", hint: str = "") -> None:
         self.source = source
+        self.subject = subject
+        self.hint = hint
         self.faults: list[Fault] = []
 
     def add(self, member: str, what: str, *, field: str = "") -> None:
@@ -144,4 +153,4 @@ class FaultCollector:
     def raise_if_any(self) -> None:
         """Raise ArchiveError when anything was recorded."""
         if self.faults:
-            raise ArchiveError(self.source, self.faults)
+            raise ArchiveError(self.source, self.faults, hint=self.hint, subject=self.subject)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mlf_sdk
@@ -66,7 +68,10 @@ def test_the_archive_keeps_its_options(
     result = Caller(capsys)("compile", network, "-o", tmp_path / "a.tar", "--name", "net", *arguments)
     assert result.code == 0, result.err
     model = mlf_sdk.load(tmp_path / "a.tar")
-    assert (model.name, model.provenance.options) == ("net", {"core": core, "goal": goal})
+    assert (model.name, model.provenance.options) == (
+        "net",
+        {"core": core, "goal": goal, "io": "model", "batch": "1"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,14 +102,25 @@ def test_a_project_finds_its_model_again(
     Path("net.tflite").write_bytes(network.read_bytes())
     mlf_sdk.generate("net.tflite", "app", board="microbit", goal="size")
     lock = read_lock(Path("app"))
-    assert lock.models[0].compile_options == {"core": "cortex-m0", "goal": "size"}
+    assert lock.models[0].compile_options == {
+        "core": "cortex-m0",
+        "goal": "size",
+        "io": "model",
+        "batch": "1",
+    }
+    header = Path("app/model/net/net.h").read_text()
+    x = mlf_sdk.load(network).tensors[mlf_sdk.load(network).inputs[0]]
+    assert x.quantisation is not None
+    scale = re.search(r"#define NET_INPUT_SCALE (\S+)f ", header)
+    assert scale and np.float32(scale[1]) == np.float32(x.quantisation.scale[0])
+    assert f"#define NET_INPUT_ZERO_POINT ({x.quantisation.zero_point[0]})" in header
     found = archive_request(Request(source=("app",)))
     assert (found.source, found.core, found.goal) == (("net.tflite",), "cortex-m0", "size")
     assert Pipeline().models(found)[0].provenance.sha256 == lock.models[0].archive_sha256
 
 
 def test_options_as_text() -> None:
-    options = CompileOptions(core="cortex-m4", goal="size")
+    options = CompileOptions(core="cortex-m4", goal="size", io="int8", batch=4)
     assert CompileOptions.from_texts({**options.texts(), "of_a_later_version": "1"}) == options
 
 

@@ -24,6 +24,7 @@ class TensorSpec:
     zero_point: tuple[int, ...] = ()
     axis: int = 0
     data: Array | None = None
+    signature: tuple[int, ...] = ()
 
 
 @dataclass
@@ -119,6 +120,7 @@ def write_model(spec: ModelSpec) -> bytes:
 def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
     name = b.CreateString(tensor.name)
     shape = _ints(b, tensor.shape)
+    signature = _ints(b, tensor.signature) if tensor.signature else None
     quantisation = None
     if tensor.scale:
         scales = b.CreateNumpyVector(np.array(tensor.scale, np.float32))
@@ -133,6 +135,8 @@ def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
     tflite.TensorAddType(b, _TYPES[tensor.dtype])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
+    if signature is not None:
+        tflite.TensorAddShapeSignature(b, signature)
     if quantisation is not None:
         tflite.TensorAddQuantization(b, quantisation)
     return tflite.TensorEnd(b)

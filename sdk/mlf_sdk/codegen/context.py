@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_string
+from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_float, c_string
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
 from mlf_sdk.ir.abi import Value, ValueKind
@@ -249,6 +249,7 @@ class _ModelView:
             "name_literal": c_string(name),
             "comment": c_comment(f"{direction} '{name}': {type_text(found)}"),
             "const": "" if direction == "input" else "const ",
+            **_quantisation(found),
             "c_type": c_type(found.dtype),
             "stem": stem,
             "macro": f"{self.macro}_{stem.upper()}",
@@ -282,3 +283,11 @@ def c_type(dtype: DType) -> str:
     if dtype.lanes == 1 and dtype.bits in (8, 16, 32, 64):
         return f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
     return "uint8_t"
+
+
+def _quantisation(tensor: Tensor) -> Values:
+    """Scale and zero point of a whole tensor, as C literals; empty texts without them."""
+    found = tensor.quantisation
+    if found is None or found.axis is not None:
+        return {"scale": "", "zero_point": ""}
+    return {"scale": c_float(found.scale[0]), "zero_point": str(found.zero_point[0])}

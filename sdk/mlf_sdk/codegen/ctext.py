@@ -15,6 +15,12 @@ def c_string(text: str) -> str:
     return '"' + "".join(parts) + '"'
 
 
+def c_float(value: float) -> str:
+    """Literal of a single-precision number that reads back as the same one."""
+    text = f"{value:.9g}"
+    return f"{text}{'' if '.' in text or 'e' in text else '.0'}f"
+
+
 def byte_rows(data: bytes) -> list[str]:
     """Elements of a C array with the bytes of ``data``, 16 in a row."""
     rows = (data[at : at + 16] for at in range(0, len(data), 16))

@@ -30,7 +30,6 @@ class CompiledGraph:
     graph: Graph
     operators: tuple[CompiledOperator, ...]
     source: str
-    choice: Choice
 
 
 def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
@@ -47,5 +46,4 @@ def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
             for o, k in chosen
         ),
         source=source,
-        choice=choice,
     )

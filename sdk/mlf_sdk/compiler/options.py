@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Any, Final
 
 
 class Goal(enum.Enum):
@@ -45,8 +45,16 @@ class Core(enum.Enum):
         return self not in (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M0PLUS)
 
 
+class Io(enum.Enum):
+    """Types of inputs and outputs."""
+
+    MODEL = "model"
+    INT8 = "int8"
+
+
 _WITHOUT_DSP: Final = Core.CORTEX_M3
 GOALS: Final = tuple(goal.value for goal in Goal)
+IOS: Final = tuple(io.value for io in Io)
 CORES: Final = tuple(core.value for core in Core)
 
 
@@ -71,10 +79,14 @@ class CompileOptions:
     Attributes:
         core: value of `Core`.
         goal: value of `Goal`.
+        io: value of `Io`.
+        batch: extent of a first dimension that the model leaves open.
     """
 
     core: str = Core.GENERIC.value
     goal: str = Goal.BALANCED.value
+    io: str = Io.MODEL.value
+    batch: int = 1
 
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them."""
@@ -84,4 +96,7 @@ class CompileOptions:
     def from_texts(cls, texts: Mapping[str, str]) -> CompileOptions:
         """Options that `texts` gave; unknown ones are left out."""
         known = {one.name for one in fields(cls)}
-        return cls(**{name: text for name, text in texts.items() if name in known})
+        found: dict[str, Any] = {name: text for name, text in texts.items() if name in known}
+        if str(found.get("batch", "1")).isdecimal():
+            found["batch"] = int(found.get("batch", "1"))
+        return cls(**found)

@@ -83,13 +83,17 @@ class CompilingFrontend(Frontend):
     def compile(self, path: Path, options: CompileOptions, name: str = "") -> bytes:
         """The archive of a model, as a tar; arguments and errors as in `graph`."""
         from mlf_sdk.compiler.build import compile_graph
-        from mlf_sdk.compiler.options import Core, Goal
+        from mlf_sdk.compiler.options import Core, Goal, Io
+        from mlf_sdk.compiler.passes.edges import strip_conversions
         from mlf_sdk.compiler.schedule import Choice
         from mlf_sdk.frontends.mlf.compiled import archive_of
         from mlf_sdk.frontends.mlf.writer import tar_of
 
         choice = Choice(goal=Goal(options.goal), core=Core(options.core))
-        return tar_of(archive_of(compile_graph(self.graph(path, name, options), choice)))
+        graph = self.graph(path, name, options)
+        if options.io == Io.INT8.value:
+            graph = strip_conversions(graph)
+        return tar_of(archive_of(compile_graph(graph, choice), options))
 
 
 def _compiler_digest() -> bytes:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.compiler.options import CORES, GOALS, Goal
-from mlf_sdk.pipeline.declare import COMPILER, Stage, option
+from mlf_sdk.compiler.options import CORES, GOALS, IOS, Goal, Io
+from mlf_sdk.pipeline.declare import COMPILER, Stage, option, positive
 
 
 def _compiling(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
@@ -28,4 +28,13 @@ class CompilerRequest:
         "Choose kernels of a model that is compiled for speed, for size, or for both.",
         flags=("--for",),
         choices=GOALS,
+    )
+    io: str = _compiling(
+        Io.MODEL.value,
+        "Inputs and outputs of a model that is compiled: as in the model, or the int8 values behind its "
+        "QUANTIZE and before its DEQUANTIZE.",
+        choices=IOS,
+    )
+    batch: int = _compiling(
+        1, "Batch of a model that is compiled and leaves it open (-1).", metavar="N", check=positive
     )

@@ -21,9 +21,9 @@ class UnsupportedError(InputError):
     """An operator that can't be compiled; the message says why and what to do."""
 
 
-def refuse(what: str) -> NoReturn:
-    """Raise UnsupportedError."""
-    raise UnsupportedError(what)
+def refuse(what: str, hint: str = "") -> NoReturn:
+    """Raise UnsupportedError; the hint says what to do."""
+    raise UnsupportedError(what, hint=hint)
 
 
 class Context:

@@ -47,12 +47,17 @@ class DamagedError(InputError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawTensor:
-    """A tensor as the file describes it; ``dtype`` is None for a handle of a variable."""
+    """A tensor as the file describes it.
+
+    Attributes:
+        dtype: None for a handle of a variable.
+        open: dimensions that the model leaves to the run time; ``shape`` has the extents to compile for.
+    """
 
     name: str
     dtype: np.dtype[Any] | None
     shape: tuple[int, ...]
-    dynamic: bool
+    open: tuple[bool, ...]
     quantisation: Quantisation | None
     data: Array | None = field(repr=False)
     variable: bool
@@ -96,22 +101,27 @@ def is_tflite(path: Path) -> bool:
         return stream.read(8)[4:8] == IDENTIFIER
 
 
-def read_tflite(path: Path, faults: FaultCollector) -> tuple[RawSubgraph, ...]:
-    """Decode the file; raises InputError when it can't be read as a flatbuffer at all."""
+def read_tflite(path: Path, faults: FaultCollector, batch: int = 1) -> tuple[RawSubgraph, ...]:
+    """Decode the file; raises InputError when it can't be read as a flatbuffer at all.
+
+    Args:
+        batch: extent of first dimensions that the file leaves open.
+    """
     size = path.stat().st_size
     if size > MAX_FILE_BYTES:
         raise InputError(f"{size} bytes; at most {MAX_FILE_BYTES} are read", where=str(path))
     data = path.read_bytes()
     if data[4:8] != IDENTIFIER:
         raise InputError("not a .tflite file: the identifier TFL3 is missing", where=str(path))
-    return _Reader(data, faults).subgraphs()
+    return _Reader(data, faults, batch).subgraphs()
 
 
 class _Reader:
-    def __init__(self, data: bytes, faults: FaultCollector) -> None:
+    def __init__(self, data: bytes, faults: FaultCollector, batch: int) -> None:
         import tflite
 
         self.schema = tflite
+        self.batch = batch
         self.faults = faults
         self.names = {v: k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)}
         self.model: Any = tflite.Model.GetRootAs(data, 0)
@@ -166,7 +176,7 @@ class _Reader:
             for i in range(count)
         ]
         blank = RawTensor(
-            name="", dtype=None, shape=(), dynamic=False, quantisation=None, data=None, variable=False
+            name="", dtype=None, shape=(), open=(), quantisation=None, data=None, variable=False
         )
         whole = tuple(t or blank for t in tensors)
         number = self.count(f"{place}.operators", graph.OperatorsLength(), MAX_OPERATORS)
@@ -203,6 +213,9 @@ class _Reader:
         if len(shape) > MAX_RANK or any(e < 0 for e in shape):
             self.faults.add(at, f"{shown(name)} has shape {shape[:MAX_RANK]}")
             shape = ()
+        unknown = tuple(e < 0 for e in _numbers(tensor.ShapeSignatureAsNumpy()))
+        if self.batch != 1 and unknown[:1] == (True,) and shape[:1] == (1,):
+            shape = (self.batch, *shape[1:])
         size = math.prod(shape) * (dtype.itemsize if dtype else 1)
         if size > MAX_TENSOR_BYTES:
             self.faults.add(at, f"{shown(name)} has {size} bytes; at most {MAX_TENSOR_BYTES} are read")
@@ -211,8 +224,8 @@ class _Reader:
             name=name,
             dtype=dtype,
             shape=shape,
-            dynamic=any(e < 0 for e in _numbers(tensor.ShapeSignatureAsNumpy())),
-            quantisation=self._quantisation(tensor.Quantization(), shape, at, name),
+            open=unknown,
+            quantisation=self._quantisation(tensor.Quantization(), dtype, shape, at, name),
             data=None if dtype is None else self._data(tensor.Buffer(), dtype, shape, at, name),
             variable=bool(tensor.IsVariable()),
         )
@@ -237,6 +250,7 @@ class _Reader:
     def _quantisation(
         self,
         table: Any,  # noqa: ANN401 - table of the schema
+        dtype: np.dtype[Any] | None,
         shape: tuple[int, ...],
         at: str,
         name: str,
@@ -249,6 +263,12 @@ class _Reader:
         if bad:
             self.faults.add(at, f"{shown(name)} has the scale {bad[0]}; it must be finite and > 0")
             return None
+        if dtype is not None and dtype.kind in "iu" and dtype.itemsize <= 2:
+            limits = np.iinfo(dtype)
+            wrong = [z for z in points if not limits.min <= z <= limits.max]
+            if wrong:
+                self.faults.add(at, f"{shown(name)} has the zero point {wrong[0]}; {dtype} can't hold it")
+                return None
         if len(points) == 1:
             points *= len(scales)
         axis = None

@@ -64,7 +64,10 @@ def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels
         refuse(f"its weights ('{weights.name}') are not constant")
     if x.dtype.kind == "f":
         if weights.dtype.kind != "f":
-            refuse("float activations with integer weights (hybrid): quantise the activations as well")
+            refuse(
+                "float activations with integer weights (hybrid)",
+                "convert the model with a representative data set, which quantises activations as well",
+            )
         return
     if x.dtype != y.dtype or x.dtype.itemsize > 2:
         refuse(f"activations of type {x.dtype} to {y.dtype}")

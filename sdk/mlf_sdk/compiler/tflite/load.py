@@ -16,7 +16,7 @@ from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite import layers, movement, pointwise
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
-from mlf_sdk.errors import FaultCollector
+from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import BoundedFaults
 
 Builder = Callable[[Context, RawOperator], None]
@@ -103,18 +103,19 @@ BUILDERS: Final[dict[str, Builder]] = {
 }
 
 
-def load_tflite(path: Path, name: str = "") -> Graph:
+def load_tflite(path: Path, name: str = "", batch: int = 1) -> Graph:
     """Read a model.
 
     Args:
         name: of the model; by default the file's, as a C identifier.
+        batch: extent of a first dimension that the file leaves open.
 
     Raises:
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
         InputError: it is no ``.tflite`` file.
     """
-    faults = BoundedFaults(str(path))
-    found = read_graph(path, name, faults)
+    faults = model_faults(path)
+    found = read_graph(path, name, faults, batch)
     faults.raise_if_any()
     return found.graph
 
@@ -136,7 +137,7 @@ class Reading:
     behind: frozenset[int]
 
 
-def read_graph(path: Path, name: str, faults: FaultCollector) -> Reading:
+def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1) -> Reading:
     """Read what can be read of a model.
 
     Args:
@@ -146,7 +147,7 @@ def read_graph(path: Path, name: str, faults: FaultCollector) -> Reading:
         ArchiveError: the file is damaged; all faults at once.
         InputError: it is no ``.tflite`` file.
     """
-    subgraphs = read_tflite(path, faults)
+    subgraphs = read_tflite(path, faults, batch)
     faults.raise_if_any()
     states, known = _initial_states(subgraphs, faults)
     context = Context(subgraphs[0], states, known)
@@ -173,6 +174,12 @@ def read_graph(path: Path, name: str, faults: FaultCollector) -> Reading:
 
 def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
     tensor = context.raw.tensors[number]
+    if any(tensor.open[1:]):
+        faults.add(
+            "subgraphs[0].inputs",
+            f"'{tensor.name}' leaves dimension {tensor.open.index(True, 1)} open; "
+            "convert the model with a fixed shape",
+        )
     if tensor.dtype is None or 0 in tensor.shape:
         faults.add("subgraphs[0].inputs", f"'{tensor.name}' has shape {tensor.shape} and type {tensor.dtype}")
         return 0
@@ -197,14 +204,28 @@ def _build(context: Context, faults: FaultCollector) -> tuple[frozenset[int], fr
             continue
         try:
             if operator.kind not in BUILDERS:
-                refuse("this operator is not supported")
+                refuse("this operator is not supported", "replace it in the model and convert that again")
             BUILDERS[operator.kind](context, operator)
         except (UnsupportedError, DamagedError) as error:
             refused.add(operator.number)
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
-            faults.add(f"operator {operator.number} {operator.kind} ({names})", error.what)
+            faults.add(f"operator {operator.number} {operator.kind} ({names})", _told(error))
     return frozenset(refused), frozenset(behind)
+
+
+def _told(error: InputError) -> str:
+    """A fault, and what to do about it."""
+    return f"{error.what}; {error.hint or 'convert the model again'}"
+
+
+def model_faults(path: Path) -> BoundedFaults:
+    """Collector of the faults of a model."""
+    return BoundedFaults(
+        str(path),
+        subject="model",
+        hint="Convert the model again, with int8 weights and activations and fixed shapes.",
+    )
 
 
 def _initial_states(

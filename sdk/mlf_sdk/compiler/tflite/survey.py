@@ -7,23 +7,22 @@ from pathlib import Path
 
 from mlf_sdk.compiler.survey import Survey, SurveyedOperator, survey_graph
 from mlf_sdk.compiler.tflite.file import RawOperator, tensors_of
-from mlf_sdk.compiler.tflite.load import Reading, read_graph
-from mlf_sdk.tools.checks import BoundedFaults
+from mlf_sdk.compiler.tflite.load import Reading, model_faults, read_graph
 
 NOT_SUPPORTED = "not supported"
 BEHIND = "behind one that is not supported"
 FOLDED = "computed at compile time"
 
 
-def survey_tflite(path: Path) -> Survey:
+def survey_tflite(path: Path, batch: int = 1) -> Survey:
     """Survey the model in ``path``.
 
     Raises:
         ArchiveError: the file is damaged; all faults at once.
         InputError: it is no ``.tflite`` file.
     """
-    faults = BoundedFaults(str(path))
-    found = read_graph(path, "", faults)
+    faults = model_faults(path)
+    found = read_graph(path, "", faults, batch)
     built = {operator.number for operator in found.graph.operators}
     rest = [_row(o, found) for o in found.raw.operators if o.number not in built]
     return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults])

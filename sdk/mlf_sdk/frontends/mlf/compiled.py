@@ -21,13 +21,12 @@ from mlf_sdk.ir.dtype import DType
 from mlf_sdk.version import __version__
 
 
-def archive_of(compiled: CompiledGraph) -> dict[str, bytes]:
-    """Members of the archive, by name."""
+def archive_of(compiled: CompiledGraph, options: CompileOptions | None = None) -> dict[str, bytes]:
+    """Members of the archive, by name; it keeps the options."""
     builder = _Builder(compiled.graph)
     for operator in compiled.operators:
         builder.add(operator)
-    options = CompileOptions(core=compiled.choice.core.value, goal=compiled.choice.goal.value)
-    return archive_files(builder.content(compiled.source, options))
+    return archive_files(builder.content(compiled.source, options or CompileOptions()))
 
 
 class _Builder:

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that are damaged or can't be compiled exactly: one error, each fault with its place and a remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlf_sdk
+from cli_helpers import Caller
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.passes.edges import strip_conversions
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.errors import ArchiveError, InputError
+from tflite_models import Maker, TensorSpec, write_model
+from tflite_mutants import bases, mutant, survives
+
+
+def model() -> tuple[Maker, int, int]:
+    """A convolution behind an input: the maker, and the numbers of both tensors."""
+    m = Maker(4)
+    x = m.input((1, 6, 6, 4))
+    return m, x, m.conv(x, 4, (3, 3), 1, same=True)
+
+
+def faults_of(data: bytes, folder: Path) -> str:
+    path = folder / "m.tflite"
+    path.write_bytes(data)
+    with pytest.raises(ArchiveError) as caught:
+        load_tflite(path)
+    assert caught.value.hint.startswith("Convert the model again")
+    assert caught.value.what.startswith("the model has ")
+    return caught.value.what
+
+
+def weights(m: Maker) -> TensorSpec:
+    return next(t for t in m.spec.tensors if t.name.startswith("w"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda m, y: setattr(y, "scale", (0.0,)), "has the scale 0.0; it must be finite and > 0"),
+        (lambda m, y: setattr(y, "scale", (float("nan"),)), "has the scale nan"),
+        (lambda m, y: setattr(y, "scale", (float("inf"),)), "has the scale inf"),
+        (lambda m, y: setattr(y, "scale", (-0.5,)), "has the scale -0.5"),
+        (lambda m, y: setattr(y, "scale", ()), "operator 0 CONV_2D .*: a tensor has no quantisation; convert"),
+        (lambda m, y: setattr(y, "zero_point", (128,)), "has the zero point 128; int8 can't hold it"),
+        (lambda m, y: setattr(y, "shape", (1, 5, 6, 4)), r"height and width \(6, 6\) follow"),
+        (lambda m, y: setattr(y, "shape", (1 << 15, 1 << 15, 1 << 15, 4)), "at most 1073741824 are read"),
+        (lambda m, y: setattr(weights(m), "axis", 2), "scales along dimension 2"),
+        (lambda m, y: setattr(weights(m), "data", None), "nothing has written before"),
+        (lambda m, y: m.spec.outputs.append(999), "names tensor 999"),
+        (lambda m, y: m.spec.operators.append(m.spec.operators[0]), "is written already"),
+    ],
+)  # fmt: skip
+def test_faults(change: Callable[[Maker, TensorSpec], None], says: str, tmp_path: Path) -> None:
+    m, _, y = model()
+    m.spec.outputs = [y]
+    change(m, m.spec.tensors[y])
+
+    assert re.search(says, faults_of(write_model(m.spec), tmp_path))
+
+
+def test_an_operator_that_reads_what_comes_later(tmp_path: Path) -> None:
+    m = model()[0]
+    early, late = m.activation((1, 6, 6, 4)), m.activation((1, 6, 6, 4))
+    m.spec.add("LOGISTIC", (late,), early)
+    m.spec.add("LOGISTIC", (early,), late)
+    assert "nothing has written before" in faults_of(m.finish(late), tmp_path)
+
+
+def test_all_faults_with_a_place_and_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    m, _, y = model()
+    first = m.spec.add("SIN", (y,), m.activation((1, 6, 6, 4), "wave"))
+    second = m.spec.add("COS", (y,), m.activation((1, 6, 6, 4), "other"))
+    text = faults_of(m.finish(first, second), tmp_path)
+    for place in ("operator 1 SIN ('wave')", "operator 2 COS ('other')"):
+        assert f"{place}: this operator is not supported; replace it in the model" in text
+    result = Caller(capsys)("run", tmp_path / "m.tflite", "--board", "mps2-an386")
+    assert result.code == 2 and "operator 2 COS" in result.block()["what"]
+
+
+def test_open_dimensions(tmp_path: Path) -> None:
+    """An open batch is that of --batch; any other open dimension is refused."""
+    m, x, y = model()
+    for number in (x, y):
+        m.spec.tensors[number].signature = (-1, 6, 6, 4)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(y))
+    assert mlf_sdk.load(path).tensors[0].shape == (1, 6, 6, 4)
+    wide = mlf_sdk.load(path, batch=3)
+    assert wide.tensors[wide.inputs[0]].shape == wide.tensors[wide.outputs[0]].shape == (3, 6, 6, 4)
+    one, three = load_tflite(path), load_tflite(path, batch=3)
+    data = np.random.default_rng(0).integers(-128, 128, (3, 6, 6, 4)).astype(np.int8)
+    apart = [Interpreter(one).run([data[i : i + 1]])[0] for i in range(3)]
+    np.testing.assert_array_equal(Interpreter(three).run([data])[0], np.concatenate(apart))
+    m.spec.tensors[x].signature = (1, -1, 6, 4)
+
+    assert "leaves dimension 1 open; convert the model with a fixed shape" in faults_of(
+        write_model(m.spec), tmp_path
+    )
+
+
+def floats_at_the_edges(folder: Path) -> Graph:
+    m = Maker(9)
+    x = m.spec.tensor("x", "float32", (1, 6, 6, 4))
+    m.spec.inputs.append(x)
+    inner = m.spec.add("QUANTIZE", (x,), m.activation((1, 6, 6, 4), "inner"))
+    y = m.conv(inner, 4, (3, 3), 1, same=True)
+    out = m.spec.add("DEQUANTIZE", (y,), m.spec.tensor("y", "float32", (1, 6, 6, 4)))
+    path = folder / "edges.tflite"
+    path.write_bytes(m.finish(out))
+    return load_tflite(path)
+
+
+def test_int8_at_the_edges(tmp_path: Path) -> None:
+    """Without QUANTIZE and DEQUANTIZE the model computes the same, under the same names."""
+    graph = floats_at_the_edges(tmp_path)
+    stripped = strip_conversions(graph)
+    assert [o.kind for o in stripped.operators] == ["CONV_2D"]
+    assert [stripped.values[i].name for i in (*stripped.inputs, *stripped.outputs)] == ["x", "y"]
+    real = np.random.default_rng(1).uniform(-2, 2, (1, 6, 6, 4)).astype(np.float32)
+    x, y = stripped.values[stripped.inputs[0]], stripped.values[stripped.outputs[0]]
+    stored = np.clip(np.round(real / np.float32(x.scale)) + x.zero_point, -128, 127).astype(np.int8)
+    (whole,), (inner,) = Interpreter(graph).run([real]), Interpreter(stripped).run([stored])
+    np.testing.assert_array_equal(whole, (inner.astype(np.float32) - y.zero_point) * np.float32(y.scale))
+    model = mlf_sdk.load(tmp_path / "edges.tflite", io="int8")
+    assert model.tensors[model.inputs[0]].dtype.name == "int8" and model.output_names == ("y",)
+    assert model.tensors[model.inputs[0]].quantisation is not None
+    assert model.provenance.options["io"] == "int8"
+
+
+def test_edges_that_stay_floats(tmp_path: Path) -> None:
+    m = Maker(1)
+    x = m.spec.tensor("x", "float32", (1, 8))
+    m.spec.inputs.append(x)
+    y = m.spec.add("ABS", (x,), m.spec.tensor("y", "float32", (1, 8)))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(y))
+    with pytest.raises(InputError, match="does not convert the floats 'x', 'y' to int8"):
+        strip_conversions(load_tflite(path))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_mutants(part: int, tmp_path: Path) -> None:
+    """300 damaged files; `make fuzz-models` has 10,000."""
+    models = bases()
+    outcomes = {survives(mutant(models[seed % 8 // 4], seed), tmp_path) for seed in range(part, 300, 3)}
+    assert outcomes == {True, False}
