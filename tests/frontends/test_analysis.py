@@ -15,8 +15,9 @@ from mlf_sdk.analysis.c.preprocess import Compiler
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, InputError
-from mlf_sdk.frontends.analysis import NO_COMPILER, analyse
+from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf import load
+from mlf_sdk.frontends.readcode import NO_COMPILER
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.costs import bytes_saved, step_costs
 from mlf_sdk.planner.layout import lay_out

@@ -275,7 +275,7 @@ def test_static_pools(tmp_path: Path) -> None:
     assert step.symbol == "tvmgen_tiny___tvm_main__"
     constants, workspace = Value.of_symbol("global_const_workspace"), Value.of_workspace(1)
     tensors = [Value.of_tensor(0), Value.of_tensor(1)]
-    assert step.abi == call_with([*tensors, constants, workspace], unit=LIB0)
+    assert step.abi == call_with([*tensors, constants, workspace], unit=LIB0, header=LIB0)
     assert [(w.slot, w.size_bytes) for w in step.workspaces] == [(1, 176)]
     assert {u.member for u in model.units if u.linked} == {LIB0, LIB1}
 

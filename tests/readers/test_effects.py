@@ -72,6 +72,10 @@ def test_reading_has_no_effects(body: str) -> None:
         "uintptr_t u = (uintptr_t)x; *(int32_t*)u = 1;",
         "int32_t* q = ((quarter*)x)[0]; q[1] = 2;",
         "int32_t* q[2]; q[0] = (int32_t*)x; *q[0] = 1;",
+        "int32_t* q = &((int32_t*)x)[3]; q[0] = 1;",
+        "memset(&((int32_t*)x)[3], 0, 4);",
+        "int32_t* q = &*(int32_t*)x; q[1] = 1;",
+        "int32_t* q = &((struct s*)x)->n; *q = 1;",
     ],
 )
 def test_writes(body: str) -> None:
@@ -101,6 +105,13 @@ def test_keeps(body: str, before: str, lasting: str) -> None:
     _, kept, found = of(body, before)
     assert kept == {0}
     assert lasting in found
+
+
+def test_what_is_handed_to_functions_that_may_write() -> None:
+    helper = "static void helper(int8_t* p, int8_t* q) { arm_softmax_s8(p, 1, 2); q[0] = 1; }"
+    assert effects("helper((int8_t*)y, (int8_t*)x);", helper).handed == {1}
+    assert effects("struct s t; t.buf = x; arm_convolve_s8(&t, &((int8_t*)y)[4]);").handed == {0, 1}
+    assert effects("float f = expf(((float*)x)[0]);").handed == frozenset()
 
 
 def test_what_a_function_calls() -> None:

@@ -6,12 +6,13 @@ Everything is decided here; templates hold layout only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_float, c_string
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
-from mlf_sdk.ir.abi import Value, ValueKind
+from mlf_sdk.ir.abi import Convention, Value, ValueKind
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
@@ -67,22 +68,40 @@ def _apart_values(region: Region, guard: int) -> Values:
     }
 
 
-def entry_values(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
-    """Values for ``entry.c.j2``: the adapter of a step that the runtime can't call itself."""
+def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -> Values:
+    """Values for ``entry.c.j2``: adapters of steps that the runtime can't call itself.
+
+    Args:
+        steps: of one unit; where they have none, of one header.
+    """
+    entries = [_entry(layout, linkage, step) for step in steps]
+    abi = steps[0].abi
+    declared = {
+        entry["symbol"]: entry for entry, step in zip(entries, steps, strict=True) if not step.abi.header
+    }
+    return {
+        "unit": abi.unit,
+        "header": abi.header.rpartition("/")[2],
+        "declared": list(declared.values()),
+        "uses_ffi": any(step.abi.convention is Convention.FFI for step in steps),
+        "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
+        "entries": entries,
+    }
+
+
+def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
+    """Values of one adapter."""
     view = _ModelView(layout, linkage)
     stack_bytes = step.workspace_stack_bytes
     arguments = list(enumerate(step.abi.arguments))
     return {
         "convention": step.abi.convention.value,
         "count": len(step.arguments),
-        "header": step.abi.header.rpartition("/")[2],
-        "unit": step.abi.unit,
         "symbol": linkage.symbol(step.symbol),
         "result": step.abi.result,
         "adapter": view.adapter(step),
         "stack_bytes": align_up(stack_bytes),
         "stack_address": view.workspace(step, step.stack_slot) if stack_bytes else "NULL",
-        "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
         "structs": [
             {
                 "tag": argument.struct,
@@ -186,9 +205,14 @@ class _ModelView:
         """C expression of a pointer that is passed to a step's function."""
         if value.kind is ValueKind.TENSOR and value.tensor is not None:
             return f"MLF_ABI_POINTER({self.address(value.tensor)})"
-        if value.kind is ValueKind.WORKSPACE and value.slot is not None:
-            return self.workspace(step, value.slot)
-        return f"MLF_ABI_POINTER(&{value.symbol})" if value.kind is ValueKind.SYMBOL else "NULL"
+        if value.kind is ValueKind.NULL:
+            return "NULL"
+        base = f"&{value.symbol}" if value.slot is None else self.workspace(step, value.slot)
+        if not value.offset_bytes:
+            return base if value.slot is not None else f"MLF_ABI_POINTER({base})"
+        # As a number: the address may lie before the object, of which the code uses what is in it alone.
+        sign = "-" if value.offset_bytes < 0 else "+"
+        return f"(void *)((uintptr_t)({base}) {sign} {abs(value.offset_bytes)}u)"
 
     def _arguments(self) -> list[int]:
         """Tensors that steps take as DLTensors, each once, by id."""

@@ -185,6 +185,7 @@ class LockOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     plan: str = "shared"
     mlperf_id: str = ""
     softmax: bool = False
+    as_compiled: bool = False
 
 
 class LockZephyr(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -62,6 +62,7 @@ def make_lock(
             plan=options.plan,
             mlperf_id=options.mlperf_id,
             softmax=options.softmax,
+            as_compiled=options.as_compiled,
         ),
         models=tuple(
             _lock_model(layout, linkage, options.params)

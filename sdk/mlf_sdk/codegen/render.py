@@ -22,7 +22,7 @@ from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.samples import sample_values
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.ir.model import CodeUnit, UnitKind
+from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.resources import data_dir
@@ -218,11 +218,9 @@ class _Renderer:
         view = {"m": values}
         files = {f"{folder}/{unit.member}": unit.data for unit in model.units}
         files.update(self._tables(layout, linkage, values))
-        for step in layout.steps:
-            if not step.is_direct:
-                path = f"{folder}/{_entry_name(model.c_name, step.index)}"
-                entry = {"e": entry_values(layout, linkage, step), **view}
-                files[path] = self._render("common/entry.c.j2", entry)
+        for path, steps in _entry_files(layout).items():
+            entries = {"g": entry_values(layout, linkage, steps), **view}
+            files[path] = self._render("common/entry.c.j2", entries)
         if model.exports:
             files[f"{folder}/exports.syms"] = "".join(f"{name}\n" for name in model.exports).encode()
         if linkage.renames:
@@ -246,8 +244,14 @@ def _plain_templates(app: str) -> dict[str, str]:
     }
 
 
-def _entry_name(c_name: str, index: int) -> str:
-    return f"{c_name}_entry_{index}.c"
+def _entry_files(layout: ModelLayout) -> dict[str, list[Step]]:
+    """Files of adapters, and the steps of each: those of one unit, else of one header, are together."""
+    groups: dict[tuple[str, str], list[Step]] = {}
+    for step in layout.model.steps:
+        if not step.is_direct:
+            groups.setdefault((step.abi.unit, "" if step.abi.unit else step.abi.header), []).append(step)
+    stem = f"model/{layout.model.c_name}/{layout.model.c_name}_entry"
+    return {f"{stem}_{steps[0].index}.c": steps for steps in groups.values()}
 
 
 def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
@@ -256,7 +260,7 @@ def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
     folder = f"model/{model.c_name}"
     linked = [unit for unit in model.units if unit.linked]
     included = {s.abi.unit for s in layout.steps if s.abi.unit}
-    entries = [f"{folder}/{_entry_name(model.c_name, s.index)}" for s in layout.steps if not s.is_direct]
+    entries = list(_entry_files(layout))
     sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
     headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
     return {

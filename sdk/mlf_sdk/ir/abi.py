@@ -38,12 +38,15 @@ class Value:
         tensor: TENSOR: id of the tensor whose address is passed.
         slot: WORKSPACE: slot of the step's workspace.
         symbol: SYMBOL: object in the step's code whose address is passed.
+        offset_bytes: SYMBOL and WORKSPACE: distance of the address from the start; that of a workspace may be
+            before it, for a function that uses only what lies from there on.
     """
 
     kind: ValueKind
     tensor: int | None = None
     slot: int | None = None
     symbol: str = ""
+    offset_bytes: int = 0
 
     @classmethod
     def of_tensor(cls, tensor: int) -> Value:
@@ -51,14 +54,14 @@ class Value:
         return cls(kind=ValueKind.TENSOR, tensor=tensor)
 
     @classmethod
-    def of_workspace(cls, slot: int) -> Value:
-        """Address of one of the step's workspaces."""
-        return cls(kind=ValueKind.WORKSPACE, slot=slot)
+    def of_workspace(cls, slot: int, offset_bytes: int = 0) -> Value:
+        """Address of one of the step's workspaces, or so many bytes from it."""
+        return cls(kind=ValueKind.WORKSPACE, slot=slot, offset_bytes=offset_bytes)
 
     @classmethod
-    def of_symbol(cls, symbol: str) -> Value:
-        """Address of an object that the step's code defines."""
-        return cls(kind=ValueKind.SYMBOL, symbol=symbol)
+    def of_symbol(cls, symbol: str, offset_bytes: int = 0) -> Value:
+        """Address of an object that the step's code defines, or so many bytes behind it."""
+        return cls(kind=ValueKind.SYMBOL, symbol=symbol, offset_bytes=offset_bytes)
 
     @classmethod
     def null(cls) -> Value:
@@ -103,7 +106,8 @@ class Abi:
         arguments: C only; in the order of the function's parameters.
         result: C only: type of the result, which is 0 on success; ``void`` for a function that can't fail.
         header: member with the function's prototype; empty: it is declared with ``void *`` parameters.
-        unit: member whose static objects the arguments name: the call is compiled as part of it.
+        unit: member whose static objects the arguments name: the call is compiled as part of it. It may be
+            the header as well.
     """
 
     convention: Convention = Convention.PACKED
@@ -127,7 +131,7 @@ PACKED = Abi()
 FFI = Abi(convention=Convention.FFI)
 
 
-def call_with(values: Iterable[Value], *, result: str = "int32_t", unit: str = "") -> Abi:
+def call_with(values: Iterable[Value], *, result: str = "int32_t", unit: str = "", header: str = "") -> Abi:
     """A C function that takes one pointer for each of ``values``."""
     arguments = tuple(Argument(value=value) for value in values)
-    return Abi(convention=Convention.C, arguments=arguments, result=result, unit=unit)
+    return Abi(convention=Convention.C, arguments=arguments, result=result, unit=unit, header=header)

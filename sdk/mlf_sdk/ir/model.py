@@ -118,6 +118,7 @@ class Model:
         reader: how its code was read, for people; empty when it was not.
         blocked: reason why no project can be made of it; empty for none.
         contents: lines about the file by label, for people: what it holds beside the model.
+        entry: how the entry of an ahead-of-time model is run, for people; empty for other models.
 
     Raises:
         InputError: the parts contradict each other; says where.
@@ -142,6 +143,7 @@ class Model:
     reader: str = ""
     blocked: str = ""
     contents: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    entry: str = ""
 
     def __post_init__(self) -> None:
         """Check the model."""

@@ -87,7 +87,7 @@ def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) 
         ArchiveError: a model can't be planned: all reasons at once.
     """
     compiler = source_compiler(board, options)
-    return tuple(analyse(model, compiler) for model in models)
+    return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in models)
 
 
 def load_analysed(request: Request) -> tuple[Model, ...]:
@@ -97,4 +97,5 @@ def load_analysed(request: Request) -> tuple[Model, ...]:
     if request.core is None and compiled_sources(request):
         request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
     flags = DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags)
-    return analyse_for(load(request), board, ProjectOptions(cmsis_nn=request.cmsis_nn, kernel_flags=flags))
+    options = ProjectOptions(cmsis_nn=request.cmsis_nn, kernel_flags=flags, as_compiled=request.as_compiled)
+    return analyse_for(load(request), board, options)

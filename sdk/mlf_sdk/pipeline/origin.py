@@ -32,7 +32,13 @@ def archive_request(request: Request) -> Request:
     cflags = request.cflags or " ".join(lock.options.kernel_flags)
     options = _options(path, model)
     return request.replace(
-        source=(str(path),), module=module, board=None, archive=None, cflags=cflags, **options
+        source=(str(path),),
+        module=module,
+        board=None,
+        archive=None,
+        cflags=cflags,
+        as_compiled=lock.options.as_compiled,
+        **options,
     )
 
 

@@ -214,21 +214,42 @@ class Pipeline:
         """Run the twin on this machine; returns and raises as `twin`."""
         try:
             twin = self.twin_request(request)
-            self.plan(twin)
+            is_split = self._is_split(twin)
         except MlfError as error:
             if request.archive is not None:
                 raise
             return None, " ".join(filter(None, [f"{error.what}.", error.hint]))
         self.progress.say("building and running the host twin")
         done = self._checked(twin, "the host twin")
-        return Twin(done, HOST_SANITIZED if done.stats.guards is None else HOST_GUARDED), ""
+        evidence = HOST_SANITIZED if done.stats.guards is None else HOST_GUARDED
+        return Twin(self._as_compiled(twin, done) if is_split else done, evidence), ""
+
+    def _is_split(self, request: Request) -> bool:
+        """Return whether a model runs as steps that were found in its entry."""
+        loaded = [[step.symbol for step in model.steps] for model in self.models(request)]
+        return loaded != [[step.symbol for step in one.model.steps] for one in self.plan(request).layouts]
+
+    def _as_compiled(self, twin: Request, steps: Execution) -> Execution:
+        """Execute the entry that a twin's steps were found in; both must give the same outputs.
+
+        Raises:
+            TargetError: they do not.
+        """
+        done = self._checked(twin.replace(as_compiled=True), "the host twin of the entry")
+        if any(a.tobytes() != b.tobytes() for a, b in zip(done.outputs, steps.outputs, strict=True)):
+            raise TargetError(
+                "its steps give other outputs than its main function",
+                where=f"model {self.project(twin).model.name}",
+                hint="Run it as compiled: --as-compiled. Report this archive.",
+            )
+        return done
 
     def _board_twin(self, request: Request, why: str) -> tuple[Twin | None, str]:
         """Run an image that shares no memory on the board of the request; ``why``: there is no host twin."""
         if stages.is_project(request) or request.plan == "none":
             return None, why
         try:
-            twin = apart(request)
+            twin = apart(request).replace(as_compiled=True)
             target = self.project(twin).target
             if target.attached:
                 return None, why

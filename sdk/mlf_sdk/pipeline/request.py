@@ -148,6 +148,7 @@ class Request(CompilerRequest):
         "steps run in the archive's order.",
         choices=("shared", "none"),
     )
+    as_compiled: bool = _decided(False, "Keep an ahead-of-time entry, and its memory, as it was compiled.")
     cmsis_nn: str | None = _decided(
         None, "CMSIS-NN checkout, for archives whose code needs it.", metavar="PATH", exists=True
     )

@@ -75,6 +75,7 @@ def project_options(request: Request) -> ProjectOptions:
         plan=request.plan,  # type: ignore[arg-type]
         mlperf_id=request.mlperf_id,
         softmax=request.softmax,
+        as_compiled=request.as_compiled,
     )
 
 

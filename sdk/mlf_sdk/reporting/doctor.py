@@ -76,6 +76,7 @@ def _archive(found: ArchiveExamination) -> Parts:
     model = found.model
     about = f"{model.provenance.format_text}, {executor_text(model.executor)}, module {model.name}"
     parts: Parts = [line("archive", f"{model.provenance.source}: {about}")]
+    parts += [line("entry", model.entry)] if model.entry else []
     for finding in found.findings:
         parts += ["", line("where", finding.where), line("finding", finding.what)]
         parts.append(line("handled", finding.handled))

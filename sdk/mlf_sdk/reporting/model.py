@@ -44,6 +44,7 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
         line("arena", arena_text(layout.plan.arena_bytes, layout.plan.lower_bound_bytes)),
         line("summary", _summary_text(model)),
+        *lines("entry", [model.entry] if model.entry else []),
         line("analysis", reading_text(model)),
         *effect_lines(model),
     ]
@@ -115,6 +116,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
         "compiler": model.provenance.compiler,
         "compiler_version": model.provenance.compiler_version,
         "executor": model.executor,
+        "entry": model.entry,
         "targets": list(model.targets),
         "inputs": [tensor(i) for i in model.inputs],
         "outputs": [tensor(i) for i in model.outputs],

@@ -45,12 +45,30 @@ class Reach:
         self.at_most = None if self.at_most is None or most is None else max(self.at_most, most)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One access to an element in the code.
+
+    Attributes:
+        argument: index of the argument.
+        time: number of the statement, in source order.
+    """
+
+    argument: int
+    subscript: Expr
+    scope: Scope
+    is_write: bool
+    time: int
+
+
 class AccessLog:
     """Collects the accesses of one kernel; UnreadableError when an argument is used in another way."""
 
     def __init__(self, names: ArgumentNames) -> None:
         self.names = names
         self.reach = {index: Reach() for index in names.indices}
+        self.accesses: list[Access] = []
+        self.time = 0
 
     def look(self, expression: Expr, scope: Scope, *, written: bool = False) -> None:
         """Note every access in ``expression``; ``written`` is about its outermost element.
@@ -69,7 +87,7 @@ class AccessLog:
                 "an address is taken" if kind == UNARY else "an expression is not understood"
             )
         elif kind == INDEX:
-            self._element(expression, scope)
+            self._element(expression, scope, written=written)
         elif written:
             raise UnreadableError("something else than an element or a variable is assigned")
         elif kind == ASSIGN:
@@ -111,13 +129,22 @@ class AccessLog:
             if inner is not None:
                 self.look(branch, inner)
 
-    def _element(self, expression: Expr, scope: Scope) -> None:
+    def _element(self, expression: Expr, scope: Scope, *, written: bool) -> None:
         base, subscript = expression.args
         self.look(subscript, scope)
         name, type_name = self.names.element(expression) or ("", "")
         if name not in self.names.data:
             self.look(base, scope)
             return
+        self.accesses.append(
+            Access(
+                argument=self.names.data[name],
+                subscript=subscript,
+                scope=scope,
+                is_write=written,
+                time=self.time,
+            )
+        )
         values = range_of(subscript, scope)
         most = values[1] + 1 if values is not None and values[0] >= 0 else None
         least, reach = 0, self.reach[self.names.data[name]]
@@ -127,3 +154,5 @@ class AccessLog:
             least = max(least, 0 if reached is None else reached + 1)
             reach.before = max(reach.before, 0 if reached is None else -reached)
         reach.take(type_name, least, most)
+        if self.names.data[name] in self.names.parts:
+            self.reach[self.names.parts[self.names.data[name]][0]].take("uint8_t", 0, None)

@@ -6,11 +6,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from mlf_sdk.analysis.c.syntax import CAST, CONSTANT, FIELD, INDEX, NAME, Declaration, Expr, Statement
+from mlf_sdk.analysis.c.syntax import (
+    CAST,
+    CONSTANT,
+    FIELD,
+    INDEX,
+    NAME,
+    UNARY,
+    Declaration,
+    Expr,
+    Statement,
+)
 from mlf_sdk.analysis.c.unit import FunctionDefinition, Parameter
 from mlf_sdk.tools.cwords import SCALAR_TYPES
 
 MAX_ARGUMENTS: Final = 10_000
+"""Arguments of a kernel; the parts of a memory pool that it names are numbered behind them."""
+
+_BYTES: Final = ("uint8_t*", "int8_t*")
 
 
 @dataclass(slots=True)
@@ -23,6 +36,8 @@ class ArgumentNames:
         handles: argument whose descriptor a name is.
         packed: name of the packed arguments; empty for another ABI.
         skip: offsets of the statements that only give these names.
+        parts: of a named part of an argument (``void* x = &pool[64];``) the argument and the byte at which it
+            starts, by the number of the part.
         problem: why the names are not certain; empty when they are.
     """
 
@@ -31,6 +46,7 @@ class ArgumentNames:
     handles: dict[str, int] = field(default_factory=dict)
     packed: str = ""
     skip: set[int] = field(default_factory=set)
+    parts: dict[int, tuple[int, int]] = field(default_factory=dict)
     problem: str = ""
 
     def __contains__(self, name: object) -> bool:
@@ -72,6 +88,8 @@ def argument_names(function: FunctionDefinition) -> ArgumentNames:
         untyped = names.data.keys() - names.types.keys()
         for statement in function.body.parts:
             _copy(names, statement, untyped)
+        for statement in function.body.walk():
+            _part(names, function, statement)
     return names
 
 
@@ -141,6 +159,25 @@ def _copy(names: ArgumentNames, statement: Statement, untyped: set[str]) -> None
     found = _initial_value(statement)
     if found is not None and found[1].kind == NAME and found[1].text in untyped:
         _name_data(names, found[0], names.data[found[1].text])
+        names.skip.add(statement.start)
+
+
+def _part(names: ArgumentNames, function: FunctionDefinition, statement: Statement) -> None:
+    """Take ``void* x = &pool[64];``: a part of a memory pool, anywhere in the body."""
+    name, value = _initial_value(statement) or ("", None)
+    if value is None or (value.kind, value.text) != (UNARY, "&") or value.args[0].kind != INDEX:
+        return
+    base, subscript = value.args[0].args
+    parameter = function.parameters[names.data.get(base.text, 0)]
+    if base.kind != NAME or base.text != parameter.name or parameter.type not in _BYTES:
+        return
+    if subscript.kind == CONSTANT:
+        part = names.data[base.text], subscript.value
+        if name not in names:
+            names.parts[MAX_ARGUMENTS + len(names.parts)] = part
+            names.data[name] = MAX_ARGUMENTS + len(names.parts) - 1
+        elif names.parts.get(names.data[name]) != part:
+            names.problem = "one name stands for two things"
         names.skip.add(statement.start)
 
 

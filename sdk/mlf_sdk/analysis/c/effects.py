@@ -58,12 +58,14 @@ class Effects:
     Attributes:
         written: arguments whose memory it writes.
         kept: arguments whose address it may leave in memory that outlives the call.
+        handed: arguments whose address it hands to functions of the compiler or of CMSIS-NN, which may write.
         lasting: variables that outlive a call, and code that is not known, on which it depends.
     """
 
     written: Roots = NONE
     kept: Roots = NONE
     lasting: frozenset[str] = frozenset()
+    handed: Roots = NONE
 
 
 class EffectsOfCode:
@@ -108,6 +110,7 @@ class EffectsOfCode:
 class _Found:
     written: set[int] = field(default_factory=set)
     kept: set[int] = field(default_factory=set)
+    handed: set[int] = field(default_factory=set)
     lasting: set[str] = field(default_factory=set)
 
 
@@ -148,7 +151,10 @@ class _Walk:
                 if statement.start not in self.names.skip or not self.function.is_packed:
                     self._statement(statement)
         return Effects(
-            written=frozenset(found.written), kept=frozenset(found.kept), lasting=frozenset(found.lasting)
+            written=frozenset(found.written),
+            kept=frozenset(found.kept),
+            lasting=frozenset(found.lasting),
+            handed=frozenset(found.handed),
         )
 
     def _statement(self, statement: Statement) -> None:
@@ -187,6 +193,8 @@ class _Walk:
         if special is not None:
             return special
         kind, text = expression.kind, expression.text
+        if (kind, text) == (UNARY, "&") and expression.args[0].kind in (INDEX, FIELD, UNARY):
+            return NONE.union(*map(self._value, expression.args[0].args))
         roots = [self._value(part) for part in expression.args]
         if kind == INDEX or (kind, text) == (UNARY, "*"):
             return NONE if self._points_to_numbers(expression.args[0]) else roots[0]
@@ -273,11 +281,16 @@ class _Walk:
                     self.found.written |= given
                 if index in effects.kept:
                     self.found.kept |= given
+                if index in effects.handed:
+                    self.found.handed |= given
             return everything if "*" in function.return_type else NONE
         if name in _WRITE_FIRST and roots:
             self.found.written |= roots[0]
             return roots[0]
-        if name in _PURE or _PURE_FAMILIES.fullmatch(name):
+        if name in _PURE:
+            return NONE
+        if _PURE_FAMILIES.fullmatch(name):
+            self.found.handed |= everything
             return NONE
         self.found.kept |= everything
         self.found.lasting.add(f"{name or 'a pointer'}()")

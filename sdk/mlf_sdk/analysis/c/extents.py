@@ -84,6 +84,16 @@ def kernel_extents(function: FunctionDefinition, *, macros: Collection[str] = ()
     return KernelExtents(name=function.name, arguments=arguments)
 
 
+def kernel_accesses(function: FunctionDefinition) -> tuple[AccessLog, tuple[ArgumentExtent, ...]]:
+    """Every access to an element of a kernel's arguments in source order, and their extents.
+
+    Raises:
+        UnreadableError: the kernel is anything but loops with constant bounds around such accesses.
+    """
+    walk = _Walk(function)
+    return walk.log, walk.run(frozenset())
+
+
 class _Walk:
     """One pass over the body of a kernel."""
 
@@ -101,7 +111,9 @@ class _Walk:
             raise UnreadableError("the code uses macros")
         if self.names.problem:
             raise UnreadableError(self.names.problem)
-        if self.names.indices != set(range(len(self.names.indices))):
+        if self.names.indices - set(self.names.parts) != set(
+            range(len(self.names.indices) - len(self.names.parts))
+        ):
             raise UnreadableError("not every argument is unpacked")
         self._block(self.function.body.parts, Scope())
         return tuple(self._extent(index) for index in sorted(self.names.indices))
@@ -127,6 +139,7 @@ class _Walk:
         self.statements += 1
         if self.statements > MAX_STATEMENTS:
             raise UnreadableError("the kernel has too many statements")
+        self.log.time = self.statements
         if statement.start in self.names.skip:
             return scope
         if isinstance(statement, Declaration):

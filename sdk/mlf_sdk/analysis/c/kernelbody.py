@@ -80,6 +80,9 @@ class KernelBody:
         self.arguments = {i: Target(i, self.names.last_name(i), []) for i in sorted(self.names.indices)}
         self.slots = [Target(depth, "", []) for depth in range(len(slot_sizes(allocations)))]
         self.data = {name: [self.arguments[index]] for name, index in self.names.data.items()}
+        for name, index in self.names.data.items():
+            if index in self.names.parts:
+                self.data[name].append(self.arguments[self.names.parts[index][0]])
         for event in allocations.events:
             if event.kind is Kind.ALLOCATE:
                 self.data.setdefault(event.name, []).append(self.slots[event.depth])

@@ -170,7 +170,7 @@ class _AotBuilder:
             else:
                 values.append(Value.of_workspace(slot))
                 workspaces.append(_pool_workspace(slot, pool.size_bytes or 0))
-        abi = call_with(values, unit=member)
+        abi = call_with(values, unit=member, header=member)
         return _Call(symbol=wrapper.callee, abi=abi, workspaces=tuple(workspaces))
 
     def _interface_call(

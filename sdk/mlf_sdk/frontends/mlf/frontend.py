@@ -59,8 +59,10 @@ class MlfFrontend(Frontend):
         """Load one module and compare what the archive states with its code."""
         refuse_statements(stated, str(path))
         source = read_module(load_mlf(path), module)
-        model = analyse(schedule_model(source, module), compiler)
-        return Examination(model=model, findings=module_findings(source, model))
+        loaded = schedule_model(source, module)
+        model = analyse(loaded, compiler)
+        entry = analyse(loaded, compiler, as_compiled=True) if loaded.executor == "aot" else model
+        return Examination(model=model, findings=module_findings(source, entry))
 
 
 def _typical_folder(path: Path) -> bool:
