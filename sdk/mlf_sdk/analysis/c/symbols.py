@@ -66,7 +66,7 @@ SymbolicValue = int | Place | Cell | VariableAddress | Unknown
 
 
 class Symbols:
-    """What is known of the variables and local arrays of a function.
+    """Variables and local arrays of a function, as far as they are known.
 
     Attributes:
         values: of variables.
