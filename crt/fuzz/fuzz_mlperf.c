@@ -4,6 +4,7 @@
  * results are written, and how many bytes arrive at a time; the rest is the line. Every '%' must be answered
  * by exactly one m-ready, at the end of its answer, whatever the line holds.
  */
+#include <mlf/mlf_platform.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static const mlf_model_t model = {
     .inputs_kept = 1,
 };
 
-static void check(const uint8_t *data, size_t size) {
+void mlf_uart_write(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < size; i++) {
     require(data[i] != 0 && data[i] < 0x7Fu);
     memmove(tail, &tail[1], sizeof tail - 1u);
@@ -64,9 +65,9 @@ static void check(const uint8_t *data, size_t size) {
   }
 }
 
-static uint32_t ticks_hz(void) { return 25000000u; }
+uint32_t mlf_tick_hz(void) { return 25000000u; }
 
-static uint64_t ticks(void) {
+uint64_t mlf_ticks(void) {
   now += UINT64_C(0x123456789A);
   return now;
 }
@@ -112,9 +113,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       .sent = {0.5f, 3},
       .input = scale,
       .outputs = &scale,
-      .write = check,
-      .ticks = ticks,
-      .ticks_hz = ticks_hz,
   };
   runs = ready = 0;
   mlf_mlperf_init(&server, &config);

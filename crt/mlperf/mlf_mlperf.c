@@ -2,6 +2,7 @@
 /* mlf_mlperf.c - commands and answers. */
 #include "mlf_mlperf.h"
 
+#include <mlf/mlf_platform.h>
 #include <string.h>
 
 #define END '%'
@@ -13,17 +14,17 @@ typedef struct {
   const char *at;
 } words_t;
 
-static void error(const mlf_mlperf_config_t *config, const char *what) {
-  mlf_mlperf_text(config, "e-[");
-  mlf_mlperf_text(config, what);
-  mlf_mlperf_text(config, "]\r\n");
+static void error(const char *what) {
+  mlf_mlperf_text("e-[");
+  mlf_mlperf_text(what);
+  mlf_mlperf_text("]\r\n");
 }
 
 /* A line `m-`, name, number. */
-static void say(const mlf_mlperf_config_t *config, const char *name, uint64_t value) {
-  mlf_mlperf_text(config, name);
-  mlf_mlperf_number(config, value);
-  mlf_mlperf_text(config, "\r\n");
+static void say(const char *name, uint64_t value) {
+  mlf_mlperf_text(name);
+  mlf_mlperf_number(value);
+  mlf_mlperf_text("\r\n");
 }
 
 /* The next word and its length, 0 at the end. */
@@ -76,10 +77,10 @@ static int hex_digit(char digit) {
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
-static void stamp(const mlf_mlperf_config_t *config, uint64_t ticks) {
-  mlf_mlperf_text(config, "m-lap-us-");
-  mlf_mlperf_time(config, ticks);
-  mlf_mlperf_text(config, "\r\n");
+static void stamp(uint64_t ticks) {
+  mlf_mlperf_text("m-lap-us-");
+  mlf_mlperf_time(ticks);
+  mlf_mlperf_text("\r\n");
 }
 
 /* ---- db ---- */
@@ -92,14 +93,14 @@ static void begin_load(mlf_mlperf_t *server, words_t *words) {
   server->loaded_bytes = 0;
   (void)next_number(words, &count);
   if (count <= 0) {
-    error(config, "Command 'db load' requires a number of bytes > 0");
+    error("Command 'db load' requires a number of bytes > 0");
   } else if ((uint32_t)count > config->buffer_bytes) {
-    error(config, "More bytes than the input has");
+    error("More bytes than the input has");
   } else {
     server->expected_bytes = (uint32_t)count;
-    mlf_mlperf_text(config, "m-[Expecting ");
-    mlf_mlperf_number(config, (uint32_t)count);
-    mlf_mlperf_text(config, " bytes]\r\n");
+    mlf_mlperf_text("m-[Expecting ");
+    mlf_mlperf_number((uint32_t)count);
+    mlf_mlperf_text(" bytes]\r\n");
   }
 }
 
@@ -117,20 +118,20 @@ static void load_digits(mlf_mlperf_t *server, const char *word, size_t length) {
   size_t i;
 
   if (server->expected_bytes == 0u) {
-    error(config, "Bytes without 'db load'");
+    error("Bytes without 'db load'");
   } else if (server->loaded_bytes == server->expected_bytes) {
-    error(config, "The load is complete");
+    error("The load is complete");
   } else if (length == 0u || length % 2u != 0u) {
-    error(config, "Insufficient number of hex digits");
+    error("Insufficient number of hex digits");
   } else if (!are_digits(word, length)) {
-    error(config, "Invalid hex digit");
+    error("Invalid hex digit");
   } else {
     for (i = 0; i < length && server->loaded_bytes < server->expected_bytes; i += 2u) {
       config->buffer[server->loaded_bytes] = (uint8_t)(hex_digit(word[i]) * 16 + hex_digit(word[i + 1u]));
       server->loaded_bytes++;
     }
     if (server->loaded_bytes == server->expected_bytes) {
-      mlf_mlperf_text(config, "m-load-done\r\n");
+      mlf_mlperf_text("m-load-done\r\n");
     }
   }
 }
@@ -143,10 +144,10 @@ static void print_buffer(const mlf_mlperf_t *server) {
   for (i = 0; i < server->loaded_bytes; ++i) {
     const uint8_t byte = config->buffer[i];
     const char pair[3] = {digits[byte >> 4], digits[byte & 15u], '\0'};
-    mlf_mlperf_text(config, i % PRINTED_A_LINE == 0u ? "m-buffer-" : "-");
-    mlf_mlperf_text(config, pair);
+    mlf_mlperf_text(i % PRINTED_A_LINE == 0u ? "m-buffer-" : "-");
+    mlf_mlperf_text(pair);
     if ((i + 1u) % PRINTED_A_LINE == 0u || i + 1u == server->loaded_bytes) {
-      mlf_mlperf_text(config, "\r\n");
+      mlf_mlperf_text("\r\n");
     }
   }
 }
@@ -156,7 +157,7 @@ static void buffer_command(mlf_mlperf_t *server, words_t *words) {
   const size_t length = next_word(words, &word);
 
   if (length == 0u) {
-    error(server->config, "Command 'db' requires a subcommand");
+    error("Command 'db' requires a subcommand");
   } else if (equals(word, length, "load")) {
     begin_load(server, words);
   } else if (equals(word, length, "print")) {
@@ -174,18 +175,18 @@ static void results(const mlf_mlperf_t *server) {
   const mlf_mlperf_config_t *config = server->config;
 
   if (!server->has_results) {
-    error(config, "There are no results");
+    error("There are no results");
     return;
   }
-  mlf_mlperf_text(config, "m-results-[");
+  mlf_mlperf_text("m-results-[");
   config->results(config);
-  mlf_mlperf_text(config, "]\r\n");
+  mlf_mlperf_text("]\r\n");
 }
 
 static int run(const mlf_mlperf_config_t *config, int32_t count) {
   while (count > 0) {
     if (mlf_run(config->model) != MLF_OK) {
-      error(config, "Inference failed");
+      error("Inference failed");
       return 0;
     }
     count--;
@@ -201,20 +202,20 @@ static void infer(mlf_mlperf_t *server, int32_t count, int32_t warmups) {
 
   server->has_results = 0;
   config->load(config);
-  say(config, "m-warmup-start-", (uint32_t)warmups);
+  say("m-warmup-start-", (uint32_t)warmups);
   if (!run(config, warmups)) {
     return;
   }
-  mlf_mlperf_text(config, "m-warmup-done\r\n");
-  say(config, "m-infer-start-", (uint32_t)count);
-  start = config->ticks();
+  mlf_mlperf_text("m-warmup-done\r\n");
+  say("m-infer-start-", (uint32_t)count);
+  start = mlf_ticks();
   if (!run(config, count)) {
     return;
   }
-  end = config->ticks();
-  stamp(config, start);
-  stamp(config, end);
-  mlf_mlperf_text(config, "m-infer-done\r\n");
+  end = mlf_ticks();
+  stamp(start);
+  stamp(end);
+  mlf_mlperf_text("m-infer-done\r\n");
   server->has_results = 1;
   results(server);
 }
@@ -225,7 +226,7 @@ static void infer_command(mlf_mlperf_t *server, words_t *words) {
   int32_t warmups = 10;
 
   if (next_number(words, &count) && count <= 0) {
-    error(config, "Inference iterations must be >0");
+    error("Inference iterations must be >0");
     return;
   }
   count = count != 0 ? count : 1;
@@ -233,9 +234,9 @@ static void infer_command(mlf_mlperf_t *server, words_t *words) {
     warmups = 10;
   }
   if (warmups < 0) {
-    error(config, "Inference warmup must be >=0");
+    error("Inference warmup must be >=0");
   } else if (server->loaded_bytes != config->buffer_bytes) {
-    error(config, server->expected_bytes == 0u ? "No input is loaded" : "The input is not completely loaded");
+    error(server->expected_bytes == 0u ? "No input is loaded" : "The input is not completely loaded");
   } else {
     infer(server, count, warmups);
   }
@@ -244,15 +245,15 @@ static void infer_command(mlf_mlperf_t *server, words_t *words) {
 /* ---- commands ---- */
 
 static void profile(const mlf_mlperf_config_t *config) {
-  mlf_mlperf_text(config, "m-profile-[");
-  mlf_mlperf_text(config, config->profile);
-  mlf_mlperf_text(config, "]\r\nm-model-[");
-  mlf_mlperf_text(config, config->id);
-  mlf_mlperf_text(config, "]\r\n");
+  mlf_mlperf_text("m-profile-[");
+  mlf_mlperf_text(config->profile);
+  mlf_mlperf_text("]\r\nm-model-[");
+  mlf_mlperf_text(config->id);
+  mlf_mlperf_text("]\r\n");
 }
 
-static void help(const mlf_mlperf_config_t *config) {
-  mlf_mlperf_text(config, "name profile help timestamp results\r\ndb load N|HEX|print\r\ninfer N=1 W=10\r\n");
+static void help(void) {
+  mlf_mlperf_text("name profile help timestamp results\r\ndb load N|HEX|print\r\ninfer N=1 W=10\r\n");
 }
 
 static void carry_out(mlf_mlperf_t *server) {
@@ -266,19 +267,19 @@ static void carry_out(mlf_mlperf_t *server) {
   } else if (equals(word, length, "infer")) {
     infer_command(server, &words);
   } else if (equals(word, length, "name")) {
-    mlf_mlperf_text(config, "m-name-dut-[");
-    mlf_mlperf_text(config, config->vendor);
-    mlf_mlperf_text(config, "]\r\n");
+    mlf_mlperf_text("m-name-dut-[");
+    mlf_mlperf_text(config->vendor);
+    mlf_mlperf_text("]\r\n");
   } else if (equals(word, length, "profile")) {
     profile(config);
   } else if (equals(word, length, "help")) {
-    help(config);
+    help();
   } else if (equals(word, length, "timestamp")) {
-    stamp(config, config->ticks());
+    stamp(mlf_ticks());
   } else if (equals(word, length, "results")) {
     results(server);
   } else {
-    error(config, "Unknown command"); /* not repeated: it could hold m-ready */
+    error("Unknown command"); /* not repeated: it could hold m-ready */
   }
 }
 
@@ -289,13 +290,13 @@ void mlf_mlperf_init(mlf_mlperf_t *server, const mlf_mlperf_config_t *config) {
 
 static void end_command(mlf_mlperf_t *server) {
   if (server->length > MLF_MLPERF_MAX_COMMAND) {
-    error(server->config, "Command is too long");
+    error("Command is too long");
   } else {
     server->command[server->length] = '\0';
     carry_out(server);
   }
   server->length = 0;
-  mlf_mlperf_text(server->config, "m-ready\r\n");
+  mlf_mlperf_text("m-ready\r\n");
 }
 
 void mlf_mlperf_feed(mlf_mlperf_t *server, const uint8_t *data, size_t size) {

@@ -3,6 +3,7 @@
  * mlf_mlperf.h - the device side of MLPerf Tiny's serial protocol: a host loads inputs, times inferences and
  * reads results. Commands end with '%', answers are lines; every command ends with one line `m-ready`, and
  * the device says nothing unasked. docs/howto-mlperf.md lists commands and answers.
+ * It uses the UART and the clock of mlf_platform.h.
  *
  *     mlf_mlperf_init(&server, &config);
  *     for (;;) { mlf_mlperf_feed(&server, received, mlf_uart_read(received, sizeof received)); }
@@ -46,9 +47,6 @@ struct mlf_mlperf_config {
   mlf_mlperf_scale_t sent;                            /* of what the host sends (mlf_mlperf_load_float) */
   mlf_mlperf_scale_t input;                           /* of the input tensor (mlf_mlperf_load_quantised) */
   const mlf_mlperf_scale_t *outputs;                  /* of each output; scale 1, zero point 0 for floats */
-  void (*write)(const uint8_t *data, size_t size);    /* such as mlf_uart_write */
-  uint64_t (*ticks)(void);                            /* such as mlf_ticks */
-  uint32_t (*ticks_hz)(void);                         /* > 0, such as mlf_tick_hz */
 };
 
 /* State of the server: private. */
@@ -95,17 +93,17 @@ void mlf_mlperf_results_error(const mlf_mlperf_config_t *config);
 /* ---- text ---- */
 
 /* Write `text`. */
-void mlf_mlperf_text(const mlf_mlperf_config_t *config, const char *text);
+void mlf_mlperf_text(const char *text);
 
 /* Write a number in decimal. */
-void mlf_mlperf_number(const mlf_mlperf_config_t *config, uint64_t value);
+void mlf_mlperf_number(uint64_t value);
 
-/* Write ticks of the configured clock in whole microseconds. */
-void mlf_mlperf_time(const mlf_mlperf_config_t *config, uint64_t ticks);
+/* Write ticks of the clock in whole microseconds. */
+void mlf_mlperf_time(uint64_t ticks);
 
 /* Write a number with eight decimals (which hold any multiple of 1/256), rounded to nearest; from 2^31 on
  * with an exponent. */
-void mlf_mlperf_float(const mlf_mlperf_config_t *config, float value);
+void mlf_mlperf_float(float value);
 
 #ifdef __cplusplus
 }

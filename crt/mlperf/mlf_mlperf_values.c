@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mlf_mlperf_values.c - inputs as a benchmark sends them, outputs as values. */
+#include <mlf/mlf_platform.h>
 #include <string.h>
 
 #include "mlf_mlperf.h"
@@ -97,11 +98,11 @@ static uint32_t elements_of(const mlf_mlperf_config_t *config, uint32_t output) 
   return config->model->outputs[output].size_bytes / (config->model->outputs[output].bits / 8u);
 }
 
-static void put(const mlf_mlperf_config_t *config, float value, int is_first) {
+static void put(float value, int is_first) {
   if (!is_first) {
-    mlf_mlperf_text(config, ",");
+    mlf_mlperf_text(",");
   }
-  mlf_mlperf_float(config, value);
+  mlf_mlperf_float(value);
 }
 
 void mlf_mlperf_results_values(const mlf_mlperf_config_t *config) {
@@ -111,7 +112,7 @@ void mlf_mlperf_results_values(const mlf_mlperf_config_t *config) {
   for (output = 0; output < config->model->num_outputs; ++output) {
     const uint32_t count = elements_of(config, output);
     for (i = 0; i < count; ++i) {
-      put(config, value_of(config, output, i), output == 0u && i == 0u);
+      put(value_of(config, output, i), output == 0u && i == 0u);
     }
   }
 }
@@ -152,7 +153,7 @@ void mlf_mlperf_results_softmax(const mlf_mlperf_config_t *config) {
     sum += exponential(value_of(config, 0, i) - most);
   }
   for (i = 0; i < count; ++i) {
-    put(config, exponential(value_of(config, 0, i) - most) / sum, i == 0u);
+    put(exponential(value_of(config, 0, i) - most) / sum, i == 0u);
   }
 }
 
@@ -165,14 +166,12 @@ void mlf_mlperf_results_error(const mlf_mlperf_config_t *config) {
     const float difference = value_of(config, 0, i) - sent_float(config, i);
     sum += difference * difference;
   }
-  mlf_mlperf_float(config, sum / (float)count);
+  mlf_mlperf_float(sum / (float)count);
 }
 
 /* ---- text ---- */
 
-void mlf_mlperf_text(const mlf_mlperf_config_t *config, const char *text) {
-  config->write((const uint8_t *)text, strlen(text));
-}
+void mlf_mlperf_text(const char *text) { mlf_uart_write((const uint8_t *)text, strlen(text)); }
 
 /* Divide `value` and return the rest: bit by bit, which is small, and slow enough to be kept out of timed
  * code. */
@@ -192,7 +191,7 @@ static uint32_t divide(uint64_t *value, uint32_t by) {
 }
 
 /* At least `digits` of them, with zeros in front. */
-static void put_digits(const mlf_mlperf_config_t *config, uint64_t value, size_t digits) {
+static void put_digits(uint64_t value, size_t digits) {
   char text[21];
   size_t at = sizeof text - 1u;
   const size_t last = at - digits;
@@ -201,23 +200,23 @@ static void put_digits(const mlf_mlperf_config_t *config, uint64_t value, size_t
   while (value != 0u || at > last) {
     text[--at] = (char)('0' + (char)divide(&value, 10));
   }
-  mlf_mlperf_text(config, &text[at]);
+  mlf_mlperf_text(&text[at]);
 }
 
-void mlf_mlperf_number(const mlf_mlperf_config_t *config, uint64_t value) { put_digits(config, value, 1); }
+void mlf_mlperf_number(uint64_t value) { put_digits(value, 1); }
 
-void mlf_mlperf_time(const mlf_mlperf_config_t *config, uint64_t ticks) {
-  const uint32_t hz = config->ticks_hz();
+void mlf_mlperf_time(uint64_t ticks) {
+  const uint32_t hz = mlf_tick_hz();
   uint64_t seconds = ticks;
   uint64_t rest = (uint64_t)divide(&seconds, hz) * 1000000u;
 
   (void)divide(&rest, hz);
-  put_digits(config, seconds * 1000000u + rest, 1);
+  put_digits(seconds * 1000000u + rest, 1);
 }
 
 /* Not negative, below 2^31. The fraction is computed in integers, without loss but for the bits below 2^-32.
  */
-static void put_fixed(const mlf_mlperf_config_t *config, float value) {
+static void put_fixed(float value) {
   uint32_t whole = (uint32_t)value;
   const uint32_t rest = (uint32_t)((value - (float)whole) * 4294967296.0f);
   uint32_t decimals = (uint32_t)(((uint64_t)rest * 100000000u + 0x80000000u) >> 32);
@@ -226,29 +225,29 @@ static void put_fixed(const mlf_mlperf_config_t *config, float value) {
     whole++;
     decimals = 0;
   }
-  put_digits(config, whole, 1);
-  mlf_mlperf_text(config, ".");
-  put_digits(config, decimals, 8);
+  put_digits(whole, 1);
+  mlf_mlperf_text(".");
+  put_digits(decimals, 8);
 }
 
-void mlf_mlperf_float(const mlf_mlperf_config_t *config, float value) {
+void mlf_mlperf_float(float value) {
   uint32_t exponent = 0;
 
   if (value < 0.0f) {
-    mlf_mlperf_text(config, "-");
+    mlf_mlperf_text("-");
     value = -value;
   }
   if (!(value <= 3.402823466e38f)) {
-    mlf_mlperf_text(config, value > 0.0f ? "inf" : "nan");
+    mlf_mlperf_text(value > 0.0f ? "inf" : "nan");
     return;
   }
   while (value >= 2147483648.0f) {
     value /= 10.0f;
     exponent++;
   }
-  put_fixed(config, value);
+  put_fixed(value);
   if (exponent != 0u) {
-    mlf_mlperf_text(config, "e");
-    put_digits(config, exponent, 1);
+    mlf_mlperf_text("e");
+    put_digits(exponent, 1);
   }
 }

@@ -6,6 +6,7 @@
  * elements and gives its input back, but for an input whose first byte is 0xEE: it fails. A tick is a third
  * of a microsecond.
  */
+#include <mlf/mlf_platform.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ static const mlf_model_t model = {
     .inputs_kept = 1,
 };
 
-static void write_all(const uint8_t *data, size_t size) {
+void mlf_uart_write(const uint8_t *data, size_t size) {
   now += 1000000; /* slow: it must not be measured */
   while (size != 0) {
     const ssize_t done = write(STDOUT_FILENO, data, size);
@@ -56,9 +57,9 @@ static void write_all(const uint8_t *data, size_t size) {
   }
 }
 
-static uint64_t ticks(void) { return now; }
+uint64_t mlf_ticks(void) { return now; }
 
-static uint32_t ticks_hz(void) { return 3000000u; }
+uint32_t mlf_tick_hz(void) { return 3000000u; }
 
 static void set_type(uint8_t code, uint8_t bits) {
   input.type_code = output.type_code = code;
@@ -77,9 +78,6 @@ int main(int argc, char **argv) {
       .sent = {0.5f, 0},
       .input = {0.25f, -7},
       .outputs = &scale,
-      .write = write_all,
-      .ticks = ticks,
-      .ticks_hz = ticks_hz,
   };
   uint8_t received[64];
   const char *loader = argc > 1 ? argv[1] : "copy";

@@ -299,10 +299,10 @@ def test_executors_are_all_known() -> None:
 
 
 def test_servers_are_all_known() -> None:
-    """Every function of the RPC server that calls a callback is known, or a static one that these call."""
+    """Every function of a server that calls a callback is known, or a static one that these call."""
     found = set()
     callback = r"config->\w+\(|handler->carry_out\(|mlf_ticks_t ticks = "
-    for path in (ROOT / "crt" / "rpc").glob("*.c"):
+    for path in [path for name in ("rpc", "mlperf") for path in (ROOT / "crt" / name).glob("*.c")]:
         functions = re.split(r"^(?=\w[\w *]*\()", path.read_text(), flags=re.MULTILINE)[1:]
         bodies = {re.match(r"[\w *]*?(\w+)\(", body)[1]: body for body in functions}  # type: ignore[index]
         calls, pattern = set[str](), callback

@@ -187,3 +187,12 @@ def test_the_estimate_of_cycles(project: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (found.cycles, seen[0].app, seen[0].mlperf_id) == (estimate, "rpc", "")
     assert ("estimate", "1,234,567 cycles: cortex-m4, documented, wait states 0") in mlperf_facts(found)
     assert bench(project, MlperfOptions(inferences=3), quick()).cycles is None
+
+
+def test_the_image_keeps_its_promises(project: Path) -> None:
+    """The stack has a bound: every call of the server through a pointer is known."""
+    checked = mlf_sdk.check(project)
+    assert checked.ok
+    assert checked.stack is not None
+    assert checked.stack.is_complete, checked.stack.image.unknown
+    assert any(name == "mlf_mlperf_feed" for name, _ in checked.stack.image.path)

@@ -6,7 +6,7 @@ A call through a pointer is followed only where its targets are known:
 - the executor's (`EXECUTORS`): the kernels in the models' step tables;
 - `TVMBackendParallelLaunch`: the tasks that its callers hand to it;
 - the start-up code's: the functions of ``.init_array``;
-- the RPC server's (`SERVERS`): its own tables, and the callbacks of the application: each function whose
+- a server's (`SERVERS`): its own tables, and the callbacks of the application: each function whose
   address is taken outside of the kernels;
 - a pointer that the code loads from a constant table: the functions in that table.
 
@@ -37,6 +37,7 @@ SERVERS = frozenset(
         "mlf_rpc_do_hello",
         "mlf_rpc_do_prepare",
         "mlf_rpc_do_run",
+        "mlf_mlperf_feed",
     }
 )
 """Functions of the runtime that call the application's callbacks, directly or in static functions."""
