@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.sbom import make_sbom
     from mlf_sdk.pipeline.verification import verify
     from mlf_sdk.reporting.api import report
+    from mlf_sdk.sweep.api import run_sweep
     from mlf_sdk.sweep.proof import proof
     from mlf_sdk.targets.registry import register_target
 
@@ -68,6 +69,7 @@ _HOMES = {
     "register_target": "targets.registry",
     "report": "reporting.api",
     "run": "pipeline.run",
+    "run_sweep": "sweep.api",
     "test": "pipeline.cases",
     "verify": "pipeline.verification",
 }
@@ -103,6 +105,7 @@ __all__ = [
     "register_target",
     "report",
     "run",
+    "run_sweep",
     "test",
     "verify",
 ]

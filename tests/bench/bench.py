@@ -22,6 +22,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 
 import seconds as times
+import sweeps
 from bench_line import line_figures
 from measure import BenchError, measure_archive
 from mlf_sdk.errors import MlfError
@@ -46,6 +47,7 @@ class Bench:
         self.models: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.line: dict[str, Any] = {}
+        self.sweeps: dict[str, Any] = {}
         self.targets: list[dict[str, Any]] = []
         self.skipped: dict[str, str] = {}
         self.failed: dict[str, str] = {}
@@ -101,6 +103,17 @@ class Bench:
         for figures in self.line["bad_line"]:
             self._below(f"line with faults of {figures['fault_rate']:g}: wrong results", figures["wrong"], 0)
 
+    def measure_sweeps(self) -> None:
+        """Overhead of sweeps, and a simulated farm."""
+        print("measuring sweeps", file=sys.stderr, flush=True)
+        try:
+            self.sweeps = sweeps.figures()
+        except (MlfError, ImportError, RuntimeError, OSError, subprocess.SubprocessError) as error:
+            self.failed["sweeps"] = str(error)
+            return
+        for name, target in sweeps.TARGETS.items():
+            self._below(f"sweeps: {name}", self.sweeps[name], target)
+
     def report(self) -> dict[str, Any]:
         """Everything, as it goes into the JSON file."""
         return {
@@ -108,6 +121,7 @@ class Bench:
             "models": self.models,
             "seconds": self.seconds,
             "line": self.line,
+            "sweeps": self.sweeps,
             "targets": self.targets,
             "peers": {
                 "sources": SOURCES,
@@ -186,6 +200,8 @@ def print_report(report: dict[str, Any]) -> None:
     for name, value in report["seconds"].items():
         print(f"{name:36}{value:>8.2f} s")
     print_line(report["line"])
+    for name, value in report["sweeps"].items():
+        print(f"sweeps: {name.replace('_', ' '):36}{value}")
     missed = [target for target in report["targets"] if not target["ok"]]
     print(f"\ntargets: {len(report['targets']) - len(missed)} of {len(report['targets'])} met")
     for target in missed:
@@ -245,6 +261,7 @@ def main() -> int:
         if not arguments.no_seconds:
             bench.measure_seconds()
             bench.measure_line()
+            bench.measure_sweeps()
         report = bench.report()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -16,6 +16,7 @@ from mlf_sdk.sweep.executors import open_executor, require_cluster
 from mlf_sdk.sweep.expand import expand
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.journalview import Attempt
+from mlf_sdk.sweep.places import release_abandoned
 from mlf_sdk.sweep.plan import Plan, make_plan, read_plan
 from mlf_sdk.sweep.results import SweepResult, SweepRow, read_results, write_tables
 from mlf_sdk.tools.locks import exclusive
@@ -87,6 +88,7 @@ def _run(journal: Journal, number: int, own: SweepOptions, shown: Watcher) -> di
     boards = tuple(dict.fromkeys(place for spec in wanted for place in spec.places))
     wait_s = 0.0 if own.scheduler is None else own.wait_s
     end_orphans()
+    release_abandoned()
     with open_executor(own.jobs, own.scheduler, cluster=True, boards=boards) as executor:
         engine = Engine(journal, executor, journal.references(number), shown, wait_s)
         return engine.run(wanted)

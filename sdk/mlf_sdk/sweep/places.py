@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from mlf_sdk.errors import MlfError
 from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.labgridplaces import acquired
+from mlf_sdk.targets.labgrid import PREFIX
+from mlf_sdk.targets.labgridplaces import acquired, marked_places, release, tagged_places
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import Ability
 from mlf_sdk.tools.locks import exclusive
+
+__all__ = ["HOLD_S", "board_fault", "held", "release_abandoned", "tagged_places"]
 
 HOLD_S = 600.0  # for another sweep, or another person, to release the board
 
@@ -26,6 +29,16 @@ def held(place: str, timeout_s: float = HOLD_S) -> Iterator[None]:
     """
     with exclusive(f"board {place}", timeout_s), acquired(place, timeout_s):
         yield
+
+
+def release_abandoned() -> int:
+    """Release places whose holders on this machine were killed; returns their number."""
+    released = 0
+    for name in marked_places():
+        with suppress(MlfError), exclusive(f"board {PREFIX}{name}", 0.0):
+            release(name)
+            released += 1
+    return released
 
 
 def board_fault(place: str) -> str:

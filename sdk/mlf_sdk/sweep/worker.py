@@ -15,9 +15,11 @@ from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.options import WorkerOptions
 from mlf_sdk.sweep.describe import describe_machine
 from mlf_sdk.sweep.identity import PLACE_SCHEME
+from mlf_sdk.sweep.places import release_abandoned, tagged_places
 from mlf_sdk.targets.serial.ports import list_serial_ports
 from mlf_sdk.tools.orphans import end_orphans
 
+ALL_PLACES = "all"
 _AGAIN_S = 1.0
 _CONFIG = {
     "distributed.comm.timeouts.connect": "5s",
@@ -38,6 +40,7 @@ def serve(scheduler: str, own: WorkerOptions, say: Callable[[str], None]) -> Non
     """
     boards = _boards(own)
     end_orphans()
+    release_abandoned()
     with tempfile.TemporaryDirectory(prefix="mlf-worker-") as scratch, dask.config.set(_CONFIG):
         while True:
             say(f"connecting to {scheduler}")
@@ -51,7 +54,8 @@ def serve(scheduler: str, own: WorkerOptions, say: Callable[[str], None]) -> Non
 
 
 def _boards(own: WorkerOptions) -> tuple[str, ...]:
-    places = tuple(f"{PLACE_SCHEME}:{name.removeprefix(PLACE_SCHEME + ':')}" for name in own.places)
+    named = tagged_places() if own.places == (ALL_PLACES,) else own.places
+    places = tuple(f"{PLACE_SCHEME}:{name.removeprefix(PLACE_SCHEME + ':')}" for name in named)
     return (*places, *(f"port {port.device}" for port in list_serial_ports()))
 
 

@@ -106,14 +106,36 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
     name = board.removeprefix(PREFIX)
     if not name:
         raise InputError("no place was named", where="--board", hint="Write it as labgrid:PLACE.")
+    with open_coordinator(environ) as found:
+        place, resources = _find(found.client, found.session, name, f"{board} at {found.address}")
+        yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coordinator:
+    """Connection to a coordinator: labgrid's module of clients, its session, and the loop that runs it."""
+
+    client: Any
+    session: Any
+    loop: asyncio.AbstractEventLoop
+    address: str
+
+
+@contextmanager
+def open_coordinator(environ: Mapping[str, str] | None = None) -> Iterator[Coordinator]:
+    """Connection to the coordinator of ``LG_COORDINATOR``, as long as the block lasts.
+
+    Raises:
+        ToolError: labgrid is not installed.
+        TargetError: no coordinator answers.
+    """
     address = (os.environ if environ is None else environ).get("LG_COORDINATOR", _COORDINATOR)
     client = _client()
     loop = asyncio.new_event_loop()
     try:
         session = _start(client, address, loop)
         try:
-            place, resources = _find(client, session, name, f"{board} at {address}")
-            yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
+            yield Coordinator(client=client, session=session, loop=loop, address=address)
         finally:
             loop.run_until_complete(_end(session))
     finally:
