@@ -75,7 +75,8 @@ def test_decoding() -> None:
         (lambda c: c.words.append([1, 0, 0]), "does not end within"),
         (lambda c: c.words.append([1, 0, 0, 1]), "does not end within"),
         (lambda c: c.words.append([1, 0, 0, -1]), "does not end within"),
-        (lambda c: c.words.append([]), "an instruction starts at word"),
+        (lambda c: c.words.append([]), "an instruction has the words"),
+        (lambda c: c.words.insert(0, []), "an instruction has the words 0 to 0"),
         (lambda c: c.words.append([3, 1]), "jumps to instruction"),
         (lambda c: c.words.append([3, -99]), "jumps to instruction -"),
         (lambda c: c.words.append([4, 0, 99]), "jumps to instruction"),
@@ -90,6 +91,7 @@ def test_decoding() -> None:
         (lambda c: c.constants.append(struct.pack("<i", 2)), "constant 13 is of the unknown type 2"),
         (lambda c: c.constants.append(struct.pack("<iBBH", 5, 9, 9, 9)), "constant 13: no such element type"),
         (lambda c: c.constants.extend([struct.pack("<iq", 1, 0)] * 65536), "constants; at most 65536"),
+        (lambda c: c.constant("shape", (1,) * 257), "257 extents of constant 13; at most 256"),
     ],
 )
 def test_damage(change: Callable[[Code], Any], what: str) -> None:
@@ -104,6 +106,16 @@ def test_names_of_arguments_must_be_as_many() -> None:
     count = struct.pack("<4q", 0, len(adding().words), 1, 16)
     with pytest.raises(Damaged, match="has 2 arguments and 1 names"):
         decode(data.replace(count, struct.pack("<4q", 0, len(adding().words), 2, 16)))
+
+
+def test_functions_share_no_instructions() -> None:
+    """Neither many functions over the same instructions, nor instructions over the same words, are read."""
+    data = adding().build()
+    name = b"\3\0\0\0\0\0\0\0add" + struct.pack("<4q", 0, 0, -2, 0)
+    at = data.index(name) - 4
+    row = struct.pack("<i", 1) + name[:11] + struct.pack("<4q", 0, len(adding().words), 0, 16)
+    with pytest.raises(Damaged, match="functions have more than the 9 instructions"):
+        decode(data[:at] + row + data[at + len(row) :])
 
 
 # ---- following ----

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -114,15 +115,17 @@ def test_several_functions(tmp_path: Path) -> None:
     assert only.name == "first"
     with pytest.raises(ModuleChoiceError, match="there is no function 'other'"):
         frontends.load(tmp_path / "one.tar", module="other")
-    data = adding(name="first").build()
+    made = adding(name="first", end=9)
+    made.words.append([2, 0])
+    data = made.build()
     two = data.replace(b"\3\0\0\0\0\0\0\0add", b"\3\0\0\0\0\0\0\0sub")
     at = two.index(b"\3\0\0\0\0\0\0\0sub") - 4
     two = two[:at] + b"\1\0\0\0" + two[at + 4 :]
     end = at + 4 + 11
     two = (
         two[:end]
-        + (0).to_bytes(8, "little")
-        + (1).to_bytes(8, "little")
+        + (9).to_bytes(8, "little")
+        + (10).to_bytes(8, "little")
         + bytes(8)
         + (16).to_bytes(8, "little")
         + two[end + 32 :]
@@ -190,6 +193,18 @@ def test_shared_library(tmp_path: Path) -> None:
     path.write_bytes(shared_library(blob, "__tvm_ffi_add", symbol="other"))
     assert is_elf(path)
     assert not ExportedFrontend().recognise(path)
+
+
+def test_stripped_shared_library(tmp_path: Path) -> None:
+    """Of the tables of symbols only the dynamic one is left."""
+    blob = new_modules(("relax.VMExecutable", adding().build()), ("_lib", None))
+    data = bytearray(shared_library(blob, "__tvm_ffi_add"))
+    (table,) = struct.unpack_from("<Q", data, 40)
+    for at in range(table, len(data), 64):
+        if struct.unpack_from("<I", data, at + 4)[0] == 2:
+            struct.pack_into("<I", data, at + 4, 11)
+    (tmp_path / "net.so").write_bytes(data)
+    assert len(frontends.load(tmp_path / "net.so").steps) == 2
 
 
 def test_objects_alone(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_damage_of_the_old_layout(blob: bytes, what: str) -> None:
     ("blob", "what"),
     [
         (new_modules(LIB, rows=(), children=()), "do not fit its 0 modules"),
-        (new_modules(LIB, rows=(0,) * 4099, children=()), "4098 modules; at most 4096"),
+        (new_modules(LIB, rows=(0,) * 4099, children=()), "4099 row pointers; at most 4096"),
         (new_modules(("const_loader", loader([W], {}) + b"12"), LIB), "2 bytes behind the content of 'const_loader'"),
         (new_modules(("relax.VMExecutable", RELAX + b"\0"), LIB), "1 bytes behind the instructions"),
         (new_modules(("relax.VMExecutable", b"\0" * 8), LIB), "no bytecode starts here"),

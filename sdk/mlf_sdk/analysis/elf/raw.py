@@ -20,6 +20,7 @@ SHT_SYMTAB = 2
 SHT_RELA = 4
 SHT_NOBITS = 8
 SHT_REL = 9
+SHT_DYNSYM = 11
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 SHN_UNDEF = 0
 SHN_LORESERVE = 0xFF00
@@ -220,6 +221,7 @@ class _Reader:
     def _symbols(self, sections: tuple[RawSection, ...]) -> tuple[RawSymbol, ...]:
         layout = struct.Struct(self.order + _SYMBOL[self.bits])
         tables = [section for section in sections if section.type == SHT_SYMTAB]
+        tables = tables or [section for section in sections if section.type == SHT_DYNSYM]
         if not tables:
             return ()
         table = tables[0]

@@ -8,7 +8,7 @@ vec<i64> offsets of instructions | vec<i64> instructions``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ MACHINE: Final = VOID + 1
 
 _VALUE_BITS: Final = 56
 _LENGTHS: Final = {RETURN: 2, GOTO: 2, IF: 3}
-_MAX_CONSTANTS: Final = 65536
+_MAX_WORDS: Final = 1 << 22
+_MAX_EXTENTS: Final = 256
 _FUNCTION_BYTES: Final = 4 + 8 * 6
 _DTYPE: Final = struct.Struct("<BBH")
 _DOUBLE: Final = struct.Struct("<d")
@@ -129,13 +130,10 @@ def read_executable(stream: Stream, types: Mapping[int, str]) -> Executable:
         for _ in range(stream.count("memory scopes", 16)):
             index = stream.i64("a memory scope")
             scopes[index] = stream.text("a memory scope")
-    at, count = stream.at, stream.count("constants", 8)
-    if count > _MAX_CONSTANTS:
-        raise Damaged(f"{count} constants; at most {_MAX_CONSTANTS} are read", at)
-    constants = tuple(_constant(stream, index, types) for index in range(count))
+    constants = tuple(_constant(stream, index, types) for index in range(stream.count("constants", 8)))
     at = stream.at
-    offsets = stream.numbers("offsets of instructions", signed=True)
-    words = stream.numbers("words of instructions", signed=True)
+    offsets = stream.numbers("offsets of instructions", signed=True, most=_MAX_WORDS)
+    words = stream.numbers("words of instructions", signed=True, most=_MAX_WORDS)
     if stream.left:
         raise Damaged(f"{stream.left} bytes behind the instructions", stream.at)
     decoded = Executable(
@@ -143,7 +141,7 @@ def read_executable(stream: Stream, types: Mapping[int, str]) -> Executable:
         functions=functions,
         scopes=scopes,
         constants=constants,
-        instructions=tuple(_instruction(words, start, at) for start in offsets),
+        instructions=tuple(_instructions(words, offsets, at)),
     )
     _check(decoded, at)
     return decoded
@@ -176,7 +174,7 @@ def _constant(stream: Stream, index: int, types: Mapping[int, str]) -> Constant:
     if kind == "tensor":
         value: Any = read_tensor(stream, what)
     elif kind == "shape":
-        value = stream.numbers(f"extents of {what}", signed=True)
+        value = stream.numbers(f"extents of {what}", signed=True, most=_MAX_EXTENTS)
     elif kind == "string":
         value = stream.text(what)
     elif kind == "int":
@@ -201,16 +199,22 @@ def _dtype(fields: tuple[int, ...], what: str, at: int) -> DType | None:
         raise Damaged(f"{what}: {error.what}", at) from error
 
 
-def _instruction(words: tuple[int, ...], start: int, at: int) -> Instruction:
-    """Decode the instruction at ``start``; Damaged names ``at`` as the place."""
-    if not 0 <= start < len(words):
-        raise Damaged(f"an instruction starts at word {start} of {len(words)}", at)
-    opcode, left = words[start], len(words) - start
+def _instructions(words: tuple[int, ...], offsets: tuple[int, ...], at: int) -> Iterator[Instruction]:
+    """Decode the instructions, none of which reaches into the next; Damaged names ``at`` as the place."""
+    ends = (*offsets[1:], len(words))
+    for start, end in zip(offsets, ends, strict=False):
+        if not 0 <= start < end <= len(words):
+            raise Damaged(f"an instruction has the words {start} to {end} of {len(words)}", at)
+        yield _instruction(words, start, end, at)
+
+
+def _instruction(words: tuple[int, ...], start: int, end: int, at: int) -> Instruction:
+    opcode, left = words[start], end - start
     needed = _LENGTHS.get(opcode, 4)
     if opcode != CALL and opcode not in _LENGTHS:
         raise Damaged(f"unknown opcode {opcode} at word {start}", at)
     if needed > left or (opcode == CALL and not 0 <= words[start + 3] <= left - needed):
-        raise Damaged(f"the instruction at word {start} does not end within the {len(words)} words", at)
+        raise Damaged(f"the instruction at word {start} does not end within its {left} words", at)
     if opcode == CALL:
         target, function, count = words[start + 1 : start + 4]
         arguments = tuple(_operand(word) for word in words[start + 4 : start + 4 + count])
@@ -228,14 +232,15 @@ def _operand(word: int) -> Operand:
 
 
 def _check(code: Executable, at: int) -> None:
-    """Check every number that instructions name."""
+    """Check every number that instructions name; functions share no instructions."""
+    count = len(code.instructions)
     for function in code.programs:
-        if not 0 <= function.start < function.end <= len(code.instructions):
-            raise Damaged(
-                f"function {shown(function.name)} has instructions {function.start} to {function.end} "
-                f"of {len(code.instructions)}",
-                at,
-            )
+        if not 0 <= function.start < function.end <= count:
+            what = f"has instructions {function.start} to {function.end} of {count}"
+            raise Damaged(f"function {shown(function.name)} {what}", at)
+    if sum(f.end - f.start for f in code.programs) > count:
+        raise Damaged(f"functions have more than the {count} instructions", at)
+    for function in code.programs:
         for index in range(function.start, function.end):
             problem = _problem(code, function, index)
             if problem:

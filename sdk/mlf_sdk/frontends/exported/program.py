@@ -152,9 +152,7 @@ class _Follower:
 
     def root(self, tensor: int) -> int:
         found = self.program.table.tensors[tensor]
-        while found.alias_of is not None:
-            found = self.program.table.tensors[found.alias_of]
-        return found.id
+        return found.id if found.alias_of is None else found.alias_of
 
     def tensor(self, operand: Operand, what: str) -> int:
         """Id of the tensor that an operand is."""
@@ -251,7 +249,11 @@ class _Follower:
         source, shape = self.tensor(found.arguments[0], "vm.builtin.reshape"), self.value(found.arguments[1])
         before = self.program.table.tensors[source]
         alias = self.add(
-            f"r{found.target}", before.dtype, tuple(shape), TensorKind.INTERMEDIATE, alias_of=source
+            f"r{found.target}",
+            before.dtype,
+            tuple(shape),
+            TensorKind.INTERMEDIATE,
+            alias_of=self.root(source),
         )
         if self.program.table.tensors[alias].elements != before.elements:
             raise self.unsupported("reshapes a tensor to another number of elements")

@@ -12,7 +12,9 @@ _I32: Final = struct.Struct("<i")
 _U64: Final = struct.Struct("<Q")
 _I64: Final = struct.Struct("<q")
 _WORD: Final = 8
-_MAX_TEXTS: Final = 65536
+
+MAX_ITEMS: Final = 65536
+"""Items of a vector, where nothing else is stated."""
 
 
 class Stream(Cursor):
@@ -48,11 +50,13 @@ class Stream(Cursor):
         """Give the next number of four bytes."""
         return self.unpack(_I32, what)[0]
 
-    def count(self, what: str, item_bytes: int) -> int:
+    def count(self, what: str, item_bytes: int, most: int = MAX_ITEMS) -> int:
         """Give a count of items of at least ``item_bytes`` each, for which there is room."""
         at, count = self.at, self.u64(f"the number of {what}")
         if count * item_bytes > self.left:
             raise Damaged(f"{count} {what} are stated; {self.left} bytes are left", at)
+        if count > most:
+            raise Damaged(f"{count} {what}; at most {most} are read", at)
         return count
 
     def content(self, what: str) -> bytes:
@@ -65,12 +69,9 @@ class Stream(Cursor):
 
     def texts(self, what: str) -> tuple[str, ...]:
         """Give a vector of texts."""
-        at, count = self.at, self.count(what, _WORD)
-        if count > _MAX_TEXTS:
-            raise Damaged(f"{count} {what}; at most {_MAX_TEXTS} are read", at)
-        return tuple(self.text(f"one of the {what}") for _ in range(count))
+        return tuple(self.text(f"one of the {what}") for _ in range(self.count(what, _WORD)))
 
-    def numbers(self, what: str, *, signed: bool = False) -> tuple[int, ...]:
+    def numbers(self, what: str, *, signed: bool = False, most: int = MAX_ITEMS) -> tuple[int, ...]:
         """Give a vector of numbers of eight bytes."""
-        count = self.count(what, _WORD)
+        count = self.count(what, _WORD, most)
         return struct.unpack(f"<{count}{'q' if signed else 'Q'}", self.take(count * _WORD, what))

@@ -93,7 +93,7 @@ def read_modules(data: bytes, start: int, generation: Generation) -> tuple[Modul
 
 def _tree_first(stream: Stream, generation: Generation) -> tuple[Module, ...]:
     at = stream.at
-    rows, children = stream.numbers("row pointers"), stream.numbers("imported modules")
+    rows, children = stream.numbers("row pointers", most=_MAX_MODULES), stream.numbers("imported modules")
     imports = _imports(rows, children, max(len(rows) - 1, 0), at)
     modules = []
     for index, imported in enumerate(imports):
@@ -110,7 +110,7 @@ def _tree_last(stream: Stream, generation: Generation) -> tuple[Module, ...]:
     found: list[tuple[str, Content]] = []
     tree: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     at = stream.at
-    for index in range(stream.count("modules", 8)):
+    for index in range(stream.count("modules", 8, _MAX_MODULES)):
         place = stream.at
         key = stream.text(f"the key of module {index}")
         if tree is not None:
@@ -200,8 +200,6 @@ def _imports(
     rows: Sequence[int], children: Sequence[int], modules: int, at: int
 ) -> tuple[tuple[int, ...], ...]:
     """Imports of each module of the tree, which has no cycle."""
-    if modules > _MAX_MODULES:
-        raise Damaged(f"{modules} modules; at most {_MAX_MODULES} are read", at)
     ordered = all(a <= b for a, b in pairwise(rows))
     if len(rows) != modules + 1 or rows[0] != 0 or rows[-1] != len(children) or not ordered:
         raise Damaged(f"the row pointers of the import tree do not fit its {modules} modules", at)

@@ -19,9 +19,7 @@ ENDINGS: Final = (
 PLAIN_ENDINGS: Final = (".bin", ".txt")
 """Ends of names that are looked for where there is no other file."""
 
-_BYTE: Final = r"\s*0[xX][0-9a-fA-F]{1,2}\s*"
-_LIST: Final = re.compile(rf"(?:{_BYTE},)*(?:{_BYTE})?\s*", re.ASCII)
-_VALUE: Final = re.compile(r"0[xX]([0-9a-fA-F]{1,2})", re.ASCII)
+_ITEM: Final = re.compile(r"\s*0[xX]([0-9a-fA-F]{1,2})\s*(?:,|\Z)", re.ASCII)
 _ARRAY: Final = re.compile(r"\b(?:char|u?int8_t)\b[^;={]{1,240}\[[^\]]{0,40}\][^;={]{0,240}=\s{0,8}\{")
 _COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 _TEXT_PER_BYTE: Final = 16
@@ -71,4 +69,8 @@ def parse_bytes(text: str) -> bytes | None:
         bare, closed, _ = bare[array.end() :].partition("}")
         if not closed:
             return None
-    return bytes(int(v, 16) for v in _VALUE.findall(bare)) if _LIST.fullmatch(bare) else None
+    found, at = bytearray(), 0
+    while item := _ITEM.match(bare, at):
+        found.append(int(item[1], 16))
+        at = item.end()
+    return None if bare[at:].strip() else bytes(found)
