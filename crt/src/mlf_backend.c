@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that compiled kernels call: TVM's backend ABI. */
 #include <mlf/mlf_adapter.h>
-#include <tvm/ffi/c_api.h>
+#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/runtime/c_backend_api.h>
 
 #include "mlf_internal.h"
@@ -120,6 +120,19 @@ void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message) {
 
 void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **message_parts, int32_t num_parts) {
   mlf_context.message = num_parts > 0 ? message_parts[0] : kind;
+}
+
+/* A system library names its kernels when the program starts; here they are called by their symbols. */
+int TVMBackendRegisterSystemLibSymbol(const char *name, void *symbol) {
+  (void)name;
+  (void)symbol;
+  return 0;
+}
+
+int TVMFFIEnvModRegisterSystemLibSymbol(const char *name, void *symbol) {
+  (void)name;
+  (void)symbol;
+  return 0;
 }
 
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void *cdata, int num_task) {

@@ -103,6 +103,18 @@ def test_model_of_a_graph(tmp_path: Path) -> None:
     assert lines_of(model, "modules")[1].startswith("GraphExecutorFactory 'tiny': graph of ")
 
 
+@pytest.mark.parametrize("kernel", ["__tvm_ffi_net_add", "__tvm_ffi_add"])
+def test_system_library(tmp_path: Path, kernel: str) -> None:
+    """Its kernels may have its prefix as well."""
+    made = relax_files(adding().build(), ADD.replace("__tvm_ffi_add", kernel))
+    made = {
+        "lib0.c": made["lib0.c"],
+        "net_devc.c": made["devc.c"].replace(b"__tvm_ffi__l", b"net___tvm_ffi__l"),
+    }
+    model = frontends.load(write_library(made, tmp_path / "net.tar"))
+    assert {step.symbol for step in model.steps} == {kernel}
+
+
 def test_graph_with_four_arguments(tmp_path: Path) -> None:
     model = frontends.load(write_library(graph_files(MIDDLE), tmp_path / "tiny.tar"))
     assert {step.abi.convention for step in model.steps} == {Convention.FFI}

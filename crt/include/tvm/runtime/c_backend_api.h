@@ -23,6 +23,9 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
                                int dtype_bits_hint);
 int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr);
 
+/* Does nothing: kernels are called by their symbols. */
+int TVMBackendRegisterSystemLibSymbol(const char *name, void *symbol);
+
 typedef struct {
   void *sync_handle;
   int32_t num_task;

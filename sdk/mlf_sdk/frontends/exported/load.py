@@ -157,21 +157,31 @@ class _Builder:
             program = follow(executable, function, {tensor.name: tensor for tensor in self.params})
         except UnsupportedError as error:
             return self.empty(f"{shown(function.name)} can't be planned: {error}")
-        prefix = self.generation.kernel_prefix if self.generation is not None else ""
-        symbols = {call.function: f"{prefix}{call.function}" for call in program.calls}
-        for name in symbols:
+        names = list(dict.fromkeys(call.function for call in program.calls))
+        for name in names:
             problem = function_name_problem(name)
             if problem is not None:
                 self.faults.add(self.member, f"the name of a function {problem}")
-        code = self.code(symbols.values())
-        for name, symbol in symbols.items():
-            if not code.defines(symbol):
-                self.faults.add(self.member, f"calls {shown(name)}, and no code defines '{symbol[:128]}'")
+        code = self.code(symbol for name in names for symbol in self.candidates(name))
+        symbols = {}
+        for name in names:
+            found = [symbol for symbol in self.candidates(name) if code.defines(symbol)]
+            symbols[name] = (found or self.candidates(name))[0]
+            if not found:
+                what = f"calls {shown(name)}, and no code defines '{symbols[name][:128]}'"
+                self.faults.add(self.member, what)
         self.faults.raise_if_any()
         name = self.library.name if function.name == "main" else function.name
         planned = sum(storage.size_bytes for storage in program.storages)
         model = self.model(name, self.schedule(program, symbols), code, blocked=self.blocked(code))
         return dataclasses.replace(model, summary=MemorySummary(workspace_bytes=planned))
+
+    def candidates(self, name: str) -> list[str]:
+        """Symbols that a kernel may have: those of a system library have its prefix in them."""
+        modules = self.library.modules
+        before = modules.generation.kernel_prefix if modules is not None else ""
+        system = modules.prefix if modules is not None else ""
+        return list(dict.fromkeys([f"{before}{name}", f"{before}{system}{name}"]))
 
     def schedule(self, program: Program, symbols: dict[str, str]) -> Schedule:
         abi = FFI if self.generation is not None and self.generation.ffi else PACKED
