@@ -158,3 +158,21 @@ def test_profile_speaks_of_layers(
     assert steps[0]["per_mac"] == steps[0]["cost"] / (12 * 10 * 8 * 27)
     text = Caller(capsys)("profile", network).out
     assert "4 DEPTHWISE_CONV_2D 3x3, stride 2" in text and "1x12x10x8 > 1x6x5x8" in text
+
+
+def test_a_page_about_the_choice_of_kernels(
+    network: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chosen kernels are those of the archive; every other one could take their place."""
+    page = tmp_path / "kernels.html"
+    result = Caller(capsys)("compile", network, "-o", tmp_path / "a.tar", "--report", page, "--json").value
+    model = mlf_sdk.load(tmp_path / "a.tar")
+    chosen = [layer["candidates"][0] for layer in result["choices"]]
+    assert [one["kernel"] for one in chosen] == [step.layer.kernel for step in model.steps if step.layer]
+    assert sum(one["constants_bytes"] for one in chosen) == sum(t.size_bytes for t in model.constants)
+    assert [one["workspace_bytes"] for one in chosen] == [step.workspace_bytes for step in model.steps]
+    others = {one["kernel"] for layer in result["choices"] for one in layer["candidates"][1:]}
+    assert others
+    text = page.read_text()
+    assert text.count("<tr") == 2 + sum(len(layer["candidates"]) for layer in result["choices"])
+    assert all(name in text for name in others) and "4 -> " not in text and "<script" not in text

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -149,6 +150,9 @@ class CompileOptions:
 
     output: str = option("", "Archive to write.", flags=("-o", "--output"), metavar="FILE", required=True)
     name: str = option("", "Name of the model in C and in the archive. Default: the file's.", metavar="NAME")
+    report: str | None = option(
+        None, "Write a page with the kernels of each layer, and what the choice costs.", metavar="PAGE"
+    )
 
 
 def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outcome:
@@ -160,11 +164,22 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     """
     from mlf_sdk.pipeline.compile import compile as compile_model
     from mlf_sdk.planner.layout import lay_out
+    from mlf_sdk.reporting.html.choices import choices_page
     from mlf_sdk.reporting.layout import line, size
     from mlf_sdk.reporting.model import model_parts, model_values
+    from mlf_sdk.tools.files import write_whole
 
-    found = compile_model(request.source[0], own.output, request, name=own.name, progress=progress)
+    found = compile_model(
+        request.source[0],
+        own.output,
+        request,
+        name=own.name,
+        with_choices=own.report is not None,
+        progress=progress,
+    )
     layout = lay_out(found.model)
+    if own.report is not None:
+        write_whole(Path(own.report), choices_page(found))
     written = line("written", f"{found.output}: {size(found.size_bytes)}")
     return Outcome(
         parts=[*model_parts(found.model, layout), written],
@@ -172,6 +187,7 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
             **model_values(found.model, layout),
             "output": str(found.output),
             "size_bytes": found.size_bytes,
+            "choices": [dataclasses.asdict(choice) for choice in found.choices],
         },
     )
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,11 +104,16 @@ def _preferred(core: Core, operator: type[Operator]) -> tuple[Maker, ...]:
     return _OF_CORES.get(core, {}).get(operator, ())
 
 
-def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:
-    """The kernel of an operator; None for one that needs no code."""
+def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
+    """Kernels that can compute an operator, the preferred one first; none for one that needs no code."""
     if isinstance(operator, Reshape):
-        return None
+        return
     makers = KERNELS[type(operator)]
     best = _preferred(choice.core, type(operator))
     makers = makers[-1:] if choice.goal is Goal.SIZE else (*best, *makers)
-    return next(kernel for make in makers if (kernel := make(graph, operator)) is not None)
+    yield from (kernel for make in makers if (kernel := make(graph, operator)) is not None)
+
+
+def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:
+    """The kernel of an operator; None for one that needs no code."""
+    return None if isinstance(operator, Reshape) else next(candidates(graph, operator, choice))

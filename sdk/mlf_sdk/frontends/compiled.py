@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import platformdirs
 
-from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
 from mlf_sdk.frontends.registry import Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
@@ -19,7 +19,9 @@ from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
+    from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.compiler.schedule import Choice
     from mlf_sdk.compiler.survey import Survey
 
 
@@ -83,17 +85,31 @@ class CompilingFrontend(Frontend):
     def compile(self, path: Path, options: CompileOptions, name: str = "") -> bytes:
         """The archive of a model, as a tar; arguments and errors as in `graph`."""
         from mlf_sdk.compiler.build import compile_graph
-        from mlf_sdk.compiler.options import Core, Goal, Io
-        from mlf_sdk.compiler.passes.edges import strip_conversions
-        from mlf_sdk.compiler.schedule import Choice
         from mlf_sdk.frontends.mlf.compiled import archive_of
         from mlf_sdk.frontends.mlf.writer import tar_of
 
-        choice = Choice(goal=Goal(options.goal), core=Core(options.core))
+        graph = self._prepared(path, options, name)
+        return tar_of(archive_of(compile_graph(graph, choice_of(options)), options))
+
+    def choices(self, path: Path, options: CompileOptions) -> tuple[LayerChoice, ...]:
+        """Kernels that were chosen for a model and those that were not; errors as in `graph`."""
+        from mlf_sdk.compiler.choices import choices_of
+        from mlf_sdk.compiler.passes import improve
+
+        return choices_of(improve(self._prepared(path, options, "")), choice_of(options))
+
+    def _prepared(self, path: Path, options: CompileOptions, name: str) -> Graph:
+        from mlf_sdk.compiler.passes.edges import strip_conversions
+
         graph = self.graph(path, name, options)
-        if options.io == Io.INT8.value:
-            graph = strip_conversions(graph)
-        return tar_of(archive_of(compile_graph(graph, choice), options))
+        return strip_conversions(graph) if options.io == Io.INT8.value else graph
+
+
+def choice_of(options: CompileOptions) -> Choice:
+    """Options that decide between kernels."""
+    from mlf_sdk.compiler.schedule import Choice
+
+    return Choice(goal=Goal(options.goal), core=Core(options.core))
 
 
 def _compiler_digest() -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlf_sdk.compiler.choices import LayerChoice
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.frontends.registry import frontends
@@ -28,11 +29,13 @@ class CompiledModel:
         output: path of the archive.
         size_bytes: of the archive.
         model: as read back from it.
+        choices: kernels that were chosen, and those that were not; empty unless they were asked for.
     """
 
     output: Path
     size_bytes: int
     model: Model
+    choices: tuple[LayerChoice, ...]
 
 
 def compile(
@@ -41,6 +44,7 @@ def compile(
     request: Request | None = None,
     *,
     name: str = "",
+    with_choices: bool = False,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> CompiledModel:
@@ -51,6 +55,7 @@ def compile(
         output: path of the archive; an existing one is replaced.
         request: prepared options.
         name: of the module in the archive; by default the file's name as a C identifier.
+        with_choices: list the kernels of each layer as well.
         progress: told what is done.
         options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
 
@@ -70,7 +75,12 @@ def compile(
     progress.say(f"compiling {path}")
     content = frontend.compile(path, options_in(made), name)
     write_whole(Path(output), content)
-    return CompiledModel(output=Path(output), size_bytes=len(content), model=load(Path(output)))
+    return CompiledModel(
+        output=Path(output),
+        size_bytes=len(content),
+        model=load(Path(output)),
+        choices=frontend.choices(path, options_in(made)) if with_choices else (),
+    )
 
 
 def compiling_frontend(path: Path) -> CompilingFrontend:

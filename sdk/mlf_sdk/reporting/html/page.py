@@ -66,6 +66,7 @@ def _code_names(report: Report) -> dict[str, str]:
 
 
 def environment() -> jinja2.Environment:
+    """Templates with the filters of all pages."""
     """Templates of pages, which escape all that they are given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
