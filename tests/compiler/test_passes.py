@@ -76,3 +76,15 @@ def test_padding_before_a_convolution(tmp_path: Path) -> None:
     before, after = both(m.finish(m.conv(padded, 8, (3, 3), 1, same=False)), tmp_path, 1)
     assert [o.kind for o in before.operators] == ["PAD", "CONV_2D"]
     assert [o.kind for o in after.operators] == ["CONV_2D"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_layers_that_are_another_kind_of_layer(seed: int, tmp_path: Path) -> None:
+    """A depthwise layer of one channel and a convolution over the whole input."""
+    m = Maker(seed)
+    x = m.input((1, 6, 5, 1))
+    many = m.conv(x, 8, (3, 3), 2, same=bool(seed % 2), depthwise=True, activation=1)
+    size = m.spec.tensors[many].shape[1:3]
+    _, after = both(m.finish(m.conv(many, 5, size, 1, same=False)), tmp_path, seed)
+    assert [type(o).__name__ for o in after.operators] == ["Conv2D", "FullyConnected"]
+    assert [o.kind for o in after.operators] == ["DEPTHWISE_CONV_2D", "CONV_2D"]

@@ -17,6 +17,7 @@ from mlf_sdk.compiler.kernels import (
     movement,
     mve,
     pooling,
+    rows,
     scalar,
     softmax,
     windows,
@@ -58,7 +59,7 @@ Maker = Callable[[Graph, Any], Kernel | None]
 
 KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (convolution.tiled, general.convolution),
-    DepthwiseConv2D: (depthwise.paired, general.convolution),
+    DepthwiseConv2D: (depthwise.paired, rows.depthwise, general.convolution),
     TransposeConv: (general.transpose_conv,),
     FullyConnected: (dense.dense, general.fully_connected),
     Pool2D: (pooling.pool_2d,),
@@ -90,6 +91,7 @@ _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (windows.convolution(4, scalar.tile_m0),),
     FullyConnected: (windows.dense(scalar.dense_tile),),
+    DepthwiseConv2D: (rows.depthwise,),
 }
 _OF_CORES: Final = {
     Core.CORTEX_M55: _MVE,

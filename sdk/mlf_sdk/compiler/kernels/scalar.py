@@ -91,8 +91,9 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
             }}
         }}
         int8_t *z = y;
+        const int32_t bias = p[0], k[3] = {{p[1], p[2], p[3]}};
         for (int32_t i = 0; i < {pixels}; ++i, z += distance) {{
-            *z = (int8_t){expression(rescale, "p[0] + sums[i]", "p + 1")};
+            *z = (int8_t){expression(rescale, "bias + sums[i]", "k")};
         }}
     }}
 }}

@@ -8,9 +8,15 @@ from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
+from mlf_sdk.compiler.passes.other_layers import convolve_one_channel, multiply_whole_windows
 from mlf_sdk.compiler.passes.padding import fold_padding
 
-PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (fold_padding, remove_constant_channels)
+PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
+    convolve_one_channel,
+    fold_padding,
+    remove_constant_channels,
+    multiply_whole_windows,
+)
 
 
 def improve(graph: Graph) -> Graph:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolution with any window, in plain C: padded rows of the input in a ring, no tests inside."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
+from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, expression, helpers, sum_bounds
+from mlf_sdk.compiler.operators import DepthwiseConv2D
+from mlf_sdk.compiler.scales import channel_multipliers
+
+
+def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+    """DEPTHWISE_CONV_2D of int8 values without multiplier; None for a layer that this does not fit."""
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
+    window = operator.window
+    (kh, kw), (down, across) = window.size, window.stride
+    fits = x.dtype == np.int8 and weights.dtype == np.int8 and window.dilation == (1, 1)
+    if not fits or x.shape[0] != 1 or operator.multiplier != 1 or weights.data is None:
+        return None
+    _, ih, iw, channels = x.shape
+    _, oh, ow, _ = y.shape
+    flat = weights.data.reshape(kh * kw, channels).T
+    bias = graph.bias(operator)
+    bounds = sum_bounds(flat, bias, -128 - x.zero_point, 127 - x.zero_point)
+    rescale = choose_rescale(
+        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
+    )
+    if rescale.form is Form.GENERAL:
+        return None
+    folded = rescale.bias(bias) - x.zero_point * flat.astype(np.int64).sum(axis=1)
+    words = np.concatenate([folded[:, None], rescale.rows], axis=1).astype(np.int32)
+    constants = (np.ascontiguousarray(flat).reshape(-1), np.ascontiguousarray(words).reshape(-1))
+    columns = (ow - 1) * across + kw
+    row = columns * channels
+    left = window.before[1] * channels
+    inner = min(iw, columns - window.before[1]) * channels
+    sums = "".join(f" + r[{j * channels}] * w[{j}]" for j in range(kw))
+    body = f"""    int8_t *ring = (int8_t *)b0;
+    int32_t loaded = 0;
+    for (int32_t oy = 0; oy < {oh}; ++oy) {{
+        for (; loaded < oy * {down} + {kh}; ++loaded) {{
+            int32_t iy = loaded - {window.before[0]};
+            int8_t *r = ring + loaded % {kh} * {row};
+            memset(r, {x.zero_point}, {row});
+            if (iy >= 0 && iy < {ih}) {{
+                memcpy(r + {left}, x0 + iy * {iw * channels}, {inner});
+            }}
+        }}
+        const int8_t *rows[{kh}];
+        for (int32_t i = 0; i < {kh}; ++i) {{
+            rows[i] = ring + (oy * {down} + i) % {kh} * {row};
+        }}
+        for (int32_t ox = 0; ox < {ow}; ++ox) {{
+            const int8_t *w = p0;
+            const int32_t *p = p1;
+            for (int32_t c = ox * {across * channels}, end = c + {channels}; c < end; ++c, p += 4) {{
+                int32_t sum = p[0];
+                for (int32_t i = 0; i < {kh}; ++i, w += {kw}) {{
+                    const int8_t *r = rows[i] + c;
+                    sum += {sums.removeprefix(" + ")};
+                }}
+                *y0++ = (int8_t){expression(rescale, "sum", "p + 1")};
+            }}
+        }}
+    }}
+"""
+    starts = window_starts(np.arange(1, oh) * down + kh - down, 1, window.before[0], ih)
+    read_from = np.append(0, starts) * (iw * channels)
+    return Kernel(
+        family="depthwise",
+        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
+        body=body,
+        helpers=helpers(rescale.form),
+        constants=constants,
+        workspace_bytes=kh * row,
+        overlaps=of_parts(x, y, read_from, np.arange(oh) * (ow * channels)),
+        macs=y.elements * kh * kw,
+    )
