@@ -24,11 +24,16 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 import seconds as times
 import sweeps
 from bench_line import line_figures
+from core_images import run_on_core
 from measure import BenchError, measure_archive
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
-from peers import PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
+from peers import COMPILED_LIMITS, PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "digits"
@@ -45,6 +50,7 @@ class Bench:
         self.folder = folder
         self.archives = archives
         self.models: dict[str, Any] = {}
+        self.compiled: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.line: dict[str, Any] = {}
         self.sweeps: dict[str, Any] = {}
@@ -63,6 +69,26 @@ class Bench:
                 self.failed[name] = str(error)
             else:
                 self._model_targets(name, self.models[name])
+
+    def measure_compiled(self) -> None:
+        """Instructions of the compiler's kernels on each core; each is compared with the reference."""
+        for (model, core), limit in COMPILED_LIMITS.items():
+            path = self.archives.parent / "tflite" / f"{model}_int8.tflite"
+            if not path.is_file():
+                continue
+            name = f"{model} compiled for {core}"
+            print(f"measuring {name}", file=sys.stderr, flush=True)
+            folder = self.folder / name.replace(" ", "-")
+            folder.mkdir()
+            try:
+                graph = compile_graph(load_tflite(path), Choice(core=Core(core)))
+                counts = run_on_core(graph, Core(core), folder)
+            except (MlfError, AssertionError, ValueError, OSError, subprocess.SubprocessError) as error:
+                self.failed[name] = str(error) or type(error).__name__
+                continue
+            total = sum(count for _, count in counts)
+            self.compiled[name] = {"instructions": total, "per_step": counts}
+            self._below(f"{name}: instructions", total, limit)
 
     def measure_seconds(self) -> None:
         """The times that people wait for."""
@@ -119,6 +145,7 @@ class Bench:
         return {
             "machine": machine(),
             "models": self.models,
+            "compiled": self.compiled,
             "seconds": self.seconds,
             "line": self.line,
             "sweeps": self.sweeps,
@@ -197,6 +224,8 @@ def print_report(report: dict[str, Any]) -> None:
         )
     low, high = TVM_DISPATCH_STEP
     print(f"  dispatch {low} to {high} instructions a step, allocator {TVM_ALLOCATOR_PAIR} a pair\n")
+    for name, figures in report["compiled"].items():
+        print(f"{name:36}{figures['instructions']:>13,} instructions")
     for name, value in report["seconds"].items():
         print(f"{name:36}{value:>8.2f} s")
     print_line(report["line"])
@@ -258,6 +287,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mlf-bench-") as folder:
         bench = Bench(Path(folder), arguments.archives)
         bench.measure_models()
+        bench.measure_compiled()
         if not arguments.no_seconds:
             bench.measure_seconds()
             bench.measure_line()

@@ -17,6 +17,26 @@ TVM_USMP_WORKSPACE = {"resnet8": 102_528, "kws": 56_192, "vww": 150_560, "ad": 1
 TVM_DISPATCH_STEP = (95, 124)
 TVM_ALLOCATOR_PAIR = 70
 
+# Goals of the compiler, in instructions: fixed ones on a Cortex-M4, shares of TFLM with CMSIS-NN elsewhere.
+COMPILED_LIMITS = {
+    ("resnet8", "cortex-m4"): 10_500_000,
+    ("kws", "cortex-m4"): 2_450_000,
+    ("vww", "cortex-m4"): 4_900_000,
+    ("ad", "cortex-m4"): 310_000,
+    ("resnet8", "cortex-m3"): 41_848_370 * 0.5,
+    ("kws", "cortex-m3"): 10_531_595 * 0.5,
+    ("vww", "cortex-m3"): 31_959_112 * 0.5,
+    ("ad", "cortex-m3"): 955_982 * 0.5,
+    ("resnet8", "cortex-m0"): 97_560_912 * 0.5,
+    ("kws", "cortex-m0"): 28_993_366 * 0.5,
+    ("vww", "cortex-m0"): 86_903_616 * 0.5,
+    ("ad", "cortex-m0"): 1_763_192 * 0.5,
+    ("resnet8", "cortex-m55"): 4_912_656 * 0.7,
+    ("kws", "cortex-m55"): 1_812_628 * 0.7,
+    ("vww", "cortex-m55"): 6_558_264 * 0.5,
+    ("ad", "cortex-m55"): 149_975 * 0.7,
+}
+
 PEERS: dict[str, dict[str, Any]] = {
     "resnet8": {
         "tvm graph executor": {
