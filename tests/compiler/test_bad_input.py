@@ -147,6 +147,10 @@ def test_edges_that_stay_floats(tmp_path: Path) -> None:
         strip_conversions(load_tflite(path))
 
 
+def test_options_that_point_outside_of_the_file(tmp_path: Path) -> None:
+    assert not survives(mutant(bases()[750 % 8 // 4], 750), tmp_path)
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_mutants(part: int, tmp_path: Path) -> None:
     """300 damaged files; `make fuzz-models` has 10,000."""

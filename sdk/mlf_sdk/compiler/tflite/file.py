@@ -305,8 +305,11 @@ class _Reader:
         )
 
     def _options(self, operator: Any, name: str) -> Any | None:  # noqa: ANN401 - tables of the schema
-        table = operator.BuiltinOptions()
-        if table is None or operator.BuiltinOptionsType() != getattr(self.schema.BuiltinOptions, name):
+        try:
+            table, kind = operator.BuiltinOptions(), operator.BuiltinOptionsType()
+        except _BROKEN as error:
+            raise DamagedError(f"its options are damaged: {error}") from error
+        if table is None or kind != getattr(self.schema.BuiltinOptions, name):
             return None
         options = getattr(self.schema, name)()
         options.Init(table.Bytes, table.Pos)
