@@ -132,3 +132,5 @@ def test_a_streaming_model_keeps_its_states_on_a_board(tmp_path: Path) -> None:
         CORPUS / f"{name}.tflite", board="mps2-an386", inputs=tmp_path / "in.npz", expect=tmp_path / "out.npz"
     )
     assert found.ok and found.compare is not None and found.compare.mismatches == 0
+    (states,) = (row for row in found.check.rows if row.item == "states")
+    assert states.planned == states.image == 2848

@@ -64,14 +64,17 @@ def test_generated_files(tmp_path: Path) -> None:
     assert "0x07, 0x00, 0x00, 0x00, 0x02, 0x01, 0x00, 0x00," in tables
 
 
-def test_state_and_shared_code_on_the_host(tmp_path: Path) -> None:
-    """Three runs of the built model: the state counts them."""
-    mlf_sdk.generate(write_toy(tmp_path / "scale.toy"), tmp_path / "app", board="host")
+@pytest.mark.parametrize(("initial", "plan"), [(0, "shared"), (3, "shared"), (3, "none")])
+def test_state_and_shared_code_on_the_host(initial: int, plan: str, tmp_path: Path) -> None:
+    """Three runs of the built model: the state counts them; after a reset it counts from the start."""
+    text = SCALE.replace("runs int32 1", f"runs int32 1 = {initial}" if initial else "runs int32 1")
+    mlf_sdk.generate(write_toy(tmp_path / "scale.toy", text), tmp_path / "app", board="host", plan=plan)
     app = tmp_path / "app"
     main = (
         '#include <stdio.h>\n#include <string.h>\n#include <mlf/mlf.h>\n#include "scale.h"\n'
         "int main(void) {\n  const float x[4] = {1, 2, 3, 4};\n"
-        "  for (int run = 0; run < 3; ++run) {\n"
+        "  for (int run = 0; run < 5; ++run) {\n"
+        "    if (run == 3) { scale_reset(); }\n"
         "    memcpy(mlf_input(&scale_model, 0)->data, x, sizeof x);\n"
         "    if (mlf_run(&scale_model) != MLF_OK) { return 1; }\n"
         "    const float *y = mlf_output(&scale_model, 0)->data;\n"
@@ -92,7 +95,7 @@ def test_state_and_shared_code_on_the_host(tmp_path: Path) -> None:
     said = subprocess.run(["./run"], cwd=app, check=True, capture_output=True, text=True).stdout
     x = np.asarray([1, 2, 3, 4], np.float32)
     assert [[float(v) for v in line.split()] for line in said.splitlines()] == [
-        scale(x, run).tolist() for run in range(3)
+        scale(x, initial + run).tolist() for run in (0, 1, 2, 0, 1)
     ]
 
 

@@ -161,6 +161,7 @@ class _ModelView:
             "shared": self.layout.shared,
             "state_bytes": self.layout.state_bytes if self.layout.shared else 0,
             "state_symbol": self.state_symbol,
+            "resets": [self._reset(state) for state in self.model.states if state.size_bytes],
             "params_bytes": self.layout.params_bytes,
             "params_symbol": self.params_symbol,
             "inputs_kept": self.layout.inputs_kept,
@@ -213,6 +214,16 @@ class _ModelView:
         # As a number: the address may lie before the object, of which the code uses what is in it alone.
         sign = "-" if value.offset_bytes < 0 else "+"
         return f"(void *)((uintptr_t)({base}) {sign} {abs(value.offset_bytes)}u)"
+
+    def _reset(self, state: Tensor) -> Values:
+        """Address of a state, and its initial bytes: rows, or one byte that all of them are equal to."""
+        data = state.data or bytes(state.size_bytes)
+        return {
+            "address": self.address(state.id),
+            "size_bytes": state.size_bytes,
+            "fill": data[0],
+            "rows": byte_rows(data) if len(set(data)) > 1 else [],
+        }
 
     def _arguments(self) -> list[int]:
         """Tensors that steps take as DLTensors, each once, by id."""

@@ -205,7 +205,7 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
 
 
 def guards_row(model: LockModel, stats: Stats) -> ProofRow:
-    """Row of the guard bytes around what the model writes: planned, and those checked after each run.
+    """Row of the guard bytes around what the model writes: planned, and checked after each run.
 
     Args:
         stats: of a run; ``guards`` None: the image has none (the address sanitizer, the dynamic executor).
@@ -271,7 +271,6 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
                 summary=model.summary.constants_bytes,
                 planned=model.params_bytes,
                 image=params.size_bytes if params else None,
-                measured=None,
                 state=_state(
                     params is not None
                     and params.size_bytes == model.params_bytes
@@ -281,6 +280,11 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
                 summary_note=_differs(model.summary.constants_bytes, model.params_bytes, _CONSTANTS_ERROR),
             )
         )
+    if model.state_bytes and not model.apart:
+        found, planned = image.find(f"{model.c_name}_state"), model.state_bytes
+        kept = found.size_bytes - 2 * model.guard_bytes if found else None
+        same = _state(kept == planned)
+        rows.append(ProofRow(model=model.name, item="states", planned=planned, image=kept, state=same))
     wanted = dict.fromkeys(step.symbol for step in model.steps)
     missing = [s for s in wanted if image.find(s) is None]
     rows.append(
