@@ -69,3 +69,13 @@ def test_the_twin_runs_main_itself(sources: list[Path], monkeypatch: pytest.Monk
     monkeypatch.setattr(aotsteps, "read_calls", wrong)
     with pytest.raises(TargetError, match="its steps give other outputs than its main function"):
         Pipeline().host_twin(request)
+
+
+def test_a_kernel_that_counts_its_runs(tmp_path: Path) -> None:
+    """Measurements are no runs before the first: its outputs are those of a model that never ran."""
+    counting = {"((float*)x)[i] * 0.5f": "((float*)x)[i] * 0.5f + count", "void* x, void* y) {\n  for (int32_t i = 0; i < 8": "void* x, void* y) {\n  static float count = 0.0f;\n  count = count + 1.0f;\n  for (int32_t i = 0; i < 8"}  # fmt: skip
+    source = write(build_aot("c", "tiny", counting), tmp_path / "tiny.tar")
+    report = mlf_sdk.run(source, board="host", inputs={"x": np.stack([X, X, X])})
+    (outputs,) = report.outputs.values()
+    wanted = [reference(X) + 4.0 * run for run in (1, 2, 3)]
+    assert outputs.reshape(3, *X.shape).tolist() == np.stack(wanted).tolist()

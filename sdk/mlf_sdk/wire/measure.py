@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.wire.deadline import Deadline
@@ -46,10 +47,12 @@ def measure(
         run = session.run(info, deadline=deadline)
         outputs = [session.read_output(info, index, deadline) for index in range(len(info.outputs))]
         measured.append(session.stats(info, deadline))
-    return Measurement(outputs=outputs, run=run, stats=_largest(measured))
+    return Measurement(outputs=outputs, run=run, stats=largest(measured))
 
 
-def _largest(measured: list[Stats]) -> Stats:
+def largest(measured: Sequence[Stats]) -> Stats:
+    """The larger figures of two inferences."""
+
     def most(*values: int | None) -> int | None:
         known = [value for value in values if value is not None]
         return max(known) if known else None
