@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.cases import test
     from mlf_sdk.pipeline.compare import compare
     from mlf_sdk.pipeline.compile import compile
+    from mlf_sdk.pipeline.convert import convert
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
-    from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
+    from mlf_sdk.pipeline.options import CompareOptions, ConvertOptions, FlashOptions, ProofOptions
     from mlf_sdk.pipeline.profile import profile
     from mlf_sdk.pipeline.progress import Progress
     from mlf_sdk.pipeline.request import Request
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CompareOptions": "pipeline.options",
+    "ConvertOptions": "pipeline.options",
     "FlashOptions": "pipeline.options",
     "Progress": "pipeline.progress",
     "ProofOptions": "pipeline.options",
@@ -57,6 +59,7 @@ _HOMES = {
     "check": "pipeline.api",
     "compare": "pipeline.compare",
     "compile": "pipeline.compile",
+    "convert": "pipeline.convert",
     "flash": "pipeline.flash",
     "generate": "pipeline.api",
     "inspect": "pipeline.firmware",
@@ -78,6 +81,7 @@ __all__ = [
     "ArchiveError",
     "CheckError",
     "CompareOptions",
+    "ConvertOptions",
     "DoesNotFitError",
     "FlashOptions",
     "InputError",
@@ -93,6 +97,7 @@ __all__ = [
     "check",
     "compare",
     "compile",
+    "convert",
     "flash",
     "generate",
     "inspect",

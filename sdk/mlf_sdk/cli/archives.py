@@ -10,6 +10,7 @@ from pathlib import Path
 from mlf_sdk.cli.command import Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import Stage, option
+from mlf_sdk.pipeline.options import ConvertOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 
@@ -192,7 +193,29 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     )
 
 
+def convert(request: Request, own: ConvertOptions, progress: Progress) -> Outcome:
+    """Write a compiled model of any format as an archive or as a bundle.
+
+    Example: mlf-sdk convert bundle/ -o model.tar
+
+    Example: mlf-sdk convert model.tar -o bundle --to bundle --board mps2-an386
+    """
+    from mlf_sdk.pipeline.convert import convert as convert_model
+    from mlf_sdk.reporting.convert import converted_parts, converted_values
+
+    found = convert_model(request=request, own=own, progress=progress)
+    return Outcome(parts=converted_parts(found), values=converted_values(found))
+
+
 COMMANDS = {
+    "convert": Command(
+        call=convert,
+        source="MODEL",
+        source_help="Archive, bundle, or any other format that is known.",
+        stages=frozenset({Stage.LOAD}),
+        takes=("board", "board_file", "cflags", "cmsis_nn", "keep_inputs"),
+        own=ConvertOptions,
+    ),
     "compile": Command(
         call=compile_,
         source="MODEL",

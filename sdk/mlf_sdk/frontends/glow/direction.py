@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Direction of placeholders: no field of a bundle states it, so it is concluded, or stated by the user.
 
-Evidence, strongest first: the user's statement; names of early bundles, whose outputs are called
-``save_NAME``; the order in memory, inputs before outputs, which holds for bundles with one entry that were
-written since the header has a line with the version, and decides where there are two placeholders.
+Evidence, strongest first: the user's statement; that of the header, in bundles that this SDK wrote; names of
+early bundles, whose outputs are called ``save_NAME``; the order in memory, inputs before outputs, which holds
+for bundles with one entry that were written since the header has a line with the version, and decides where
+there are two placeholders.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def output_names(
     """Names of the placeholders that are outputs, in the order of their offsets.
 
     Args:
-        stated: outputs by the user's statement; empty: none.
+        stated: outputs by the statement of the user or the header; empty: none.
         ordered: inputs are known to lie before outputs.
         where: the bundle, for errors.
 

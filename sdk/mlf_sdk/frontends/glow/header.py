@@ -27,6 +27,7 @@ _GUARD: Final = re.compile(r"^[ \t]*#[ \t]*ifndef[ \t]+_GLOW_BUNDLE_(\w+)_H[ \t]
 _COMMON: Final = "_GLOW_BUNDLE_COMMON_DEFS"
 _VERSION: Final = re.compile(r"^// Glow Tools version: (.{1,120})$", re.MULTILINE)
 _MODEL: Final = re.compile(r'^// Model name: "([^"\n]{0,1024})"', re.MULTILINE)
+_OUTPUTS: Final = re.compile(r"^// Outputs: (\w{1,1024}(?:, \w{1,1024}){0,63})$", re.ASCII | re.MULTILINE)
 _MACRO: Final = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([0-9]{1,12})[ \t]*$", re.ASCII | re.MULTILINE
 )
@@ -57,6 +58,7 @@ class Header:
         model_name: as its comment states it; may be empty.
         config: name of the bundle whose configuration the object holds (dynamic API); empty for the static.
         memory: None: the configuration states it.
+        outputs: names of the placeholders that are; empty: not stated, as in headers of Glow's own.
     """
 
     version: str
@@ -65,6 +67,7 @@ class Header:
     memory: Memory | None
     placeholders: tuple[Placeholder, ...]
     entries: tuple[Entry, ...]
+    outputs: tuple[str, ...] = ()
 
 
 def is_header(head: bytes) -> bool:
@@ -102,6 +105,7 @@ def parse_header(data: bytes, member: str, faults: FaultCollector) -> Header | N
         memory=memory,
         placeholders=placeholders,
         entries=entries,
+        outputs=tuple(filter(None, _first(_OUTPUTS, text).split(", "))),
     )
 
 

@@ -37,7 +37,7 @@ def build_model(bundle: Bundle, entry: Entry, stated: Stated) -> Model:
     placeholders = sorted(bundle.placeholders, key=lambda p: p.offset)
     types = _types(placeholders, bundle.memory.mutable, stated.types_by_name(), where)
     ordered = len(bundle.entries) == 1 and bool(bundle.version)
-    outputs = output_names(placeholders, stated.outputs, ordered=ordered, where=where)
+    outputs = output_names(placeholders, stated.outputs or bundle.outputs, ordered=ordered, where=where)
     tensors = tuple(_tensors(bundle, placeholders, types, outputs))
     by_name = {t.name: t.id for t in tensors[_FIRST : _FIRST + len(placeholders)]}
     given = tuple(i for name, i in by_name.items() if name not in outputs)

@@ -24,6 +24,7 @@ class Bundle:
         version: of Glow; empty: not stated.
         name: of the model.
         code: every object of its code.
+        outputs: names of the placeholders that are, where the header states them.
     """
 
     files: BundleFiles
@@ -35,6 +36,7 @@ class Bundle:
     entries: tuple[Entry, ...]
     code: tuple[CodeMember, ...]
     constants: bytes
+    outputs: tuple[str, ...] = ()
 
 
 def read_bundle(files: BundleFiles) -> Bundle:
@@ -70,6 +72,7 @@ def read_bundle(files: BundleFiles) -> Bundle:
         entries=entries,
         code=code,
         constants=constants,
+        outputs=() if header is None else header.outputs,
     )
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.dtype import INT, DType
 from mlf_sdk.ir.tensor import Quantisation
 from mlf_sdk.tools.checks import shown
 
@@ -82,6 +82,30 @@ def parse_type(text: str) -> PlaceholderType:
     if made.elements > MAX_ELEMENTS:
         raise TypeTextError(f"{shown(text)} has more than {MAX_ELEMENTS} elements")
     return made
+
+
+def type_text(kind: PlaceholderType) -> str | None:
+    """The type as `parse_type` reads it; None: bundles have no such type."""
+    names = {dtype: name for name, dtype in reversed(_KINDS.items())}
+    name = names.get(kind.dtype.name)
+    if name is None:
+        return None
+    quantisation = kind.quantisation
+    if quantisation is not None and quantisation.axis is None:
+        low, high = _limits(kind.dtype)
+        (scale,), (zero,) = quantisation.scale, quantisation.zero_point
+        limits = f"{(low - zero) * scale:.6g},{(high - zero) * scale:.6g}"
+        name += f"[S:{scale:.9g} O:{zero}][{limits}]"
+    return f"{name}<{' x '.join(map(str, kind.shape))}>"
+
+
+def _limits(dtype: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer type."""
+    return (
+        (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1)
+        if dtype.code == INT
+        else (0, (1 << dtype.bits) - 1)
+    )
 
 
 def _shape(text: str, whole: str) -> tuple[int, ...]:

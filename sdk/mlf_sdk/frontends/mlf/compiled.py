@@ -55,7 +55,7 @@ class _Builder:
         """Add a call of a kernel, or a node that only renames."""
         operator, kernel = compiled.operator, compiled.kernel
         if kernel is None:
-            self._node(operator, NOP, [self._value(operator.inputs[0])], CallFacts())
+            self._node(operator, NOP, [self._value(operator.inputs[0])])
             return
         arguments = []
         for parameter in kernel.parameters:
@@ -89,7 +89,9 @@ class _Builder:
         )
         self._node(operator, compiled.symbol, arguments, facts)
 
-    def _node(self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts) -> None:
+    def _node(
+        self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts | None = None
+    ) -> None:
         outputs = []
         name = self._unique(f"{operator.kind.lower().replace(':', '_')}_{operator.number}")
         for position, number in enumerate(operator.outputs):
@@ -118,9 +120,9 @@ class _Builder:
             name=graph.name,
             compiler="mlf-sdk",
             compiler_version=__version__,
-            source=source,
+            code={f"codegen/host/src/{graph.name}_lib0.c": source.encode()},
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
-            outputs=tuple((name, value.name) for name, value in outputs),
+            outputs=tuple((name, v.name, (_dtype(v.dtype), v.shape)) for name, v in outputs),
             quantisation={name: v.quantisation for name, v in seen if v.quantisation is not None},
             params=tuple(_tensor(name, data) for name, data in self.params.items()),
             states=tuple(_tensor(n, s.initial) for n, s in zip(self.states, graph.states, strict=True)),

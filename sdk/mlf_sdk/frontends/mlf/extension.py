@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about kernels that a compiler states in ``metadata.json`` under the key ``mlf_sdk`` of a module.
+"""Facts that a compiler or a converter states in ``metadata.json`` under the key ``mlf_sdk`` of a module.
 
-Kernels of such an archive are plain C functions: pointers to the inputs of their node, then to its outputs,
-then to a workspace where one is stated. The statements are checked like any others of an archive: sizes
-against the graph here, accesses by the guards of a run.
+Kernels with facts under ``calls`` are plain C functions: pointers to the inputs of their node, then to its
+outputs, then to a workspace where one is stated. A model that the graph executor's JSON can't express is
+under ``model``. The statements are checked like any others of an archive: sizes against the graph here,
+accesses by the guards of a run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Annotated, Final
 import msgspec
 
 from mlf_sdk.errors import FaultCollector
+from mlf_sdk.ir.model import ALIGNMENT
+from mlf_sdk.ir.step import Step
+from mlf_sdk.ir.tensor import TensorKind
 from mlf_sdk.tools.jsontext import convert
 
 KEY: Final = "mlf_sdk"
@@ -80,6 +84,36 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
     axis: int | None = None
 
 
+class StatedTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tensor; attributes as in `mlf_sdk.ir.tensor.Tensor`.
+
+    Attributes:
+        param: name of the parameter with its bytes; empty for none.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Count, ...]
+    kind: TensorKind
+    alias_of: Count | None = None
+    offset_bytes: Count = 0
+    param: str = ""
+    quantisation: Scale | None = None
+
+
+class StatedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tensors and steps; attributes as in `mlf_sdk.ir.model.Model`."""
+
+    executor: str
+    tensors: tuple[StatedTensor, ...]
+    inputs: tuple[Count, ...]
+    outputs: tuple[Count, ...]
+    steps: tuple[Step, ...]
+    alignment: Count = ALIGNMENT
+    exports: tuple[str, ...] = ()
+    is_analysed: bool = False
+
+
 class Extension(msgspec.Struct, frozen=True, kw_only=True):
     """Everything under the key.
 
@@ -89,6 +123,8 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
         output_names: in the order of the graph's heads.
         quantisation: by the names of nodes.
         options: of the compiler.
+        symbol_prefix: of all functions; None: the model's name in C.
+        model: tensors and steps, in place of a graph.
     """
 
     compiler: str
@@ -98,6 +134,8 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     output_names: tuple[str, ...] = ()
     quantisation: dict[str, Scale] = {}
     options: dict[str, str] = {}
+    symbol_prefix: str | None = None
+    model: StatedModel | None = None
 
 
 def parse_extension(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.frontends.mlf.plaincall import stated_step
+from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
 from mlf_sdk.frontends.mlf.views import let_share
@@ -44,6 +44,7 @@ class _GraphBuilder:
             output_names=self._output_names(outputs),
             steps=tuple(self.steps),
             executor="graph",
+            is_analysed=self.extension is not None and all(step.whole == STATED for step in self.steps),
         )
 
     def _placeholder(self, index: int, node: GraphNode) -> None:

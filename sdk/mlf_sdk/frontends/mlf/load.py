@@ -13,6 +13,7 @@ from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, load_mlf
 from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
 from mlf_sdk.frontends.mlf.operator_schedule import schedule_operator
 from mlf_sdk.frontends.mlf.schedule import BuildInput, assemble
+from mlf_sdk.frontends.mlf.stated_schedule import schedule_stated
 from mlf_sdk.ir.model import Model
 
 
@@ -46,6 +47,8 @@ def schedule_model(source: BuildInput, module: str | None) -> Model:
     raw = source.module
     if raw.metadata.style == "operator":
         schedule = schedule_operator(source, module if module != raw.metadata.name else None)
+    elif raw.metadata.extension is not None and raw.metadata.extension.model is not None:
+        schedule = schedule_stated(source, raw.metadata.extension.model)
     elif raw.graph is not None:
         schedule = schedule_graph(source, raw.graph)
     else:

@@ -8,9 +8,18 @@ from dataclasses import dataclass, field
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
-from mlf_sdk.frontends.mlf.plaincall import STATED
+from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import MemorySummary, Model, Provenance, Quantisation, Step, Tensor, TensorKind
+from mlf_sdk.ir.model import (
+    ALIGNMENT,
+    MemorySummary,
+    Model,
+    Provenance,
+    Quantisation,
+    Step,
+    Tensor,
+    TensorKind,
+)
 from mlf_sdk.ir.names import NameTable, field_identifier, legal_identifier
 
 
@@ -29,6 +38,7 @@ class TensorTable:
         kind: TensorKind,
         *,
         alias_of: int | None = None,
+        offset_bytes: int = 0,
         data: bytes | None = None,
         quantisation: Quantisation | None = None,
     ) -> int:
@@ -41,6 +51,7 @@ class TensorTable:
             shape=shape,
             kind=kind,
             alias_of=alias_of,
+            offset_bytes=offset_bytes,
             data=data,
             quantisation=quantisation,
         )
@@ -58,6 +69,9 @@ class Schedule:
     output_names: tuple[str, ...]
     steps: tuple[Step, ...]
     executor: str
+    alignment: int = ALIGNMENT
+    exports: tuple[str, ...] = ()
+    is_analysed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +125,10 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             io_bytes=main.io_size_bytes if main else None,
             operators=operator_workspaces(source.module),
         ),
-        symbol_prefix=f"{c_name}_" if extension else f"tvmgen_{field_identifier(metadata.name)}_",
-        is_analysed=all(step.whole == STATED for step in schedule.steps) and extension is not None,
+        symbol_prefix=_symbol_prefix(c_name, metadata),
+        alignment=schedule.alignment,
+        exports=schedule.exports,
+        is_analysed=schedule.is_analysed,
     )
 
 
@@ -122,3 +138,10 @@ def model_c_name(name: str) -> str:
     if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
         return f"m_{c_name}"
     return c_name
+
+
+def _symbol_prefix(c_name: str, metadata: ModuleMetadata) -> str:
+    if metadata.extension is None:
+        return f"tvmgen_{field_identifier(metadata.name)}_"
+    stated = metadata.extension.symbol_prefix
+    return f"{c_name}_" if stated is None else stated

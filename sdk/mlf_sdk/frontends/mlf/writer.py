@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of archives in the Model Library Format, version 7, graph executor."""
+"""Writer of archives in the Model Library Format, version 7."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, Scale
+from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, Scale, StatedModel
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.model import MemorySummary
 from mlf_sdk.ir.tensor import Quantisation
 
 STAMP: Final = "1970-01-01 00:00:00Z"
@@ -31,13 +32,14 @@ class Call:
     Attributes:
         inputs: names of inputs, parameters, states and results of earlier calls, in argument order.
         outputs: type and shape of each; the first is called as the node, the others ``name:1``...
+        facts: of a plain C function; None: it takes TVM's packed arguments.
     """
 
     name: str
     symbol: str
     inputs: tuple[str, ...]
     outputs: tuple[Type, ...]
-    facts: CallFacts
+    facts: CallFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,37 +47,48 @@ class ArchiveContent:
     """Everything that an archive holds.
 
     Attributes:
-        source: C text of all kernels.
+        code: sources, headers and objects by member, under ``codegen/host``.
         inputs: name and type of each.
-        outputs: name of the value, and the name that the caller sees.
+        outputs: name of the value, the name that the caller sees, and its type.
         quantisation: of inputs and outputs, by the names of their values.
         params, states: contents by name.
         options: of the compiler.
+        calls: in the order of the graph; empty with ``model``.
+        sequence: names of inputs, parameters, states and calls in the order of the graph's nodes; empty: in
+            the order of these lists.
+        summary: memory that the archive states for itself; what is None is counted here.
+        targets: as the compiler was told them.
+        symbol_prefix: of all functions; None: the model's name in C.
+        model: tensors and steps of a model that a graph can't express.
     """
 
     name: str
     compiler: str
     compiler_version: str
-    source: str
+    code: Mapping[str, bytes]
     inputs: tuple[tuple[str, Type], ...]
-    outputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str, Type], ...]
     quantisation: Mapping[str, Quantisation]
     params: tuple[NamedTensor, ...]
     states: tuple[NamedTensor, ...]
     calls: tuple[Call, ...]
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    sequence: tuple[str, ...] = ()
+    summary: MemorySummary = field(default_factory=MemorySummary)
+    targets: tuple[str, ...] = ("c -keys=cpu",)
+    symbol_prefix: str | None = None
+    model: StatedModel | None = None
 
 
 def archive_files(content: ArchiveContent) -> dict[str, bytes]:
     """Members of the archive, by name."""
-    graph = _Graph(content)
     params = (*content.params, *content.states)
-    return {
-        f"codegen/host/src/{content.name}_lib0.c": content.source.encode(),
-        f"executor-config/graph/{content.name}.graph": _json(graph.document()),
-        "metadata.json": _json(_metadata(content, graph)),
-        f"parameters/{content.name}.params": write_params(params),
-    }
+    files = {**content.code, "metadata.json": _json(_metadata(content))}
+    if content.model is None:
+        files[f"executor-config/graph/{content.name}.graph"] = _json(_Graph(content).document())
+    if params or content.model is None:
+        files[f"parameters/{content.name}.params"] = write_params(params)
+    return files
 
 
 def tar_of(files: Mapping[str, bytes]) -> bytes:
@@ -101,13 +114,15 @@ class _Graph:
         self.pointers = [0]
         self.types: list[Type] = []
         self.entry: dict[str, tuple[int, int]] = {}
-        for name, type_ in content.inputs:
-            self._null(name, type_)
-        for tensor in (*content.params, *content.states):
-            self._null(tensor.name, (tensor.dtype, tensor.shape))
-        for call in content.calls:
-            self._call(call)
-        self.heads = [[*self.entry[name], 0] for name, _ in content.outputs]
+        tensors = (*content.params, *content.states)
+        placeholders = dict(content.inputs) | {t.name: (t.dtype, t.shape) for t in tensors}
+        calls = {call.name: call for call in content.calls}
+        for name in content.sequence or (*placeholders, *calls):
+            if name in calls:
+                self._call(calls[name])
+            else:
+                self._null(name, placeholders[name])
+        self.heads = [[*self.entry[name], 0] for name, _, _ in content.outputs]
 
     def _null(self, name: str, type_: Type) -> None:
         self.entry[name] = (len(self.nodes), 0)
@@ -160,51 +175,78 @@ def _size(type_: Type) -> int:
     return size
 
 
-def _metadata(content: ArchiveContent, graph: _Graph) -> dict[str, Any]:
-    types = {
-        name: graph.types[graph.pointers[node] + position] for name, (node, position) in graph.entry.items()
-    }
-    inputs = {name: {"size": _size(type_), "dtype": type_[0].name} for name, type_ in content.inputs}
-    outputs = {
-        shown: {"size": _size(types[name]), "dtype": types[name][0].name} for name, shown in content.outputs
-    }
-    computed = [_size(t) for call in content.calls if call.symbol != NOP for t in call.outputs]
-    workspaces: dict[str, int] = {}
-    for call in content.calls:
-        if call.symbol != NOP:
-            workspaces[call.symbol] = max(workspaces.get(call.symbol, 0), call.facts.workspace_bytes)
-    main = {
-        "device": 1,
-        "workspace_size_bytes": sum(computed) + sum(workspaces.values()),
-        "constants_size_bytes": sum(p.size_bytes for p in content.params),
-        "io_size_bytes": sum(_size(types[name]) for name, _ in (*content.inputs, *content.outputs)),
-        "inputs": inputs,
-        "outputs": outputs,
-    }
-    operators = [
-        {"function_name": symbol, "workspace": [{"device": 1, "workspace_size_bytes": size}]}
-        for symbol, size in workspaces.items()
-    ]
-    extension = Extension(
-        compiler=content.compiler,
-        compiler_version=content.compiler_version,
-        calls={call.name: call.facts for call in content.calls if call.symbol != NOP},
-        states=tuple(s.name for s in content.states),
-        output_names=tuple(shown for _, shown in content.outputs),
-        quantisation={
-            name: Scale(scale=q.scale, zero_point=q.zero_point, axis=q.axis)
-            for name, q in content.quantisation.items()
-        },
-        options=dict(content.options),
-    )
+def _metadata(content: ArchiveContent) -> dict[str, Any]:
+    workspaces = _workspaces(content)
     module = {
         "model_name": content.name,
         "export_datetime": STAMP,
-        "executors": ["graph"],
-        "target": ["c -keys=cpu"],
+        "executors": ["graph" if content.model is None else "aot"],
+        "target": list(content.targets),
         "style": "full-model",
         "external_dependencies": [],
-        "memory": {"functions": {"main": [main], "operator_functions": operators}, "sids": []},
-        KEY: msgspec.to_builtins(extension),
+        "memory": {
+            "functions": {
+                "main": [_main(content, sum(workspaces.values()))],
+                "operator_functions": [
+                    {"function_name": symbol, "workspace": [{"device": 1, "workspace_size_bytes": size}]}
+                    for symbol, size in workspaces.items()
+                ],
+            },
+            "sids": [],
+        },
+        KEY: msgspec.to_builtins(_extension(content)),
     }
     return {"version": 7, "modules": {content.name: module}}
+
+
+def _main(content: ArchiveContent, workspace_bytes: int) -> dict[str, Any]:
+    """Memory as TVM counts it: inputs and outputs beside the sum of all others."""
+    inputs = {name: _described(type_) for name, type_ in content.inputs}
+    outputs = {shown: _described(type_) for _, shown, type_ in content.outputs}
+    computed = [_size(t) for call in content.calls if call.symbol != NOP for t in call.outputs]
+    counted = {
+        "workspace_size_bytes": sum(computed) + workspace_bytes,
+        "constants_size_bytes": sum(p.size_bytes for p in content.params),
+        "io_size_bytes": sum(row["size"] for row in (*inputs.values(), *outputs.values())),
+    }
+    summary = content.summary
+    stated = (summary.workspace_bytes, summary.constants_bytes, summary.io_bytes)
+    sizes = zip(counted.items(), stated, strict=True)
+    return {
+        "device": 1,
+        **{key: count if size is None else size for (key, count), size in sizes},
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+
+
+def _described(type_: Type) -> dict[str, Any]:
+    return {"size": _size(type_), "dtype": type_[0].name}
+
+
+def _workspaces(content: ArchiveContent) -> dict[str, int]:
+    """Workspace of each function: handed out by the allocator, or passed to it."""
+    found = dict(content.summary.operators)
+    for call in content.calls:
+        if call.facts is not None:
+            found[call.symbol] = max(found.get(call.symbol, 0), call.facts.workspace_bytes)
+    return found
+
+
+def _extension(content: ArchiveContent) -> Extension:
+    return Extension(
+        compiler=content.compiler,
+        compiler_version=content.compiler_version,
+        calls={call.name: call.facts for call in content.calls if call.facts is not None},
+        states=tuple(s.name for s in content.states),
+        output_names=tuple(shown for _, shown, _ in content.outputs),
+        quantisation={name: stated_scale(q) for name, q in content.quantisation.items()},
+        options=dict(content.options),
+        symbol_prefix=content.symbol_prefix,
+        model=content.model,
+    )
+
+
+def stated_scale(quantisation: Quantisation) -> Scale:
+    """The quantisation as metadata state it."""
+    return Scale(scale=quantisation.scale, zero_point=quantisation.zero_point, axis=quantisation.axis)
