@@ -15,7 +15,7 @@ extern "C" {
 typedef enum { kDLCPU = 1 } DLDeviceType;
 
 typedef struct {
-  DLDeviceType device_type;
+  int32_t device_type; /* DLDeviceType; an enum may be shorter, and kernels in machine code read four bytes */
   int device_id;
 } DLDevice;
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk import frontends
-from mlf_sdk.codegen.bundle import plan_bundle
+from mlf_sdk.codegen.bundleplan import plan_bundle
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.from_model import archive_of_model
 from mlf_sdk.frontends.mlf.writer import tar_of

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.analysis.elf.objects import read_object
-from mlf_sdk.codegen.bundle import BundlePlan, header, source, weights, weights_text
-from mlf_sdk.codegen.link import link_models
+from mlf_sdk.codegen.bundle import header, renames, source, weights, weights_text
+from mlf_sdk.codegen.bundleplan import BundlePlan
 from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
@@ -65,7 +65,7 @@ class _Builder:
         self.board = board
         self.options = options
         self.folder = folder
-        (self.renames,) = (one.renames for one in link_models([plan.layout], share_arena=False))
+        self.renames = renames(plan)
 
     @property
     def tools(self) -> tuple[list[str], str]:
@@ -79,7 +79,7 @@ class _Builder:
         compiler, objcopy = self.tools
         kept = [self.plan.name, *([f"{self.plan.name}_config"] if dynamic else [])]
         objects = self._compile(dynamic=dynamic)
-        objects += [self._write(unit) for unit in self._linked(UnitKind.OBJECT)]
+        objects += [self._renamed(self._write(unit)) for unit in self._linked(UnitKind.OBJECT)]
         joined = self.folder / "joined.o"
         wanted = [f"-Wl,-u,{name}" for name in kept]
         argv = [*compiler, "-r", "-nostdlib", "-Wl,--gc-sections", *wanted, "-o", joined.name]
@@ -96,12 +96,14 @@ class _Builder:
             if unit.kind is UnitKind.HEADER or unit.member in included:
                 self._write(unit)
         code = [u for kind in (UnitKind.C, UnitKind.CXX) for u in self._linked(kind)]
-        sources = [(self._write(u), self._kernel_flags()) for u in code if u.member not in included]
+        flags = self._kernel_flags()
+        renamed = [f"-D{old}={new}" for old, new in sorted(self.renames.items())]
+        sources = [(self._write(u), flags + renamed) for u in code if u.member not in included]
         entry = self.folder / f"{self.plan.name}_entry.c"
         entry.write_bytes(source(self.plan, dynamic=dynamic))
         (self.folder / f"{self.plan.name}.h").write_bytes(header(self.plan, dynamic=dynamic, needs=()))
         own = [entry.name, *(str(crt / name) for name in _RUNTIME)]
-        sources += [(name, self._kernel_flags() if name == entry.name else ["-Os"]) for name in own]
+        sources += [(name, flags if name == entry.name else ["-Os"]) for name in own]
         sources += [(str(path), list(self.options.kernel_flags)) for path in self._cmsis_nn()]
         with ThreadPoolExecutor(max_workers=2) as pool:
             return list(pool.map(self._compile_one, range(len(sources)), *zip(*sources, strict=True)))
@@ -121,8 +123,14 @@ class _Builder:
     def _kernel_flags(self) -> list[str]:
         aliasing = any(step.phases > 1 for step in self.plan.layout.steps)
         flags = [*self.options.kernel_flags, *QUIET_C_FLAGS]
-        flags += ["-fno-strict-aliasing"] if aliasing else []
-        return flags + [f"-D{old}={new}" for old, new in sorted(self.renames.items())]
+        return [*flags, "-fno-strict-aliasing"] if aliasing else flags
+
+    def _renamed(self, path: str) -> str:
+        """An object of the model's code, with the names of symbols that the bundle gives them."""
+        pairs = [f"--redefine-sym={old}={new}" for old, new in sorted(self.renames.items())]
+        if pairs:
+            run_process([self.tools[1], *pairs, path], timeout_s=_TIMEOUT_S, cwd=self.folder)
+        return path
 
     def _linked(self, kind: UnitKind) -> Iterator[CodeUnit]:
         return (unit for unit in self.model.units if unit.linked and unit.kind is kind)

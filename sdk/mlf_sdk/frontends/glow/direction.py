@@ -21,7 +21,7 @@ _SAVED: Final = "save_"
 def output_names(
     placeholders: Sequence[Placeholder], stated: Sequence[str], *, ordered: bool, where: str
 ) -> tuple[str, ...]:
-    """Names of the placeholders that are outputs, in the order of their offsets.
+    """Names of the placeholders that are outputs, in the order of the statement or else of their offsets.
 
     Args:
         stated: outputs by the statement of the user or the header; empty: none.
@@ -36,7 +36,7 @@ def output_names(
     if unknown:
         raise UndecidedError(f"there is no placeholder '{unknown[0][:80]}'", where=where, names=names)
     if stated:
-        return tuple(name for name in names if name in stated)
+        return tuple(dict.fromkeys(stated))
     saved = tuple(name for name in names if name.startswith(_SAVED))
     if saved and len(saved) < len(names):
         return saved
