@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from mlf_sdk.frontends.mlf.extension import CallFacts, StatedModel, StatedTensor
+from mlf_sdk.frontends.mlf.extension import StatedModel, StatedTensor
 from mlf_sdk.frontends.mlf.params import NamedTensor
-from mlf_sdk.frontends.mlf.plaincall import stated_step
+from mlf_sdk.frontends.mlf.plaincall import facts_of
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, Type, archive_files, stated_scale
 from mlf_sdk.ir.model import ALIGNMENT, CodeUnit, Model, Step, Tensor, TensorKind, UnitKind
@@ -47,6 +47,7 @@ def archive_of_model(model: Model) -> dict[str, bytes]:
         name=model.name,
         compiler=model.provenance.compiler,
         compiler_version=model.provenance.compiler_version,
+        options=model.provenance.options,
         code={members[unit.member]: unit.data for unit in model.units},
         inputs=tuple((tensors[i].name, _type(tensors[i])) for i in model.inputs),
         outputs=tuple(
@@ -122,19 +123,8 @@ def _is_node(model: Model, step: Step) -> bool:
         count > 0
         and step.outputs == tuple(range(step.outputs[0], step.outputs[0] + count))
         and [model.tensors[i].name for i in step.outputs] == names
-        and (step.is_packed or _facts(step) is not None)
+        and (step.is_packed or facts_of(step) is not None)
     )
-
-
-def _facts(step: Step) -> CallFacts | None:
-    """Facts from which the reader makes this step of a plain C function; None: there are none."""
-    facts = CallFacts(
-        writes=step.writes,
-        workspace_bytes=step.workspaces[0].size_bytes if step.workspaces else 0,
-        overlap_bytes=step.overlaps[0].distance_bytes if step.overlaps else None,
-    )
-    again = stated_step(facts, step.index, step.name, step.symbol, step.inputs, step.outputs)
-    return facts if again == step else None
 
 
 def _calls(model: Model) -> dict[int, Call]:
@@ -151,7 +141,7 @@ def _calls(model: Model) -> dict[int, Call]:
             symbol=NOP if step is None else step.symbol,
             inputs=tuple(model.tensors[i].name for i in inputs),
             outputs=tuple(_type(model.tensors[i]) for i in (step.outputs if step else (tensor.id,))),
-            facts=None if step is None or step.is_packed else _facts(step),
+            facts=None if step is None or step.is_packed else facts_of(step),
         )
     return found
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.frontends.mlf.extension import CallFacts
+from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts, OverlapFact
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.step import Layer
@@ -48,3 +48,24 @@ def _layer(facts: CallFacts) -> Layer | None:
     return Layer(
         number=said.number, operator=said.operator, detail=said.detail, kernel=said.kernel, macs=facts.macs
     )
+
+
+def facts_of(step: Step) -> CallFacts | None:
+    """Facts from which `stated_step` makes this step of a plain C function; None: there are none."""
+    layer = step.layer
+    facts = CallFacts(
+        writes=step.writes,
+        workspace_bytes=step.workspaces[0].size_bytes if step.workspaces else 0,
+        overlaps=tuple(
+            OverlapFact(input=o.input, output=o.output, distance_bytes=o.distance_bytes)
+            for o in step.overlaps
+        ),
+        macs=layer.macs if layer else 0,
+        layer=LayerFacts(
+            number=layer.number, operator=layer.operator, detail=layer.detail, kernel=layer.kernel
+        )
+        if layer
+        else None,
+    )
+    again = stated_step(facts, step.index, step.name, step.symbol, step.inputs, step.outputs)
+    return facts if again == step else None
