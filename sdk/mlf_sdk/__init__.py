@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.compare import compare
     from mlf_sdk.pipeline.compile import compile
     from mlf_sdk.pipeline.convert import convert
+    from mlf_sdk.pipeline.convertoptions import ConvertOptions
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
-    from mlf_sdk.pipeline.options import CompareOptions, ConvertOptions, FlashOptions, ProofOptions
+    from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
     from mlf_sdk.pipeline.profile import profile
     from mlf_sdk.pipeline.progress import Progress
     from mlf_sdk.pipeline.request import Request
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CompareOptions": "pipeline.options",
-    "ConvertOptions": "pipeline.options",
+    "ConvertOptions": "pipeline.convertoptions",
     "FlashOptions": "pipeline.options",
     "Progress": "pipeline.progress",
     "ProofOptions": "pipeline.options",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mlf_sdk.cli.command import Command, NoOptions, Outcome
 from mlf_sdk.errors import InputError
+from mlf_sdk.pipeline.convertoptions import ConvertOptions
 from mlf_sdk.pipeline.declare import Stage, option
-from mlf_sdk.pipeline.options import ConvertOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 

@@ -15,8 +15,8 @@ from mlf_sdk.frontends.mlf.from_model import archive_of_model
 from mlf_sdk.frontends.mlf.writer import tar_of
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.arguments import Source, make_request, own_options
+from mlf_sdk.pipeline.convertoptions import ConvertOptions
 from mlf_sdk.pipeline.loading import analyse_for, load
-from mlf_sdk.pipeline.options import ConvertOptions
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.stages import project_options, target_choice
