@@ -109,9 +109,8 @@ def source(plan: BundlePlan, *, dynamic: bool) -> bytes:
             {"name": c_string(p.name), "offset": p.offset, "elements": p.tensor.elements}
             for p in plan.placeholders
         ],
-        includes=list(
-            dict.fromkeys(s.abi.unit or s.abi.header for s in plan.layout.steps if s.abi.unit or s.abi.header)
-        ),
+        includes=list(dict.fromkeys(filter(None, map(_included, plan.layout.steps)))),
+        uses_ffi=any(s["convention"] == "ffi" for s in steps),
     )
 
 
@@ -120,13 +119,18 @@ def _render(template: str, plan: BundlePlan, **values: object) -> bytes:
     return text.render(sdk_version=__version__, plan=plan, macro=plan.name.upper(), **values).encode()
 
 
+def _included(step: Step) -> str:
+    """File with the function's prototype, or with static objects that the call names."""
+    return step.abi.unit or step.abi.header.rpartition("/")[2]
+
+
 class _View:
     """Template values of the steps of a bundle."""
 
     def __init__(self, plan: BundlePlan) -> None:
         self.plan = plan
         self.model = plan.layout.model
-        self.arguments = sorted({i for s in plan.layout.steps if s.is_packed for i in s.arguments})
+        self.arguments = sorted({i for s in plan.layout.steps if s.takes_tensors for i in s.arguments})
         self.shapes: dict[tuple[int, ...], int] = {}
         self.renames = renames(plan)
 
@@ -165,10 +169,10 @@ class _View:
             "number": number,
             "comment": c_comment(step.name),
             "symbol": self.renames.get(step.symbol, step.symbol),
-            "is_packed": step.is_packed,
-            "is_declared": bool(step.abi.unit or step.abi.header),
+            "convention": step.abi.convention.value,
+            "is_declared": bool(step.abi.header),
             "result": step.abi.result,
-            "arguments": [index[i] for i in step.arguments] if step.is_packed else [],
+            "arguments": [index[i] for i in step.arguments] if step.takes_tensors else [],
             "slots": [self._slot(step, w.slot, w.size_bytes) for w in step.allocated],
             "stack": stack,
             "structs": [
@@ -195,5 +199,8 @@ class _View:
             return f"({self.address(value.tensor)})"
         if value.kind is ValueKind.WORKSPACE and value.slot is not None:
             slot = self._slot(step, value.slot, 0)
-            return f"(memory[{slot['memory']}] + {slot['offset']})"
-        return f"MLF_ABI_POINTER(&{value.symbol})" if value.kind is ValueKind.SYMBOL else "NULL"
+            return f"(memory[{slot['memory']}] + {slot['offset'] + value.offset_bytes})"
+        if value.kind is ValueKind.SYMBOL:
+            offset = f" + {value.offset_bytes}" if value.offset_bytes else ""
+            return f"((uint8_t *)MLF_ABI_POINTER(&{value.symbol}){offset})"
+        return "NULL"
