@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz fuzz-models attack kills mutate clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz fuzz-models attack kills mutate onnx-nodes clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
+	@echo "make onnx-nodes  ONNX's tests of single operators, all of them; their list is docs/onnx-nodes.md"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -100,6 +101,9 @@ kills: tools dev
 
 mutate: tools dev
 	$(PY) tests/mutation/mutate.py $(MODULES) --jobs $(JOBS)
+
+onnx-nodes: tools dev
+	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_nodes.py
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:

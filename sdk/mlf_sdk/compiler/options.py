@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from mlf_sdk.errors import InputError
+
 
 class Goal(enum.Enum):
     """Quality that kernels are chosen for."""
@@ -81,12 +83,14 @@ class CompileOptions:
         goal: value of `Goal`.
         io: value of `Io`.
         batch: extent of a first dimension that the model leaves open.
+        shapes: of inputs whose shape the model leaves open: ``NAME=1,3,32,32``, several with semicolons.
     """
 
     core: str = Core.GENERIC.value
     goal: str = Goal.BALANCED.value
     io: str = Io.MODEL.value
     batch: int = 1
+    shapes: str = ""
 
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them."""
@@ -100,3 +104,22 @@ class CompileOptions:
         if str(found.get("batch", "1")).isdecimal():
             found["batch"] = int(found.get("batch", "1"))
         return cls(**found)
+
+
+def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
+    """Shapes by the names of inputs.
+
+    Args:
+        text: ``NAME=1,3,32,32``; several with semicolons.
+
+    Raises:
+        InputError: it is something else.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for part in filter(None, text.split(";")):
+        name, equals, extents = part.rpartition("=")
+        numbers = extents.split(",") if extents else []
+        if not equals or not name or not all(n.strip().isdecimal() and 0 < int(n) < 1 << 31 for n in numbers):
+            raise InputError(f"no shape: {part!r}", where="--shape", hint="Such as --shape input=1,3,32,32.")
+        found[name] = tuple(int(n) for n in numbers)
+    return found

@@ -22,6 +22,12 @@ from mlf_sdk.compiler.kernels import (
     softmax,
     windows,
 )
+from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
+from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
+from mlf_sdk.compiler.kernels.floats import pointwise as real_pointwise
+from mlf_sdk.compiler.kernels.floats import pooling as real_pooling
+from mlf_sdk.compiler.kernels.floats import recurrent
+from mlf_sdk.compiler.kernels.floats import rows as real_rows
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import (
     ArgExtreme,
@@ -45,6 +51,17 @@ from mlf_sdk.compiler.operators import (
     WriteState,
 )
 from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.reals import (
+    Accumulate,
+    Lookup,
+    MatMul,
+    Normalise,
+    Pointwise,
+    Quantise,
+    Recurrent,
+    Reduce,
+    Resample,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,23 +75,32 @@ class Choice:
 Maker = Callable[[Graph, Any], Kernel | None]
 
 KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (convolution.tiled, general.convolution),
-    DepthwiseConv2D: (depthwise.paired, rows.depthwise, general.convolution),
+    Conv2D: (real_convolution.convolution, convolution.tiled, general.convolution),
+    DepthwiseConv2D: (real_depthwise.depthwise, depthwise.paired, rows.depthwise, general.convolution),
     TransposeConv: (general.transpose_conv,),
-    FullyConnected: (dense.dense, general.fully_connected),
-    Pool2D: (pooling.pool_2d,),
+    FullyConnected: (real_convolution.dense, dense.dense, general.fully_connected),
+    Pool2D: (real_pooling.pool_2d, pooling.pool_2d),
     Mean: (pooling.mean,),
     Binary: (elementwise.binary,),
     Table: (elementwise.table,),
     Convert: (elementwise.convert,),
     Elementwise: (elementwise.elementwise,),
-    Softmax: (softmax.softmax,),
+    Softmax: (real_rows.softmax, softmax.softmax),
     Svdf: (softmax.svdf,),
     Move: (movement.move,),
     ResizeBilinear: (movement.resize_bilinear,),
     ArgExtreme: (movement.arg_extreme,),
     ReadState: (movement.read_state,),
     WriteState: (movement.write_state,),
+    Accumulate: (real_pointwise.accumulate,),
+    Lookup: (real_pointwise.lookup,),
+    MatMul: (real_rows.mat_mul,),
+    Normalise: (real_rows.normalise,),
+    Pointwise: (real_pointwise.pointwise,),
+    Quantise: (real_pointwise.quantise,),
+    Recurrent: (recurrent.recurrent,),
+    Reduce: (real_rows.reduce,),
+    Resample: (real_pooling.resample,),
 }
 
 

@@ -70,11 +70,16 @@ class CompilingFrontend(Frontend):
         model = load_model(archive, module=module)
         return dataclasses.replace(model, provenance=dataclasses.replace(model.provenance, source=str(path)))
 
+    def files(self, path: Path) -> tuple[Path, ...]:
+        """Files that the model consists of."""
+        return (path,)
+
     def archive(self, path: Path, options: CompileOptions) -> Path:
         """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
         digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.stem.encode())
         digest.update(repr(options).encode())
-        digest.update(path.read_bytes())
+        for file in self.files(path):
+            digest.update(file.read_bytes())
         archive = Path(platformdirs.user_cache_dir("mlf-sdk")) / "compiled" / f"{digest.hexdigest()[:24]}.tar"
         if not archive.is_file():
             content = self.compile(path, options)

@@ -32,6 +32,7 @@ _BUILT_IN: Final = {
     "mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend",
     "tflite": "mlf_sdk.frontends.tflite.frontend:TfliteFrontend",
     "exported": "mlf_sdk.frontends.exported.frontend:ExportedFrontend",
+    "onnx": "mlf_sdk.frontends.onnx.frontend:OnnxFrontend",
     "glow": "mlf_sdk.frontends.glow.frontend:GlowFrontend",
 }
 _registered: dict[str, Frontend] = {}

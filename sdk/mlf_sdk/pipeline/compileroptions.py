@@ -38,3 +38,8 @@ class CompilerRequest:
     batch: int = _compiling(
         1, "Batch of a model that is compiled and leaves it open (-1).", metavar="N", check=positive
     )
+    shape: tuple[str, ...] = _compiling(
+        (),
+        "Shape of an input that the model leaves open, such as input=1,3,32,32. May repeat.",
+        metavar="NAME=N,N,...",
+    )

@@ -48,8 +48,13 @@ def stated_in(request: Request) -> Stated:
 
 def options_in(request: Request) -> CompileOptions:
     """Options of the compiler that the request states."""
-    texts = {one.name: getattr(request, one.name) for one in dataclasses.fields(CompileOptions)}
-    return CompileOptions(**{name: text for name, text in texts.items() if text is not None})
+    return CompileOptions(
+        core=request.core or CompileOptions().core,
+        goal=request.goal,
+        io=request.io,
+        batch=request.batch,
+        shapes=";".join(request.shape),
+    )
 
 
 def compiled_sources(request: Request) -> bool:

@@ -96,7 +96,7 @@ def binary(graph: Graph, operator: Binary) -> Kernel:
             parameters.append(Parameter(Role.INPUT, number, c_type(value.dtype)))
     parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
     result, helpers = _binary_value(operator, operands[0], operands[1], y)
-    loops, places = _broadcast(operands, y)
+    loops, places = broadcast(operands, y)
     lines = [*loops, "    {"]
     for letter, name, place in zip("ab", names, places[:2], strict=True):
         kind = "float" if y.dtype.kind == "f" else "int32_t"
@@ -116,8 +116,8 @@ def binary(graph: Graph, operator: Binary) -> Kernel:
     )
 
 
-def _broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[str]]:
-    """Loops over the output, and the places in both operands and in the output."""
+def broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[str]]:
+    """Loops over the output, and the places in each operand and in the output."""
     rank = len(y.shape)
     distances = []
     for value in (*operands, y):
@@ -135,7 +135,7 @@ def _broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[s
     loops = [f"    for (int32_t i{k} = 0; i{k} < {extent}; ++i{k})" for k, (extent, _) in enumerate(groups)]
     places = [
         " + ".join(f"i{k} * {here[number]}" for k, (_, here) in enumerate(groups) if here[number]) or "0"
-        for number in range(3)
+        for number in range(len(operands) + 1)
     ]
     return loops, places
 

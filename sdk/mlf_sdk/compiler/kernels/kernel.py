@@ -16,6 +16,7 @@ from mlf_sdk.compiler.operators import Array, Operator
 C_TYPES: Final = {
     "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
     "float32": "float", "bool": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
+    "uint64": "uint64_t",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def move(graph: Graph, operator: Move) -> Kernel:
         parameters.append(Parameter(Role.OUTPUT, number, c_type(y.dtype)))
         if operator.fill is not None:
             lines.append(
-                f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({operator.fill!r});\n    }}"
+                f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({_fill(operator.fill)});\n    }}"
             )
     for region in operator.regions:
         for position, axis in enumerate(region.axes):
@@ -80,6 +80,10 @@ def _slices(graph: Graph, operator: Move) -> tuple[int, ...]:
     ):
         return ()
     return tuple(regions[i].source * inputs[0].dtype.itemsize for i in range(len(outputs)))
+
+
+def _fill(value: float) -> str:
+    return repr(value) if np.isfinite(value) else "INFINITY" if value > 0 else "-INFINITY"
 
 
 def _copy(region: Region, names: dict[int, str], size: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a graph that keep its outputs bit for bit; checked with the reference on random graphs."""
+"""Changes of a graph that keep its outputs, integers bit for bit; checked on random graphs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.passes.affine import fold_affine
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
 from mlf_sdk.compiler.passes.other_layers import convolve_one_channel, multiply_whole_windows
 from mlf_sdk.compiler.passes.padding import fold_padding
 
 PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
+    fold_affine,
     convolve_one_channel,
     fold_padding,
     remove_constant_channels,

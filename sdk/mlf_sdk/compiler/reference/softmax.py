@@ -98,8 +98,12 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
     """SOFTMAX over the last axis."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype.kind == "f":
+        if np.isneginf(inputs[0]).any():
+            return [_softmax_with_nothing(inputs[0], operator)]
         shifted = (inputs[0] - inputs[0].max(axis=-1, keepdims=True)) * np.float32(operator.beta)
         powers = np.exp(shifted)
+        if operator.log:
+            return [shifted - np.log(powers.sum(axis=-1, keepdims=True))]
         return [powers / powers.sum(axis=-1, keepdims=True)]
     if x.dtype == np.uint8:
         return [_softmax_of_bytes(x, y, operator.beta, inputs[0])]
@@ -120,6 +124,15 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
     low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
     base = low if y.dtype.kind == "i" else 0
     return [np.where(counted, np.clip(result + base, low, high), low)]
+
+
+def _softmax_with_nothing(x: Array, operator: Softmax) -> Array:
+    """Softmax of numbers of which some are minus infinity: nothing of those; not a number where all are."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shifted = (x - x.max(axis=-1, keepdims=True)) * np.float32(operator.beta)
+        powers = np.exp(shifted)
+        total = powers.sum(axis=-1, keepdims=True)
+        return shifted - np.log(total) if operator.log else powers / total
 
 
 def powers_of_differences(x: Value, beta: float) -> Array:

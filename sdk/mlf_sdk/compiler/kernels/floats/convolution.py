@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products of single-precision numbers: pairs of pixels times panels of channels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.floats.panel import Panels, limit
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected, Window
+
+
+def _is_real(*values: Value) -> bool:
+    return all(v.dtype == np.float32 for v in values)
+
+
+def _bias(graph: Graph, operator: Conv2D | FullyConnected, channels: int) -> Array:
+    values = graph.read(operator)
+    if len(values) > 2:
+        return values[2].constant.reshape(-1).astype(np.float32)
+    return np.zeros(channels, np.float32)
+
+
+def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
+    """FULLY_CONNECTED: rows in pairs."""
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
+    if not _is_real(x, weights, y) or weights.data is None:
+        return None
+    channels, run = weights.shape
+    rows = x.elements // run
+    panels = Panels.of(channels, pixels=min(rows, 2), lines=1, run=run)
+    constants = (panels.pack(weights.constant, _bias(graph, operator, channels)),)
+    return Kernel(
+        family="real_dense",
+        parameters=arguments(graph, operator, reads=1, constants=constants),
+        body=rows_body(panels, rows, run, channels) + limit("y0", str(y.elements), operator.clamp, "    "),
+        helpers=panels.helpers,
+        constants=constants,
+        macs=rows * run * channels,
+    )
+
+
+def rows_body(panels: Panels, rows: int, run: int, channels: int, *, weights: str = "p0") -> str:
+    """Loop over the rows of x0; an odd last one is computed together with the one before it."""
+    if rows == 1:
+        calls = panels.calls("w", "x0", "", "y0", skip="0", next_row="0", indent="    ")
+        return f"    const float *w = {weights};\n{calls}\n    (void)w;\n"
+    calls = panels.calls(
+        "w", f"x0 + r * {run}", f"x0 + (r + 1) * {run}", f"y0 + r * {channels}",
+        skip="0", next_row=str(channels), indent="        ",
+    )  # fmt: skip
+    return f"""    for (int32_t t = 0; t < {rows}; t += 2) {{
+        int32_t r = t < {rows - 2} ? t : {rows - 2};
+        const float *w = {weights};
+{calls}
+        (void)w;
+    }}
+"""
+
+
+def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+    """CONV_2D of any window, dilation and number of groups."""
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
+    if not _is_real(x, weights, y):
+        return None
+    layer = _Layer(x, weights, y, operator.window)
+    constants = (layer.pack(weights.constant, _bias(graph, operator, y.shape[3])),)
+    if layer.pointwise:
+        rows = x.elements // x.shape[3]
+        body, workspace, helpers = rows_body(layer.panels, rows, x.shape[3], y.shape[3]), 0, {}
+    else:
+        body, workspace = layer.body(), 4 * layer.panels.pixels * layer.patch
+        helpers = {layer.gather_name: layer.gather()}
+    return Kernel(
+        family="real_conv",
+        parameters=arguments(
+            graph, operator, reads=1, constants=constants, workspace="float" if workspace else ""
+        ),
+        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
+        helpers={**layer.panels.helpers, **helpers},
+        constants=constants,
+        workspace_bytes=workspace,
+        macs=y.elements * layer.patch,
+    )
+
+
+class _Layer:
+    """Numbers of a layer, and the C text of its loops."""
+
+    def __init__(self, x: Value, weights: Value, y: Value, window: Window) -> None:
+        self.batch, self.ih, self.iw, self.ic = x.shape
+        _, self.oh, self.ow, self.oc = y.shape
+        self.window = window
+        self.depth = weights.shape[3]  # channels that one output reads
+        self.groups = self.ic // self.depth
+        self.per_group = self.oc // self.groups
+        kh, kw = window.size
+        self.patch = kh * kw * self.depth
+        self.direct = self.groups == 1 and window.dilation[1] == 1
+        lines, run = (kh, kw * self.depth) if self.direct else (1, self.patch)
+        padded = self.oh != (self.ih - kh) // window.stride[0] + 1 or self.ow != self.iw
+        self.pointwise = (
+            self.groups == 1 and window.size == (1, 1) and window.stride == (1, 1) and window.before == (0, 0)
+        ) and not padded
+        pixels = 2 if (self.batch * self.oh * self.ow if self.pointwise else self.ow) > 1 else 1
+        self.panels = Panels.of(self.per_group, pixels=pixels, lines=lines, run=run)
+        if lines > 1 and run == self.iw * self.ic:  # rows of the window are neighbours
+            self.panels = Panels.of(self.per_group, pixels=pixels, lines=1, run=lines * run)
+
+    def pack(self, weights: Array, bias: Array) -> Array:
+        """Streams of all groups, one behind the other."""
+        rows = weights.reshape(self.oc, -1)
+        size = self.per_group
+        return np.concatenate(
+            [self.panels.pack(rows[g * size :][:size], bias[g * size :][:size]) for g in range(self.groups)]
+        )
+
+    @property
+    def gather_name(self) -> str:
+        """Name of the function that copies a window."""
+        kh, kw = self.window.size
+        (dh, dw) = self.window.dilation
+        return f"real_window_{kh}x{kw}x{self.depth}_of_{self.ih}x{self.iw}x{self.ic}_by_{dh}x{dw}"
+
+    def gather(self) -> str:
+        """A function that copies the window at (iy, ix), zeros where it reaches over the border."""
+        kh, kw = self.window.size
+        return f"""static void {self.gather_name}(const float *x, float *b, int32_t iy, int32_t ix)
+{{
+    for (int32_t i = 0; i < {kh}; ++i, iy += {self.window.dilation[0]}) {{
+        int32_t inside = iy >= 0 && iy < {self.ih};
+        const float *v = x + (iy * {self.iw} + ix) * {self.ic};
+        for (int32_t j = 0, at = ix; j < {kw}; ++j, at += {self.window.dilation[1]}, v += {self.ic * self.window.dilation[1]}) {{
+            int32_t here = inside && at >= 0 && at < {self.iw};
+            for (int32_t k = 0; k < {self.depth}; ++k) {{
+                *b++ = here ? v[k] : 0.0f;
+            }}
+        }}
+    }}
+}}
+"""
+
+    def body(self) -> str:
+        """Loops over the pixels, in pairs along a row of the output."""
+        window, pixels = self.window, self.panels.pixels
+        kh, kw = window.size
+        tail = self.ow - pixels
+        lines = [
+            f"    for (int32_t b = 0; b < {self.batch}; ++b)",
+            f"    for (int32_t oy = 0; oy < {self.oh}; ++oy)",
+            f"    for (int32_t t = 0; t < {self.ow}; t += {pixels}) {{",
+            f"        int32_t ox = t < {tail} ? t : {tail};",
+            f"        int32_t iy = oy * {window.stride[0]} - {window.before[0]};",
+            f"        int32_t ix = ox * {window.stride[1]} - {window.before[1]};",
+            f"        const float *x = x0 + b * {self.ih * self.iw * self.ic};",
+            "        const float *w = p0;",
+        ]
+        out = f"y0 + ((b * {self.oh} + oy) * {self.ow} + ox) * {self.oc}"
+        far = (pixels - 1) * window.stride[1]
+        if self.direct:
+            row_skip = (
+                self.iw * self.ic * window.dilation[0] - self.panels.run if self.panels.lines > 1 else 0
+            )
+            last = (kh - 1) * window.dilation[0]
+            lines += [
+                f"        const float *v = x + (iy * {self.iw} + ix) * {self.ic};",
+                f"        const float *u = v + {window.stride[1] * self.ic};",
+                f"        int32_t skip = {row_skip};",
+                f"        if (iy < 0 || ix < 0 || iy + {last} >= {self.ih} || ix + {far + kw} > {self.iw}) {{",
+                f"            {self.gather_name}(x, b0, iy, ix);",
+                *self._second("            "),
+                "            v = b0;",
+                f"            u = b0 + {self.patch};",
+                "            skip = 0;",
+                "        }",
+                "        (void)u;",
+                self.panels.calls("w", "v", "u", out, skip="skip", next_row=str(self.oc), indent="        "),
+            ]
+        else:
+            lines += [
+                f"        for (int32_t g = 0; g < {self.groups}; ++g) {{",
+                f"            {self.gather_name}(x + g * {self.depth}, b0, iy, ix);",
+                *(s.replace("(x,", f"(x + g * {self.depth},") for s in self._second("            ")),
+                self.panels.calls(
+                    "w", "b0", f"b0 + {self.patch}", f"{out} + g * {self.per_group}",
+                    skip="0", next_row=str(self.oc), indent="            ",
+                ),
+                "        }",
+            ]  # fmt: skip
+        return "\n".join([*lines, "        (void)w;", "    }", ""])
+
+    def _second(self, indent: str) -> list[str]:
+        if self.panels.pixels == 1:
+            return []
+        return [f"{indent}{self.gather_name}(x, b0 + {self.patch}, iy, ix + {self.window.stride[1]});"]

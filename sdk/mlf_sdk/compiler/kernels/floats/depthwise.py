@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolutions of single-precision numbers: up to eight channels of a pixel at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.operators import DepthwiseConv2D
+
+WIDTH = 8
+
+
+def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+    """DEPTHWISE_CONV_2D with one output a channel; taps over the border are left out."""
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
+    if x.dtype != np.float32 or weights.dtype != np.float32 or operator.multiplier != 1:
+        return None
+    batch, ih, iw, ch = x.shape
+    _, oh, ow, _ = y.shape
+    window = operator.window
+    (kh, kw), (dh, dw) = window.size, window.dilation
+    bias = graph.read(operator)[2].constant if len(operator.inputs) > 2 else np.zeros(ch)
+    taps = weights.constant.reshape(kh * kw, ch)
+    parts = []
+    for first in range(0, ch, WIDTH):
+        block = slice(first, first + WIDTH)
+        parts += [bias.reshape(-1)[block], taps[:, block].reshape(-1)]
+    constants = (np.concatenate(parts).astype(np.float32),)
+    whole, rest = divmod(ch, WIDTH)
+    helpers = {}
+    calls = []
+    for width, count, first in ((WIDTH, whole, 0), (rest, min(rest, 1), whole * WIDTH)):
+        if not count:
+            continue
+        name = f"real_taps_{width}_of_{ch}_{kh}x{kw}_by_{dw}"
+        helpers[name] = _function(name, width, ch * dw, kw)
+        calls.append(f"""        for (int32_t c = {first}; c < {first + count * width}; c += {width}, w += {(1 + kh * kw) * width}) {{
+            {name}(v + c, w, w + {width} + ((top * {kw}) + left) * {width}, y0 + ((b * {oh} + oy) * {ow} + ox) * {ch} + c,
+                {iw * ch * dh}, bottom - top, right - left);
+        }}""")
+    body = f"""    for (int32_t b = 0; b < {batch}; ++b)
+    for (int32_t oy = 0; oy < {oh}; ++oy)
+    for (int32_t ox = 0; ox < {ow}; ++ox) {{
+        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
+        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
+        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
+        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
+        int32_t bottom = iy + {(kh - 1) * dh} < {ih} ? {kh} : ({ih} - iy + {dh - 1}) / {dh};
+        int32_t right = ix + {(kw - 1) * dw} < {iw} ? {kw} : ({iw} - ix + {dw - 1}) / {dw};
+        if (bottom <= top || right <= left) {{
+            top = bottom = left = right = 0;
+        }}
+        const float *v = x0 + ((b * {ih} + iy + top * {dh}) * {iw} + ix + left * {dw}) * {ch};
+        const float *w = p0;
+{chr(10).join(calls)}
+    }}
+"""
+    return Kernel(
+        family="real_depthwise",
+        parameters=arguments(graph, operator, reads=1, constants=constants),
+        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
+        helpers=helpers,
+        constants=constants,
+        macs=y.elements * kh * kw,
+    )
+
+
+def _function(name: str, width: int, step: int, columns: int) -> str:
+    """Sum of the taps of ``rows`` rows and ``across`` columns: bias at w, weights at t."""
+
+    def block(first: int) -> str:
+        return f"{{s{first}-s{first + width - 1}}}" if width > 1 else f"{{s{first}}}"
+
+    lines = [f"vldmia %[w], {block(0)}", "cbz %[rows], 3f"]
+    lines += ["1:", "mov %[n], %[across]", "mov %[p], %[v]", "2:"]
+    lines += [f"vldmia %[p], {block(8)}", f"vldmia %[t]!, {block(16)}", "add %[p], %[p], %[step]"]
+    lines += [f"vfma.f32 s{i}, s{8 + i}, s{16 + i}" for i in range(width)]
+    lines += ["subs %[n], %[n], #1", "bne 2b", "add %[v], %[v], %[line]", "add %[t], %[t], %[skip]"]
+    lines += ["subs %[rows], %[rows], #1", "bne 1b", "3:", f"vstmia %[y], {block(0)}"]
+    text = "".join(f'        "{line}\\n"\n' for line in lines)
+    clobbers = ", ".join(f'"s{i}"' for i in range(24))
+    return f"""static void {name}(const float *v, const float *w, const float *t, float *y, int32_t line, int32_t rows, int32_t across)
+{{
+    int32_t skip = ({columns} - across) * {width};
+#if {GUARD}
+    int32_t n;
+    const float *p;
+    __asm__ volatile(
+{text}        : [v] "+l"(v), [t] "+r"(t), [rows] "+l"(rows), [n] "=&r"(n), [p] "=&r"(p)
+        : [w] "r"(w), [y] "r"(y), [across] "r"(across), [line] "r"(4 * line), [skip] "r"(4 * skip), [step] "r"({4 * step})
+        : {clobbers}, "cc", "memory");
+#else
+    float a[{width}];
+    memcpy(a, w, {4 * width});
+    for (int32_t i = 0; i < rows; ++i, v += line, t += skip) {{
+        const float *p = v;
+        for (int32_t j = 0; j < across; ++j, p += {step}, t += {width}) {{
+            for (int32_t c = 0; c < {width}; ++c) {{
+                a[c] += p[c] * t[c];
+            }}
+        }}
+    }}
+    memcpy(y, a, {4 * width});
+#endif
+}}
+"""

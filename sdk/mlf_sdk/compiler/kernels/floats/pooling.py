@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of pooling and interpolation of real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats.panel import limit
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.operators import Pool2D, PoolKind
+from mlf_sdk.compiler.reals import Resample
+
+
+def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
+    """AVERAGE_POOL_2D and MAX_POOL_2D: each tap of a window for all channels."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    if x.dtype != np.float32:
+        return None
+    batch, ih, iw, ch = x.shape
+    _, oh, ow, _ = y.shape
+    window = operator.window
+    (kh, kw), (dh, dw) = window.size, window.dilation
+    largest = operator.function is PoolKind.MAX
+    start = "-INFINITY" if largest else "0.0f"
+    step = "u[c] = v[c] > u[c] ? v[c] : u[c];" if largest else "u[c] += v[c];"
+    mean = f"""        float part = 1.0f / (float)((bottom - top) * (right - left));
+        for (int32_t c = 0; c < {ch}; ++c) {{
+            u[c] *= part;
+        }}
+"""
+    body = f"""    for (int32_t b = 0; b < {batch}; ++b)
+    for (int32_t oy = 0; oy < {oh}; ++oy)
+    for (int32_t ox = 0; ox < {ow}; ++ox) {{
+        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
+        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
+        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
+        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
+        int32_t bottom = iy + {(kh - 1) * dh} < {ih} ? {kh} : ({ih} - iy + {dh - 1}) / {dh};
+        int32_t right = ix + {(kw - 1) * dw} < {iw} ? {kw} : ({iw} - ix + {dw - 1}) / {dw};
+        float *u = y0 + ((b * {oh} + oy) * {ow} + ox) * {ch};
+        for (int32_t c = 0; c < {ch}; ++c) {{
+            u[c] = {start};
+        }}
+        for (int32_t i = top; i < bottom; ++i)
+        for (int32_t j = left; j < right; ++j) {{
+            const float *v = x0 + ((b * {ih} + iy + i * {dh}) * {iw} + ix + j * {dw}) * {ch};
+            for (int32_t c = 0; c < {ch}; ++c) {{
+                {step}
+            }}
+        }}
+{"" if largest else mean}    }}
+"""
+    return Kernel(
+        family=f"real_{operator.function.value}_pool",
+        parameters=arguments(graph, operator),
+        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
+    )
+
+
+def resample(graph: Graph, operator: Resample) -> Kernel:
+    """Weighted sums of a few rows and columns."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    planes, ih, iw, inner = x.shape
+    _, oh, ow, _ = y.shape
+    down, across = operator.rows.shape[1], operator.columns.shape[1]
+    constants = (
+        operator.rows.astype(np.int32).reshape(-1),
+        operator.columns.astype(np.int32).reshape(-1),
+        operator.row_weights.astype(np.float32).reshape(-1),
+        operator.column_weights.astype(np.float32).reshape(-1),
+    )
+    body = f"""    for (int32_t b = 0; b < {planes}; ++b)
+    for (int32_t oy = 0; oy < {oh}; ++oy)
+    for (int32_t ox = 0; ox < {ow}; ++ox) {{
+        float *u = y0 + ((b * {oh} + oy) * {ow} + ox) * {inner};
+        for (int32_t c = 0; c < {inner}; ++c) {{
+            u[c] = 0.0f;
+        }}
+        for (int32_t i = oy * {down}; i < (oy + 1) * {down}; ++i)
+        for (int32_t j = ox * {across}; j < (ox + 1) * {across}; ++j) {{
+            const float *v = x0 + ((b * {ih} + p0[i]) * {iw} + p1[j]) * {inner};
+            float weight = p2[i] * p3[j];
+            for (int32_t c = 0; c < {inner}; ++c) {{
+                u[c] += weight * v[c];
+            }}
+        }}
+    }}
+"""
+    return Kernel(
+        family="resample",
+        parameters=arguments(graph, operator, constants=constants),
+        body=body,
+        constants=constants,
+    )

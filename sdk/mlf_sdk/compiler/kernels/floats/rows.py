@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of reductions, normalisation, softmax, and products of two values of real numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.operators import Array, Softmax
+from mlf_sdk.compiler.reals import MatMul, Normalise, Reduce, Reduction
+from mlf_sdk.compiler.regions import strides
+
+
+def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
+    """SOFTMAX and its logarithm over the last axis."""
+    (x,) = graph.read(operator)
+    if x.dtype != np.float32:
+        return None
+    size = x.shape[-1]
+    beta = "" if operator.beta == 1.0 else f" * {number(operator.beta)}"
+    if operator.log:
+        work = f"""            sum += real_exp((v[i] - most){beta});
+        }}
+        float last = most{beta} + real_log(sum);
+        for (int32_t i = 0; i < {size}; ++i) {{
+            u[i] = v[i]{beta} - last;
+        }}"""
+    else:
+        work = f"""            u[i] = real_exp((v[i] - most){beta});
+            sum += u[i];
+        }}
+        sum = 1.0f / sum;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            u[i] *= sum;
+        }}"""
+    body = f"""    for (int32_t r = 0; r < {x.elements // size}; ++r) {{
+        const float *v = x0 + r * {size};
+        float *u = y0 + r * {size};
+        float most = v[0];
+        float sum = 0.0f;
+        for (int32_t i = 1; i < {size}; ++i) {{
+            most = v[i] > most ? v[i] : most;
+        }}
+        for (int32_t i = 0; i < {size}; ++i) {{
+{work}
+    }}
+"""
+    return Kernel(
+        family="real_softmax",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers=helpers_of(body),
+        overlaps={0: 0},
+    )
+
+
+def normalise(graph: Graph, operator: Normalise) -> Kernel:
+    """Rows divided by their deviation, with scales and biases of each place."""
+    x = graph.read(operator)[0]
+    constants = tuple(v.constant.reshape(-1).astype(np.float32) for v in graph.read(operator)[1:])
+    size = operator.size
+    mean = (
+        f"""        for (int32_t i = 0; i < {size}; ++i) {{
+            mean += v[i];
+        }}
+        mean *= {number(1 / size)};
+"""
+        if operator.centred
+        else ""
+    )
+    scale = " * p0[i]" if constants else ""
+    bias = " + p1[i]" if len(constants) > 1 else ""
+    body = f"""    for (int32_t r = 0; r < {x.elements // size}; ++r) {{
+        const float *v = x0 + r * {size};
+        float *u = y0 + r * {size};
+        float mean = 0.0f;
+        float sum = 0.0f;
+{mean}        for (int32_t i = 0; i < {size}; ++i) {{
+            float d = v[i] - mean;
+            sum += d * d;
+        }}
+        sum = 1.0f / sqrtf(sum * {number(1 / size)} + {number(operator.epsilon)});
+        for (int32_t i = 0; i < {size}; ++i) {{
+            u[i] = (v[i] - mean) * sum{scale}{bias};
+        }}
+    }}
+"""
+    return Kernel(
+        family="normalise",
+        parameters=arguments(graph, operator, reads=1, constants=constants),
+        body=body,
+        constants=constants,
+        overlaps={0: 0},
+    )
+
+
+# Start, what an element adds, what the sum becomes: real numbers and whole ones.
+_STEPS: Final = {
+    Reduction.SUM: ("0", "sum += v;", "sum"),
+    Reduction.MEAN: ("0", "sum += v;", "sum / {count}"),
+    Reduction.MAX: ("v", "sum = v > sum ? v : sum;", "sum"),
+    Reduction.MIN: ("v", "sum = v < sum ? v : sum;", "sum"),
+    Reduction.PROD: ("1", "sum *= v;", "sum"),
+    Reduction.L1: ("0", "sum += v < 0 ? -v : v;", "sum"),
+    Reduction.L2: ("0", "sum += v * v;", "sqrtf(sum)"),
+    Reduction.SUM_SQUARE: ("0", "sum += v * v;", "sum"),
+    Reduction.LOG_SUM: ("0", "sum += v;", "real_log(sum)"),
+    Reduction.LOG_SUM_EXP: ("0", "sum += real_exp(v - most);", "most + real_log(sum)"),
+}
+
+
+def reduce(graph: Graph, operator: Reduce) -> Kernel:
+    """Reductions along any axes."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    step = strides(x.shape)
+    kept = [a for a in range(len(x.shape)) if a not in operator.axes]
+    to = strides(tuple(x.shape[a] for a in kept))
+    loops = [f"    for (int32_t k{i} = 0; k{i} < {x.shape[a]}; ++k{i})" for i, a in enumerate(kept)]
+    inner = "\n".join(
+        f"        for (int32_t r{i} = 0; r{i} < {x.shape[a]}; ++r{i})" for i, a in enumerate(operator.axes)
+    )
+    place = " + ".join(f"k{i} * {step[a]}" for i, a in enumerate(kept)) or "0"
+    at = " + ".join(f"r{i} * {step[a]}" for i, a in enumerate(operator.axes)) or "0"
+    start, work, result = _STEPS[operator.function]
+    kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
+    count = math.prod(x.shape[a] for a in operator.axes)
+    value = result.format(count=f"{count}.0f" if kind == "float" else str(count))
+    first = ""
+    if operator.function is Reduction.LOG_SUM_EXP:
+        first = f"        {kind} most = t[0];\n{inner}\n        {{\n            most = t[{at}] > most ? t[{at}] : most;\n        }}\n"
+    start = "t[0]" if start == "v" else start
+    body = f"""{chr(10).join(loops)}
+    {{
+        const {c_type(x.dtype)} *t = x0 + {place};
+{first}        {kind} sum = {start};
+{inner}
+        {{
+            {kind} v = t[{at}];
+            {work}
+        }}
+        y0[{" + ".join(f"k{i} * {s}" for i, s in enumerate(to)) or "0"}] = ({c_type(y.dtype)})({value});
+    }}
+"""
+    return Kernel(
+        family=f"reduce_{operator.function.value}",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers=helpers_of(body),
+    )
+
+
+def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
+    """Products of matrices that are both computed: four columns at a time."""
+    a, b = graph.read(operator)
+    (y,) = graph.written(operator)
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    batch = y.shape[:-2]
+    loops = [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(batch)]
+    names: list[str] = []
+    parameters: list[Parameter] = []
+    constants: list[Array] = []
+    for position, value in enumerate((a, b)):
+        role = Role.INPUT if value.data is None else Role.CONSTANT
+        parameter = Parameter(role, position if value.data is None else len(constants), c_type(value.dtype))
+        if value.data is not None:
+            constants.append(np.ascontiguousarray(value.data).reshape(-1))
+        parameters.append(parameter)
+        names.append(f"{parameter.name} + {_batch_place(value, batch)}")
+    parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
+    kind = c_type(y.dtype)
+    target = " + ".join(f"i{d} * {s * m * n}" for d, s in enumerate(strides(batch))) or "0"
+    body = f"""{chr(10).join(loops)}
+    {{
+        const {c_type(a.dtype)} *u = {names[0]};
+        const {c_type(b.dtype)} *v = {names[1]};
+        {kind} *z = y0 + {target};
+        for (int32_t r = 0; r < {m}; ++r, u += {k}, z += {n}) {{
+            int32_t c = 0;
+            for (; c + 4 <= {n}; c += 4) {{
+                {kind} s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+                const {c_type(b.dtype)} *w = v + c;
+                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
+                    {kind} e = u[i];
+                    s0 += e * w[0];
+                    s1 += e * w[1];
+                    s2 += e * w[2];
+                    s3 += e * w[3];
+                }}
+                z[c] = s0;
+                z[c + 1] = s1;
+                z[c + 2] = s2;
+                z[c + 3] = s3;
+            }}
+            for (; c < {n}; ++c) {{
+                {kind} s = 0;
+                for (int32_t i = 0; i < {k}; ++i) {{
+                    s += u[i] * v[i * {n} + c];
+                }}
+                z[c] = s;
+            }}
+        }}
+    }}
+"""
+    return Kernel(
+        family="matmul",
+        parameters=tuple(parameters),
+        body=body,
+        constants=tuple(constants),
+        macs=y.elements * k,
+    )
+
+
+def _batch_place(value: Value, batch: tuple[int, ...]) -> str:
+    own = (1,) * (len(batch) + 2 - len(value.shape)) + value.shape
+    steps: Array = np.array(strides(own))[: len(batch)]
+    return " + ".join(f"i{d} * {s}" for d, (s, e) in enumerate(zip(steps, own, strict=False)) if e > 1) or "0"

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of DepthToSpace and SpaceToDepth, and of ArgMax and ArgMin."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.movement import carried, moved
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, refuse
+from mlf_sdk.compiler.operators import ArgExtreme
+
+
+def _blocks(context: Context, node: Node, first: Shape, order: Shape, shape: Shape) -> None:
+    """Reshape, transpose, reshape."""
+    x = node.input()
+
+    def build(source: Tensor, name: str) -> Tensor:
+        return moved(context, node, source, name, shape, (regions.transpose(first, order),))
+
+    carried(context, node, x, build)
+
+
+def depth_to_space(context: Context, node: Node) -> None:
+    """DepthToSpace."""
+    (n, c, h, w), b = node.input().shape, int(node.attribute("blocksize"))
+    if c % (b * b):
+        refuse(f"{c} channels in blocks of {b} x {b}")
+    shape = (n, c // (b * b), h * b, w * b)
+    if node.attribute("mode", "DCR") == "CRD":
+        _blocks(context, node, (n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3), shape)
+    else:
+        _blocks(context, node, (n, b, b, c // (b * b), h, w), (0, 3, 4, 1, 5, 2), shape)
+
+
+def space_to_depth(context: Context, node: Node) -> None:
+    """SpaceToDepth."""
+    (n, c, h, w), b = node.input().shape, int(node.attribute("blocksize"))
+    if h % b or w % b:
+        refuse(f"{h} x {w} in blocks of {b} x {b}")
+    order = (0, 1, 3, 5, 2, 4) if node.attribute("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    _blocks(context, node, (n, c, h // b, b, w // b, b), order, (n, c * b * b, h // b, w // b))
+
+
+def arg_extreme(context: Context, node: Node) -> None:
+    """ArgMax and ArgMin."""
+    x = node.input()
+    if node.attribute("select_last_index", 0):
+        refuse("select_last_index is not supported")
+    axis = axis_of(int(node.attribute("axis", 0)), x.rank)
+    if x.stored is not None and x.plain is None and x.last is None and not x.chain:
+        x = x.stored
+    source: Value = context.value(x)
+    kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    shape = kept if node.attribute("keepdims", 1) else (*x.shape[:axis], *x.shape[axis + 1 :])
+    _, y = context.output(node.name, np.dtype(np.int64), shape)
+    common: dict[str, Any] = {**node.common, "inputs": (source.id,), "outputs": (y.id,)}
+    context.emit(ArgExtreme(**common, axis=axis, smallest=node.kind == "ArgMin"))
+
+
+BUILDERS: Final = {
+    "DepthToSpace": depth_to_space,
+    "SpaceToDepth": space_to_depth,
+    "ArgMax": arg_extreme,
+    "ArgMin": arg_extreme,
+}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values and operators of a graph while it is built from an ONNX model.
+
+A tensor of the model has up to two values: its elements in the order of ONNX (channels before height and
+width), and with the channels last, as kernels want them. Either is made from the other only when an
+operator asks for it, so that a chain of layers never changes the order in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.onnx.file import RawNode
+from mlf_sdk.compiler.onnx.tensor import (
+    LAST,
+    Shape,
+    Tensor,
+    dequantised,
+    kept_type,
+    last_shape,
+    refuse,
+    to_last,
+)
+from mlf_sdk.compiler.operators import Array, Convert, Move, Operator, Region, Reshape, Table
+from mlf_sdk.compiler.reals import Pointwise
+from mlf_sdk.ir.tensor import Quantisation
+
+
+class Context:
+    """The graph so far, and the tensor of each name."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.values: list[Value] = []
+        self.operators: list[Operator] = []
+        self.tensors: dict[str, Tensor] = {}
+
+        self.readers: dict[str, list[RawNode]] = {}
+        self.results: frozenset[str] = frozenset()
+
+    # Tensors
+
+    def bind(self, name: str, tensor: Tensor) -> Tensor:
+        """Give a tensor another name."""
+        if name:
+            self.tensors[name] = tensor
+        return tensor
+
+    def constant(self, name: str, data: Array) -> Tensor:
+        """Add a constant."""
+        data = np.asarray(data)
+        data = np.ascontiguousarray(data.astype(kept_type(data.dtype))).reshape(data.shape)
+        return self.bind(name, Tensor(name=name, dtype=data.dtype, shape=data.shape, data=data))
+
+    def output(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        shape: Shape,
+        *,
+        last: bool = False,
+        quantisation: Quantisation | None = None,
+    ) -> tuple[Tensor, Value]:
+        """A new tensor, and the value that an operator writes."""
+        tensor = Tensor(name=name, dtype=dtype, shape=shape, quantisation=quantisation)
+        value = self.add(name, dtype, last_shape(shape) if last else shape, quantisation)
+        if last:
+            tensor.last = value
+        else:
+            tensor.plain = value
+        return self.bind(name, tensor), value
+
+    def reshaped(self, name: str, tensor: Tensor, shape: Shape) -> Tensor:
+        """The same elements in another shape; costs nothing until its value is asked for."""
+        if int(np.prod(shape, dtype=np.int64)) != tensor.elements:
+            refuse(f"{tensor.elements} elements can't have the shape {shape}")
+        if shape == tensor.shape:
+            return self.bind(name, tensor)
+        if tensor.data is not None:
+            data = tensor.data.reshape(shape)
+            found = Tensor(
+                name=name, dtype=tensor.dtype, shape=shape, data=data, quantisation=tensor.quantisation
+            )
+            return self.bind(name, found)
+        base = tensor.base or tensor
+        found = Tensor(
+            name=name, dtype=tensor.dtype, shape=shape, base=base, quantisation=tensor.quantisation
+        )
+        if tensor.stored is not None:
+            found.stored, found.base = self.reshaped("", tensor.stored, shape), None
+            found.chain = tensor.chain
+        if tensor.signed is not None and tensor.plain is None:
+            found.signed, found.base = self.reshaped("", tensor.signed, shape), None
+        found.limits = tensor.limits
+        return self.bind(name, found)
+
+    # Values
+
+    def value(self, tensor: Tensor) -> Value:
+        """Value in the order of ONNX."""
+        if tensor.plain is None:
+            tensor.plain = self._plain(tensor)
+        return tensor.plain
+
+    def _plain(self, tensor: Tensor) -> Value:
+        if tensor.data is not None:
+            return self.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation, tensor.data)
+        if tensor.last is not None:
+            inner = self._moved(tensor, tensor.last, (0, 3, 1, 2))
+            return inner if inner.shape == tensor.shape else self._renamed(tensor, inner)
+        if tensor.base is not None:
+            return self._renamed(tensor, self.value(tensor.base))
+        if tensor.stored is not None:
+            return self.dequantise(tensor, last=False)
+        if tensor.signed is not None:
+            return self.unsign(tensor)
+        raise AssertionError(f"'{tensor.name}' has no value")
+
+    def last(self, tensor: Tensor) -> Value:
+        """Value with channels last."""
+        if tensor.last is None:
+            if tensor.data is not None:
+                data = to_last(tensor.data)
+                tensor.last = self.add(tensor.name, tensor.dtype, data.shape, tensor.quantisation, data)
+            elif tensor.stored is not None and tensor.plain is None:
+                tensor.last = self.dequantise(tensor, last=True)
+            else:
+                n, c, *space = tensor.shape
+                plain = self.value(tensor)
+                four = (n, c, *(1,) * (2 - len(space)), *space)
+                if plain.shape != four:
+                    plain = self._renamed(tensor, plain, four)
+                tensor.last = self._moved(tensor, plain, LAST)
+        return tensor.last
+
+    def add(
+        self,
+        name: str,
+        dtype: np.dtype[Any],
+        shape: Shape,
+        quantisation: Quantisation | None = None,
+        data: Array | None = None,
+    ) -> Value:
+        """Add a value."""
+        value = Value(
+            id=len(self.values), name=name, dtype=dtype, shape=shape, quantisation=quantisation, data=data
+        )
+        self.values.append(value)
+        return value
+
+    def emit(self, operator: Operator) -> None:
+        """Add an operator."""
+        self.operators.append(operator)
+
+    # Quantised tensors
+
+    def dequantise(self, tensor: Tensor, *, last: bool) -> Value:
+        """Real numbers of stored ones, after the functions that are still to be applied."""
+        if tensor.stored is None:
+            raise AssertionError(f"'{tensor.name}' is not stored")
+        if tensor.stored.data is not None:
+            data = dequantised(tensor.stored)
+            data = to_last(data) if last else data
+            value = self.add(tensor.name, FLOAT32, data.shape, None, data)
+        else:
+            x = self.last(tensor.stored) if last else self.value(tensor.stored)
+            value = self.add(tensor.name, FLOAT32, x.shape)
+            self.emit(
+                Convert(
+                    number=len(self.operators), kind="DequantizeLinear", inputs=(x.id,), outputs=(value.id,)
+                )
+            )
+        for function, parameters in tensor.chain:
+            found = self.add(tensor.name, FLOAT32, value.shape)
+            self.emit(
+                Pointwise(
+                    number=len(self.operators),
+                    kind=function,
+                    inputs=(value.id,),
+                    outputs=(found.id,),
+                    function=function,
+                    parameters=parameters,
+                )
+            )
+            value = found
+        return value
+
+    def unsign(self, tensor: Tensor) -> Value:
+        """Bytes of a tensor of uint8 that is kept less 128."""
+        if tensor.signed is None:
+            raise AssertionError(f"'{tensor.name}' has no signed form")
+        x = self.value(tensor.signed)
+        value = self.add(tensor.name, np.dtype(np.uint8), x.shape)
+        self.emit(_flip(self, x, value))
+        return value
+
+    def sign(self, tensor: Tensor) -> Tensor:
+        """A tensor of 8 bits as int8: less 128 where it has no sign."""
+        if tensor.dtype != np.uint8:
+            return tensor
+        if tensor.signed is None:
+            found = Tensor(name=tensor.name, dtype=INT8, shape=tensor.shape)
+            if tensor.data is not None:
+                found.data = (tensor.data.astype(np.int16) - 128).astype(np.int8)
+            else:
+                x = self.value(tensor)
+                found.plain = self.add(tensor.name, INT8, tensor.shape)
+                self.emit(_flip(self, x, found.plain))
+            tensor.signed = found
+        return tensor.signed
+
+    def _renamed(self, tensor: Tensor, value: Value, shape: Shape | None = None) -> Value:
+        """The bytes of ``value`` in the shape of ``tensor``."""
+        found = self.add(
+            tensor.name,
+            value.dtype,
+            tensor.shape if shape is None else shape,
+            tensor.quantisation or value.quantisation,
+        )
+        self.emit(
+            Reshape(number=len(self.operators), kind="Reshape", inputs=(value.id,), outputs=(found.id,))
+        )
+        return found
+
+    def _moved(self, tensor: Tensor, value: Value, order: Shape) -> Value:
+        """Axes of a value in another order."""
+        shape = tuple(value.shape[i] for i in order)
+        if _keeps(value.shape, order):
+            return self._renamed(tensor, value, shape)
+        found = self.add(tensor.name, value.dtype, shape, tensor.quantisation or value.quantisation)
+        self.move(value, found, (regions.transpose(value.shape, order),), "Transpose")
+        return found
+
+    def move(
+        self, x: Value, y: Value, parts: tuple[Region, ...], kind: str, fill: float | None = None
+    ) -> None:
+        """Add copies of regions of one value."""
+        self.emit(
+            Move(
+                number=len(self.operators),
+                kind=kind,
+                inputs=(x.id,),
+                outputs=(y.id,),
+                regions=tuple(regions.simplified(p) for p in parts),
+                fill=fill,
+            )
+        )
+
+
+def _flip(context: Context, x: Value, y: Value) -> Table:
+    """The same bytes with their highest bits flipped."""
+    table = (np.arange(256, dtype=np.uint8) ^ 0x80).astype(np.uint8).view(y.dtype)
+    return Table(number=len(context.operators), kind="Cast", inputs=(x.id,), outputs=(y.id,), table=table)
+
+
+def _keeps(shape: Shape, order: Shape) -> bool:
+    """True where the axes with more than one element stay in their order."""
+    wide = [i for i in order if shape[i] > 1]
+    return wide == sorted(wide)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of elementwise operators that need a closer look at their operands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
+from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type, refuse
+from mlf_sdk.compiler.reals import Accumulate
+
+BITS: Final = {"BitwiseAnd": "bit_and", "BitwiseOr": "bit_or", "BitwiseXor": "bit_xor"}
+
+
+def mod(context: Context, node: Node) -> None:
+    """Mod: the sign of the divisor, or of the dividend with fmod."""
+    a, b = node.input(0), node.input(1)
+    elementwise(context, node, "fmod" if node.attribute("fmod", 0) else "mod", [a, b])
+
+
+def power(context: Context, node: Node) -> None:
+    """Pow; small constant powers as products and roots."""
+    a, b = node.input(0), node.input(1)
+    if a.dtype.kind != "f":
+        refuse(f"powers of {a.dtype} are not supported")
+    if b.dtype.kind != "f":
+        if b.data is None:
+            b = elementwise(context, node, "real_cast", [b], dtype=FLOAT32, name="")
+        else:
+            b = context.constant("", b.data.astype(np.float32))
+    simple = {2.0: "mul", 0.5: "sqrt", 1.0: "real_cast", -1.0: "reciprocal"}
+    if (
+        b.data is not None
+        and b.elements == 1
+        and len(b.shape) <= len(a.shape)
+        and float(b.data.reshape(-1)[0]) in simple
+    ):
+        function = simple[float(b.data.reshape(-1)[0])]
+        elementwise(context, node, function, [a, a] if function == "mul" else [a])
+        return
+    elementwise(context, node, "pow", [a, b])
+
+
+def prelu(context: Context, node: Node) -> None:
+    """PRelu."""
+    elementwise(context, node, "prelu", [node.input(0), node.input(1)])
+
+
+def bits(context: Context, node: Node) -> None:
+    """Bitwise operators."""
+    elementwise(context, node, BITS[node.kind], [node.input(0), node.input(1)])
+
+
+def where(context: Context, node: Node) -> None:
+    """Choice between two tensors, element by element."""
+    elementwise(context, node, "where", [node.input(0), node.input(1), node.input(2)])
+
+
+def cast(context: Context, node: Node) -> None:
+    """Cast and CastLike."""
+    x = node.input()
+    if node.kind == "CastLike":
+        wanted = node.input(1).dtype
+    else:
+        try:
+            wanted = kept_type(
+                np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(int(node.attribute("to"))))
+            )
+        except (KeyError, TypeError):
+            refuse(f"the type {node.attribute('to')} is not supported")
+    if wanted == x.dtype:
+        context.bind(node.name, x)
+        return
+    function = "truth" if wanted == BOOL else "cast" if wanted.kind in "iu" else "real_cast"
+    elementwise(context, node, function, [x], dtype=wanted)
+
+
+def cum_sum(context: Context, node: Node) -> None:
+    """CumSum."""
+    x = node.input()
+    axis = axis_of(int(node.data(1, "axis").reshape(-1)[0]), x.rank)
+    source = context.value(x)
+    _, y = context.output(node.name, x.dtype, x.shape)
+    context.emit(
+        Accumulate(
+            **node.common, inputs=(source.id,), outputs=(y.id,), axis=axis,
+            exclusive=bool(node.attribute("exclusive", 0)), reverse=bool(node.attribute("reverse", 0)),
+        )
+    )  # fmt: skip
+
+
+BUILDERS: Final = {
+    **dict.fromkeys(BITS, bits),
+    **dict.fromkeys(("Cast", "CastLike"), cast),
+    "Mod": mod,
+    "Pow": power,
+    "PRelu": prelu,
+    "Where": where,
+    "CumSum": cum_sum,
+}

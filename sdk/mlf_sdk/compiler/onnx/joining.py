@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of Concat and Split."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import INT8
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.stored import requantised, target
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, refuse
+from mlf_sdk.compiler.operators import Move
+from mlf_sdk.ir.tensor import Quantisation
+
+
+def concat(context: Context, node: Node) -> None:
+    """Concat; over channels, height or width without changing the order of axes."""
+    tensors = [t for t in node.inputs if t.elements]
+    if not tensors:
+        refuse("joins nothing")
+    axis = axis_of(int(node.attribute("axis", 1)), tensors[0].rank)
+    for tensor in tensors:
+        if tensor.rank != tensors[0].rank or any(
+            a != axis and e != tensors[0].shape[a] for a, e in enumerate(tensor.shape)
+        ):
+            refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
+    shape = list(tensors[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in tensors)
+    wanted = _common(context, node, tensors)
+    if wanted is None:
+        _joined(context, node, tensors, axis, tuple(shape), node.name, None)
+        return
+    parts = [requantised(context, t, wanted, t.name) for t in tensors]
+    stored = _joined(context, node, parts, axis, tuple(shape), "", wanted)
+    context.bind(node.name, Tensor(name=node.name, dtype=tensors[0].dtype, shape=tuple(shape), stored=stored))
+
+
+def _common(context: Context, node: Node, tensors: list[Tensor]) -> Quantisation | None:
+    """Quantisation in which dequantised tensors are joined; None for real ones."""
+    if not all(
+        t.stored is not None and t.plain is None and t.last is None and t.stored.dtype == INT8
+        for t in tensors
+    ):
+        return None
+    if any(
+        t.stored is None or t.stored.quantisation is None or t.stored.quantisation.axis is not None
+        for t in tensors
+    ):
+        return None
+    found = target(context, node)
+    if found is not None:
+        return found.quantisation
+    first = tensors[0].stored
+    same = first is not None and all(
+        t.stored is not None and t.stored.quantisation == first.quantisation and not t.chain for t in tensors
+    )
+    return first.quantisation if same and first is not None else None
+
+
+def _joined(
+    context: Context,
+    node: Node,
+    tensors: list[Tensor],
+    axis: int,
+    shape: Shape,
+    name: str,
+    quantisation: Quantisation | None,
+) -> Tensor:
+    rank = len(shape)
+    last = rank in (3, 4) and any(t.is_last for t in tensors)
+    values = [context.last(t) if last else context.value(t) for t in tensors]
+    found, y = context.output(name, tensors[0].dtype, shape, last=last, quantisation=quantisation)
+    place = axis if not last else (0, 3, *range(1 + 4 - rank, 3))[axis]
+    parts = regions.concatenate([v.shape for v in values], place, y.shape)
+    context.emit(
+        Move(
+            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,),
+            regions=tuple(regions.simplified(p) for p in parts),
+        )
+    )  # fmt: skip
+    return found
+
+
+def split(context: Context, node: Node) -> None:
+    """Split."""
+    x = node.input()
+    axis = axis_of(int(node.attribute("axis", 0)), x.rank)
+    names = node.raw.outputs
+    if node.has(1) or node.attribute("split") is not None:
+        sizes = node.integers("split", position=1)
+    else:
+        size = -(-x.shape[axis] // len(names))
+        sizes = tuple(max(min(size, x.shape[axis] - i * size), 0) for i in range(len(names)))
+    if sum(sizes) != x.shape[axis] or len(sizes) != len(names):
+        refuse(f"{sizes} of {x.shape[axis]} elements in {len(names)} outputs")
+    first = 0
+    for name, size in zip(names, sizes, strict=True):
+        if name:
+            _cut(context, node, x, name, axis, first, size)
+        first += size
+
+
+def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: int, size: int) -> None:
+    """One part of a tensor along an axis."""
+
+    def build(source: Tensor, name: str) -> Tensor:
+        last = source.is_last and source.rank in (3, 4)
+        value = context.last(source) if last else context.value(source)
+        shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
+        found, y = context.output(name, source.dtype, shape, last=last, quantisation=source.quantisation)
+        place = axis if not last else (0, 3, *range(1 + 4 - source.rank, 3))[axis]
+        begin = tuple(first if a == place else 0 for a in range(len(value.shape)))
+        context.move(
+            value, y, (regions.strided_slice(value.shape, begin, (1,) * len(begin), y.shape),), node.kind
+        )
+        return found
+
+    if x.stored is None or x.plain is not None or x.last is not None:
+        build(x, name)
+        return
+    moved = build(x.stored, "")
+    moved.limits = x.stored.limits
+    context.bind(name, Tensor(name=name, dtype=x.dtype, shape=moved.shape, stored=moved, chain=x.chain))
+
+
+BUILDERS: Final = {"Concat": concat, "Split": split}

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of layers with weights and of pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.stored import Target, bias_value, is_stored, layer_output, stored_weights, target
+from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape, refuse, to_last
+from mlf_sdk.compiler.operators import (
+    Array,
+    Conv2D,
+    DepthwiseConv2D,
+    Region,
+    Window,
+)
+from mlf_sdk.ir.tensor import Quantisation
+
+UNLIMITED = (-math.inf, math.inf)
+
+
+def two(values: tuple[int, ...], first: int) -> tuple[int, int]:
+    """Values of height and width; a layer over one axis has the height 1."""
+    return (first, values[0]) if len(values) == 1 else (values[0], values[1])
+
+
+def window_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple[Window, tuple[int, ...]]:
+    """Window of a layer and the extents of its output.
+
+    Args:
+        space: height and width of the input, or its one axis.
+        size: of the window.
+    """
+    rank = len(space)
+    strides = node.integers("strides", (1,) * rank)
+    dilations = node.integers("dilations", (1,) * rank)
+    pads = node.integers("pads", (0,) * 2 * rank)
+    if (len(size), len(strides), len(dilations), len(pads)) != (rank, rank, rank, 2 * rank):
+        refuse(f"its window doesn't have {rank} axes, which its input has")
+    if min((*size, *strides, *dilations)) < 1 or min(pads) < 0:
+        refuse("its window has an extent, a stride or a padding that is not possible")
+    mode = node.attribute("auto_pad", "NOTSET")
+    before, output = [], []
+    for axis in range(rank):
+        reach = (size[axis] - 1) * dilations[axis] + 1
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            count = -(-space[axis] // strides[axis])
+            total = max((count - 1) * strides[axis] + reach - space[axis], 0)
+            before.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
+        else:
+            first, behind = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
+            spare = space[axis] + first + behind - reach
+            if spare < 0:
+                refuse(f"its window of {reach} is larger than the input of {space[axis]} with its padding")
+            count = spare // strides[axis] + 1
+            if node.attribute("ceil_mode", 0):
+                count = -(-spare // strides[axis]) + 1
+                if (count - 1) * strides[axis] >= space[axis] + first:
+                    count -= 1
+            before.append(first)
+        output.append(count)
+    window = Window(
+        size=two(size, 1),
+        stride=two(strides, 1),
+        dilation=two(dilations, 1),
+        before=two(tuple(before), 0),
+    )
+    return window, tuple(output)
+
+
+def space_of(x: Tensor) -> tuple[int, ...]:
+    """Height and width of a tensor, or its one axis behind the channels."""
+    if x.rank not in (3, 4):
+        refuse(f"its input has {x.rank} axes; layers over one or two axes are supported")
+    return x.shape[2:]
+
+
+def conv(context: Context, node: Node) -> None:
+    """Conv."""
+    x, weights = node.input(0), node.input(1)
+    data = node.data(1, "weights")
+    space, groups = space_of(x), int(node.attribute("group", 1))
+    if data.ndim != x.rank or groups < 1 or x.shape[1] != data.shape[1] * groups or data.shape[0] % groups:
+        refuse(f"weights {data.shape} don't fit an input {x.shape} in {groups} groups")
+    size = node.integers("kernel_shape", data.shape[2:])
+    if size != data.shape[2:]:
+        refuse(f"the attribute kernel_shape {size} is not that of the weights {data.shape}")
+    window, output = window_of(node, space, size)
+    shape = (x.shape[0], data.shape[0], *output)
+    found = target(context, node)
+    kernel = stored_weights(weights, 0)
+    if found is not None and is_stored(x) and kernel is not None:
+        _stored_conv(context, node, x, kernel, window, shape, groups, found)
+        return
+    bias = node.data(2, "biases").astype(np.float32) if node.has(2) else None
+    _conv(context, node, context.last(x), data.astype(np.float32), bias, window, shape, groups)
+
+
+def _arranged(data: Array, depthwise: bool) -> Array:
+    """Weights OIHW as kernels want them: OHWI, or 1HWC of a depthwise layer."""
+    last = to_last(data)
+    return np.ascontiguousarray(last.transpose(3, 1, 2, 0)) if depthwise else last
+
+
+def _conv(
+    context: Context,
+    node: Node,
+    x: Value,
+    data: Array,
+    bias: Array | None,
+    window: Window,
+    shape: tuple[int, ...],
+    groups: int,
+) -> None:
+    depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
+    arranged = _arranged(data, depthwise)
+    inputs = [x.id, context.add(node.name + "_weights", FLOAT32, arranged.shape, None, arranged).id]
+    if bias is not None:
+        inputs.append(context.add(node.name + "_bias", FLOAT32, bias.shape, None, bias).id)
+    _, y = context.output(node.name, FLOAT32, shape, last=True)
+    _emit_conv(context, node, tuple(inputs), y, window, UNLIMITED, depthwise)
+
+
+def _emit_conv(
+    context: Context,
+    node: Node,
+    inputs: tuple[int, ...],
+    y: Value,
+    window: Window,
+    clamp: tuple[float, float],
+    depthwise: bool,
+) -> None:
+    common: dict[str, Any] = {
+        **node.common,
+        "inputs": inputs,
+        "outputs": (y.id,),
+        "window": window,
+        "clamp": clamp,
+    }
+    context.emit(DepthwiseConv2D(**common, multiplier=1) if depthwise else Conv2D(**common))
+
+
+def _stored_conv(
+    context: Context,
+    node: Node,
+    x: Tensor,
+    kernel: tuple[Array, Quantisation],
+    window: Window,
+    shape: tuple[int, ...],
+    groups: int,
+    found: Target,
+) -> None:
+    """Conv between DequantizeLinear and QuantizeLinear, in integers."""
+    source, (data, q) = x.stored, kernel
+    if source is None:
+        raise AssertionError("a layer that is not stored")
+    depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
+    arranged = _arranged(data, depthwise)
+    if q.axis is not None:
+        q = Quantisation(scale=q.scale, zero_point=q.zero_point, axis=3 if depthwise else 0)
+    inputs = [
+        context.last(source).id,
+        context.add(node.name + "_weights", INT8, arranged.shape, q, arranged).id,
+    ]
+    bias = bias_value(context, node, 2, source, q, shape[1])
+    if bias is not None:
+        inputs.append(bias.id)
+    y, clamp = layer_output(context, node, shape, found, last=True)
+    _emit_conv(context, node, tuple(inputs), y, window, clamp, depthwise)
+
+
+def conv_transpose(context: Context, node: Node) -> None:
+    """ConvTranspose: a convolution of the input with zeros in between, the weights turned round."""
+    x, data = node.input(0), node.data(1, "weights").astype(np.float32)
+    space, groups = space_of(x), int(node.attribute("group", 1))
+    rank = len(space)
+    size = data.shape[2:]
+    strides = node.integers("strides", (1,) * rank)
+    dilations = node.integers("dilations", (1,) * rank)
+    extra = node.integers("output_padding", (0,) * rank)
+    if groups < 1 or data.ndim != x.rank or x.shape[1] != data.shape[0] or data.shape[0] % groups:
+        refuse(f"weights {data.shape} don't fit an input {x.shape} in {groups} groups")
+    reach = [(k - 1) * d + 1 for k, d in zip(size, dilations, strict=True)]
+    pads = list(node.integers("pads", (0,) * 2 * rank))
+    stated = node.attribute("output_shape")
+    mode = node.attribute("auto_pad", "NOTSET")
+    full = [(space[a] - 1) * strides[a] + reach[a] + extra[a] for a in range(rank)]
+    if stated is not None or mode in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = (
+            [int(v) for v in stated][-rank:]
+            if stated is not None
+            else [s * t for s, t in zip(space, strides, strict=True)]
+        )
+        for a in range(rank):
+            total = full[a] - wanted[a] if stated is not None else max(full[a] - wanted[a], 0)
+            pads[a] = total - total // 2 if mode != "SAME_UPPER" else total // 2
+            pads[a + rank] = total - pads[a]
+    output = tuple(full[a] - pads[a] - pads[a + rank] for a in range(rank))
+    if min(output) < 1:
+        refuse(f"its output would have the extents {output}")
+    n, c = x.shape[:2]
+    # Zeros between the elements and around them; a margin below zero cuts elements off.
+    margins = [reach[a] - 1 - pads[a] for a in range(rank)]
+    wide = tuple(output[a] + reach[a] - 1 for a in range(rank))
+    source = context.last(x)
+    spread_shape = last_shape((n, c, *wide))
+    spread = context.add(node.name + "_spread", FLOAT32, spread_shape)
+    context.move(
+        source, spread, (_spread(source.shape, spread_shape, strides, margins),), "ConvTranspose", 0.0
+    )
+    inward = data.reshape(groups, c // groups, data.shape[1], *size)
+    turned = inward.swapaxes(1, 2).reshape(groups * data.shape[1], c // groups, *size)
+    turned = np.flip(turned, axis=tuple(range(2, turned.ndim)))
+    window = Window(size=two(size, 1), stride=(1, 1), dilation=two(dilations, 1))
+    bias = node.data(2, "biases").astype(np.float32) if node.has(2) else None
+    shape = (n, turned.shape[0], *output)
+    _conv(context, node, spread, np.ascontiguousarray(turned), bias, window, shape, groups)
+
+
+def _spread(x: tuple[int, ...], y: tuple[int, ...], strides: tuple[int, ...], margins: list[int]) -> Region:
+    """Elements of x at multiples of the strides in y, behind a margin; what falls outside is left out."""
+    step = two(strides, 1)
+    margin = two(tuple(margins), 0)
+    first = [-(-max(-m, 0) // s) for m, s in zip(margin, step, strict=True)]
+    last = [
+        min(e, -(-(extent - m) // s)) for e, extent, m, s in zip(x[1:3], y[1:3], margin, step, strict=True)
+    ]
+    counts = tuple(max(b - a, 0) for a, b in zip(first, last, strict=True))
+    sx, sy = regions.strides(x), regions.strides(y)
+    return regions.box(
+        (x[0], *counts, x[3]),
+        sx,
+        (sy[0], sy[1] * step[0], sy[2] * step[1], sy[3]),
+        source_offset=first[0] * sx[1] + first[1] * sx[2],
+        target_offset=(margin[0] + first[0] * step[0]) * sy[1] + (margin[1] + first[1] * step[1]) * sy[2],
+    )

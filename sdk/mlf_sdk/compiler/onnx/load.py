@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An ONNX file as a graph: every node by its builder, every defect and gap reported together."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.onnx import (
+    blocks,
+    dense,
+    functions,
+    joining,
+    layers,
+    movement,
+    normalise,
+    pointwise,
+    pooling,
+    recurrent,
+    resize,
+    rows,
+    stored,
+)
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, RawInput, RawModel, RawNode, read_onnx
+from mlf_sdk.compiler.onnx.fold import fold
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.qoperators import spelt_out
+from mlf_sdk.compiler.onnx.tensor import Tensor, UnsupportedError, kept_type
+from mlf_sdk.compiler.operators import Reshape
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.checks import BoundedFaults, shown
+
+Builder = Callable[[Context, Node], None]
+Shapes = Mapping[str, Sequence[int]]
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "Conv": layers.conv,
+    "ConvTranspose": layers.conv_transpose,
+    "MaxPool": pooling.pool,
+    "AveragePool": pooling.pool,
+    "GlobalAveragePool": pooling.global_pool,
+    "GlobalMaxPool": pooling.global_pool,
+    "Gemm": dense.gemm,
+    "MatMul": dense.mat_mul,
+    "QuantizeLinear": stored.quantize_linear,
+    "DequantizeLinear": stored.dequantize_linear,
+    **blocks.BUILDERS,
+    **functions.BUILDERS,
+    **joining.BUILDERS,
+    **normalise.BUILDERS,
+    **pointwise.BUILDERS,
+    **movement.BUILDERS,
+    **recurrent.BUILDERS,
+    **resize.BUILDERS,
+    **rows.BUILDERS,
+}
+# What computes more than it says, or depends on numbers of a run.
+_REASONS: Final = {
+    **dict.fromkeys(("If", "Loop", "Scan"), "control flow is not supported; export the model without it"),
+    **dict.fromkeys(
+        ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
+        "the shape of its result depends on the input; cut the model in front of it",
+    ),
+    "TopK": "not supported; cut the model in front of it and sort its output",
+}
+
+
+def load_onnx(path: Path, name: str = "", shapes: Shapes | None = None, batch: int = 1) -> Graph:
+    """Read a model.
+
+    Args:
+        name: of the model; by default the file's, as a C identifier.
+        shapes: of inputs whose shape the file leaves open; the first axis is otherwise the batch.
+        batch: extent of a first axis that the file leaves open.
+
+    Raises:
+        ArchiveError: the file is damaged, or has operators that are not supported; all at once.
+        InputError: it is no ONNX file, or a shape is missing.
+    """
+    faults = BoundedFaults(str(path))
+    raw = read_onnx(path, faults, frozenset(BUILDERS))
+    faults.raise_if_any()
+    name = name or re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+    return build_graph(spelt_out(raw), name, shapes or {}, batch, faults)
+
+
+def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Graph:
+    """The graph of a model that was read."""
+    context = Context(raw.opset)
+    context.readers = stored.readers_of(raw.nodes)
+    context.results = frozenset(raw.outputs)
+    for key, array in raw.constants.items():
+        context.constant(key, array)
+    inputs = [_placeholder(context, i, shapes, batch, faults) for i in raw.inputs]
+    unknown = set(shapes) - {i.name for i in raw.inputs}
+    for key in sorted(unknown):
+        faults.add(
+            f"shape of {shown(key)}", f"no such input; there are {', '.join(i.name for i in raw.inputs)}"
+        )
+    faults.raise_if_any()
+    _build(context, raw.nodes, faults)
+    faults.raise_if_any()
+    outputs: list[int] = []
+    for key in raw.outputs:
+        if key not in context.tensors:
+            faults.add("outputs", f"{shown(key)} is written by no node")
+            continue
+        outputs.append(_result(context, context.tensors[key], key, {*outputs, *(v.id for v in inputs)}))
+    faults.raise_if_any()
+    return Graph(
+        name=name,
+        values=tuple(context.values),
+        operators=tuple(context.operators),
+        inputs=tuple(v.id for v in inputs),
+        outputs=tuple(outputs),
+    )
+
+
+def _placeholder(
+    context: Context, given: RawInput, shapes: Shapes, batch: int, faults: FaultCollector
+) -> Value:
+    place = f"input {shown(given.name)}"
+    shape = tuple(int(e) for e in shapes.get(given.name, ()))
+    if given.name not in shapes:
+        shape = tuple(
+            e if isinstance(e, int) else batch if axis == 0 else 0 for axis, e in enumerate(given.extents)
+        )
+        if any(isinstance(e, str) for e in given.extents[1:]):
+            open_ = ",".join(str(e) for e in given.extents)
+            example = ",".join(str(e) if isinstance(e, int) else "N" for e in given.extents)
+            faults.add(place, f"its shape is left open: {open_}. Give it: --shape {given.name}={example}")
+            shape = (1,)
+    elif len(shape) != len(given.extents) or any(
+        isinstance(e, int) and e not in (s, 0) for e, s in zip(given.extents, shape, strict=True)
+    ):
+        faults.add(place, f"the shape {shape} doesn't fit that of the file: {given.extents}")
+    if any(e < 1 for e in shape) or len(shape) > MAX_RANK or np.prod(shape, dtype=np.float64) > MAX_ELEMENTS:
+        faults.add(place, f"has the shape {shape}")
+        shape = (1,)
+    dtype = kept_type(given.dtype)
+    tensor, value = context.output(given.name, dtype, shape)
+    context.bind(given.name, tensor)
+    return value
+
+
+def _build(context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector) -> None:
+    """Add each node; one that follows a failed one is not reported again, one without a builder is."""
+    for raw in nodes:
+        known = all(not n or n in context.tensors for n in raw.inputs)
+        try:
+            if known and fold(context, raw):
+                continue
+            if raw.kind not in BUILDERS:
+                raise UnsupportedError(_unsupported(raw.kind))
+            if known:
+                BUILDERS[raw.kind](context, Node(context, raw))
+        except UnsupportedError as error:
+            faults.add(raw.place, error.what)
+        except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
+            faults.add(raw.place, f"damaged, or of a form that is not known: {str(error)[:200]}")
+        large = [v for v in context.values[-4:] if v.elements > MAX_ELEMENTS or len(v.shape) > 16]
+        if large:
+            faults.add(raw.place, f"its result has the shape {large[0].shape}, which is too large")
+            return
+
+
+def _unsupported(kind: str) -> str:
+    if kind in _REASONS:
+        return _REASONS[kind]
+    if "." in kind:
+        return "operators of this domain are not supported; export the model with standard operators"
+    close = difflib.get_close_matches(kind, BUILDERS, 1)
+    return "this operator is not supported" + (
+        f"; did you mean {close[0]}?"
+        if close and kind not in BUILDERS and close[0].lower() == kind.lower()
+        else ""
+    )
+
+
+def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int:
+    """Value of an output; a copy where it is an input, a constant, or an output already."""
+    value = context.value(tensor)
+    if value.id in taken or value.data is not None:
+        found = context.add(name, value.dtype, value.shape, value.quantisation)
+        if value.data is None:
+            context.emit(
+                Reshape(
+                    number=len(context.operators), kind="Identity", inputs=(value.id,), outputs=(found.id,)
+                )
+            )
+        else:
+            from mlf_sdk.compiler import regions
+
+            steps = regions.strides(value.shape)
+            context.move(value, found, (regions.box(value.shape, steps, steps),), "Constant")
+        return found.id
+    if value.name != name:
+        context.values[value.id] = Value(
+            id=value.id, name=name, dtype=value.dtype, shape=value.shape, quantisation=value.quantisation
+        )
+    return value.id
+
+
+__all__ = ["BUILDERS", "build_graph", "load_onnx"]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node of an ONNX model with the tensors that it reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import RawNode, Whatever
+from mlf_sdk.compiler.onnx.tensor import Tensor, dequantised, refuse
+from mlf_sdk.compiler.operators import Array
+
+
+class Node:
+    """A node with the tensors that it reads; what a builder asks."""
+
+    def __init__(self, context: Context, raw: RawNode) -> None:
+        self.context, self.raw = context, raw
+        self.kind = raw.kind
+        self.name = raw.outputs[0] if raw.outputs else ""
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Fields that every operator of this node has."""
+        return {"number": len(self.context.operators), "kind": self.kind.replace(".", "_")}
+
+    def has(self, position: int) -> bool:
+        """Return whether an input is there."""
+        return position < len(self.raw.inputs) and bool(self.raw.inputs[position])
+
+    def input(self, position: int = 0) -> Tensor:
+        """Tensor of an input that must be there."""
+        if not self.has(position):
+            refuse(f"input {position} is missing")
+        return self.context.tensors[self.raw.inputs[position]]
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Tensors of all inputs that are there."""
+        return [self.input(i) for i in range(len(self.raw.inputs)) if self.has(i)]
+
+    def attribute(self, name: str, default: Whatever = None) -> Whatever:
+        """Value of an attribute."""
+        found = self.raw.attributes.get(name)
+        return default if found is None else found
+
+    def integers(self, name: str, default: Whatever = None, position: int | None = None) -> tuple[int, ...]:
+        """Whole numbers of an attribute or, since some version, of a constant input."""
+        if position is not None and self.has(position):
+            return tuple(int(v) for v in self.data(position, name).reshape(-1))
+        found = self.attribute(name, default)
+        if found is None:
+            refuse(f"the attribute {name} is missing")
+        return tuple(int(v) for v in found) if not isinstance(found, int) else (found,)
+
+    def data(self, position: int, what: str) -> Array:
+        """Data of an input that must be constant."""
+        tensor = self.input(position)
+        if tensor.data is None and tensor.stored is not None and tensor.stored.data is not None:
+            return dequantised(tensor.stored)
+        if tensor.data is None:
+            refuse(
+                f"its {what} ('{tensor.name}') is computed at run time; only constants are supported. "
+                "Fold constants when the model is exported"
+            )
+        return tensor.data
+
+    def wants(self, position: int) -> bool:
+        """Return whether an output is used."""
+        return position < len(self.raw.outputs) and bool(self.raw.outputs[position])
+
+    def only(self, count: int) -> None:
+        """Refuse outputs behind the first ``count``."""
+        if any(self.wants(i) for i in range(count, len(self.raw.outputs))):
+            refuse(f"output {count} ('{self.raw.outputs[count]}') is not supported")

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of elementwise operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
+from mlf_sdk.compiler.onnx.tensor import Tensor, refuse, to_last
+from mlf_sdk.compiler.operators import Arithmetic, Binary
+from mlf_sdk.compiler.reals import Pointwise
+
+UNLIMITED = (-math.inf, math.inf)
+BOOL: Final = np.dtype(np.bool_)
+
+UNARY: Final = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
+    "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp",
+    "Floor": "floor", "HardSwish": "hard_swish", "Log": "log", "Mish": "mish", "Neg": "neg",
+    "Reciprocal": "reciprocal", "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
+    "Sinh": "sinh", "Softplus": "softplus", "Softsign": "softsign", "Sqrt": "sqrt", "Tan": "tan",
+    "Tanh": "tanh", "com.microsoft.Gelu": "gelu",
+}  # fmt: skip
+PARAMETERS: Final[dict[str, tuple[str, tuple[tuple[str, float], ...]]]] = {
+    "Elu": ("elu", (("alpha", 1.0),)),
+    "HardSigmoid": ("hard_sigmoid", (("alpha", 0.2), ("beta", 0.5))),
+    "LeakyRelu": ("leaky_relu", (("alpha", 0.01),)),
+    "Selu": ("selu", (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875))),
+    "Shrink": ("shrink", (("bias", 0.0), ("lambd", 0.5))),
+    "ThresholdedRelu": ("thresholded_relu", (("alpha", 1.0),)),
+}
+COMPARED: Final = {
+    "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "Less": "less",
+    "LessOrEqual": "less_equal", "And": "and", "Or": "or", "Xor": "xor",
+}  # fmt: skip
+ARITHMETIC: Final = {
+    "Add": Arithmetic.ADD, "Sub": Arithmetic.SUB, "Mul": Arithmetic.MUL, "Div": Arithmetic.DIV,
+}  # fmt: skip
+NARY: Final = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "add"}
+
+
+def broadcast_shape(tensors: list[Tensor]) -> tuple[int, ...]:
+    """Shape of the result of an elementwise operator."""
+    try:
+        return tuple(np.broadcast_shapes(*(t.shape for t in tensors)))
+    except ValueError:
+        refuse(f"operands {', '.join(str(t.shape) for t in tensors)} don't fit")
+
+
+def operands(context: Context, tensors: list[Tensor], shape: tuple[int, ...]) -> tuple[list[Value], bool]:
+    """Values of all operands in one order of axes; True where it has the channels last."""
+    rank = len(shape)
+    varying = [t for t in tensors if t.data is None]
+    last = (
+        rank in (3, 4)
+        and any(t.is_last for t in varying)
+        and all(t.rank == rank or t.elements == 1 for t in varying)
+    )
+    found = []
+    for tensor in tensors:
+        if not last or (tensor.data is None and tensor.elements == 1 and tensor.rank != rank):
+            found.append(context.value(tensor))
+        elif tensor.data is not None:
+            data = tensor.data.reshape((1,) * (rank - tensor.rank) + tensor.shape)
+            data = data.reshape(-1) if data.size == 1 else to_last(data)
+            found.append(context.add(tensor.name, tensor.dtype, data.shape, None, data))
+        else:
+            found.append(context.last(tensor))
+    return found, last
+
+
+def elementwise(
+    context: Context,
+    node: Node,
+    function: str,
+    tensors: list[Tensor],
+    *,
+    parameters: tuple[float, ...] = (),
+    dtype: np.dtype[Any] | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Add a function of the elements at one place of all tensors."""
+    first = tensors[0]
+    name = node.name if name is None else name
+    if (
+        len(tensors) == 1
+        and first.stored is not None
+        and first.plain is None
+        and first.last is None
+        and dtype is None
+    ):
+        return context.bind(
+            name,
+            Tensor(
+                name=name, dtype=FLOAT32, shape=first.shape, stored=first.stored,
+                chain=(*first.chain, (function, parameters)),
+            ),
+        )  # fmt: skip
+    shape = broadcast_shape(tensors)
+    values, last = operands(context, tensors, shape)
+    tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, last=last)
+    context.emit(
+        Pointwise(
+            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,), function=function,
+            parameters=parameters,
+        )
+    )  # fmt: skip
+    return tensor
+
+
+def unary(context: Context, node: Node) -> None:
+    """Functions of one element."""
+    if node.kind in PARAMETERS:
+        function, defaults = PARAMETERS[node.kind]
+        parameters = tuple(float(node.attribute(name, default)) for name, default in defaults)
+        elementwise(context, node, function, [node.input()], parameters=parameters)
+        return
+    x = node.input()
+    if x.dtype.kind != "f" and node.kind not in ("Abs", "Neg", "Sign"):
+        refuse(f"a function of {x.dtype}; real numbers are supported")
+    elementwise(context, node, UNARY[node.kind], [x])
+
+
+def relu(context: Context, node: Node) -> None:
+    """Relu."""
+    elementwise(context, node, "clip", [node.input()], parameters=(0.0, math.inf))
+
+
+def clip_limits(node: Node) -> tuple[float, float]:
+    """Limits of a Clip: attributes at first, inputs since version 11."""
+    low = (
+        float(node.data(1, "limit").reshape(-1)[0])
+        if node.has(1)
+        else float(node.attribute("min", -math.inf))
+    )
+    high = (
+        float(node.data(2, "limit").reshape(-1)[0]) if node.has(2) else float(node.attribute("max", math.inf))
+    )
+    return low, high
+
+
+def clip(context: Context, node: Node) -> None:
+    """Clip; the limits may be computed at run time."""
+    x = node.input()
+    if any(node.has(i) and node.input(i).data is None for i in (1, 2)):
+        for position, function in ((1, "max"), (2, "min")):
+            if node.has(position):
+                x = elementwise(context, node, function, [x, node.input(position)])
+        return
+    limits = clip_limits(node)
+    if x.dtype.kind != "f":
+        _clip_whole(context, node, x, limits)
+        return
+    elementwise(context, node, "clip", [x], parameters=limits)
+
+
+def _clip_whole(context: Context, node: Node, x: Tensor, limits: tuple[float, float]) -> None:
+    """Limits of whole numbers, as far as they lie within the type's own."""
+    info = np.iinfo(x.dtype)
+    for function, limit, own in (("max", limits[0], info.min), ("min", limits[1], info.max)):
+        if (limit > own) if function == "max" else (limit < own):
+            x = elementwise(
+                context, node, function, [x, context.constant("", np.array(limit, x.dtype))], name=""
+            )
+    context.bind(node.name, x)
+
+
+def gelu(context: Context, node: Node) -> None:
+    """Gelu, exact or by tanh."""
+    function = "gelu_tanh" if node.attribute("approximate", "none") == "tanh" else "gelu"
+    elementwise(context, node, function, [node.input()])
+
+
+def swish(context: Context, node: Node) -> None:
+    """Swish."""
+    if float(node.attribute("alpha", 1.0)) != 1.0:
+        refuse("only the factor 1 is supported")
+    elementwise(context, node, "swish", [node.input()])
+
+
+def not_(context: Context, node: Node) -> None:
+    """Not and BitwiseNot."""
+    elementwise(context, node, "not" if node.kind == "Not" else "bit_not", [node.input()])
+
+
+def is_nan(context: Context, node: Node) -> None:
+    """IsNaN."""
+    elementwise(context, node, "is_nan", [node.input()], dtype=BOOL)
+
+
+def compared(context: Context, node: Node) -> None:
+    """Comparisons and logical operators."""
+    elementwise(context, node, COMPARED[node.kind], [node.input(0), node.input(1)], dtype=BOOL)
+
+
+def arithmetic(context: Context, node: Node) -> None:
+    """Add, Sub, Mul and Div."""
+    a, b = node.input(0), node.input(1)
+    function = ARITHMETIC[node.kind]
+    found = target(context, node)
+    if found is not None and function is not Arithmetic.DIV and is_stored(a, b) and _per_tensor(a, b):
+        _stored_arithmetic(context, node, a, b, function, found)
+        return
+    if a.dtype != b.dtype:
+        refuse(f"operands of {a.dtype} and {b.dtype}")
+    if a.dtype.kind != "f":
+        elementwise(context, node, function.value, [a, b])
+        return
+    shape = broadcast_shape([a, b])
+    values, last = operands(context, [a, b], shape)
+    _, y = context.output(node.name, FLOAT32, shape, last=last)
+    context.emit(
+        Binary(
+            **node.common,
+            inputs=tuple(v.id for v in values),
+            outputs=(y.id,),
+            function=function,
+            clamp=UNLIMITED,
+        )
+    )
+
+
+def _per_tensor(*tensors: Tensor) -> bool:
+    return all(
+        t.stored is not None and t.stored.quantisation is not None and t.stored.quantisation.axis is None
+        for t in tensors
+    )
+
+
+def _stored_arithmetic(
+    context: Context, node: Node, a: Tensor, b: Tensor, function: Arithmetic, found: Target
+) -> None:
+    if a.stored is None or b.stored is None:
+        raise AssertionError("operands that are not stored")
+    shape = broadcast_shape([a, b])
+    values, last = operands(context, [a.stored, b.stored], shape)
+    for position, (value, tensor) in enumerate(zip(values, (a.stored, b.stored), strict=True)):
+        if value.quantisation is None:
+            values[position] = context.values[value.id] = Value(
+                id=value.id, name=value.name, dtype=INT8, shape=value.shape,
+                quantisation=tensor.quantisation, data=value.data,
+            )  # fmt: skip
+    y, clamp = layer_output(context, node, shape, found, last=last)
+    context.emit(
+        Binary(
+            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,), function=function, clamp=clamp
+        )
+    )
+
+
+def nary(context: Context, node: Node) -> None:
+    """Max, Min, Sum and Mean of any number of tensors."""
+    tensors = node.inputs
+    function = NARY[node.kind]
+    if len(tensors) == 1:
+        context.bind(node.name, tensors[0])
+        return
+    mean = node.kind == "Mean"
+    found = tensors[0]
+    for position, tensor in enumerate(tensors[1:], start=2):
+        final = position == len(tensors) and not mean
+        found = elementwise(context, node, function, [found, tensor], name=node.name if final else "")
+    if mean:
+        factor = context.constant("", np.array(1 / len(tensors), np.float32))
+        elementwise(context, node, "mul", [found, factor])
+
+
+Builder = Callable[[Context, Node], None]
+BUILDERS: Final[dict[str, Builder]] = {
+    **dict.fromkeys((*UNARY, *PARAMETERS), unary),
+    **dict.fromkeys(COMPARED, compared),
+    **dict.fromkeys(ARITHMETIC, arithmetic),
+    **dict.fromkeys(NARY, nary),
+    **dict.fromkeys(("Not", "BitwiseNot"), not_),
+    "Relu": relu, "Clip": clip, "Gelu": gelu, "Swish": swish, "IsNaN": is_nan,
+}  # fmt: skip

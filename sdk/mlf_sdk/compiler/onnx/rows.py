@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of softmax, reductions, normalisation, interpolation and recurrent layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import FLOAT32
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, refuse
+from mlf_sdk.compiler.operators import Softmax
+from mlf_sdk.compiler.reals import Reduce, Reduction
+
+REDUCTIONS: Final = {
+    "ReduceSum": Reduction.SUM, "ReduceMean": Reduction.MEAN, "ReduceMax": Reduction.MAX,
+    "ReduceMin": Reduction.MIN, "ReduceProd": Reduction.PROD, "ReduceL1": Reduction.L1,
+    "ReduceL2": Reduction.L2,
+    "ReduceSumSquare": Reduction.SUM_SQUARE, "ReduceLogSum": Reduction.LOG_SUM,
+    "ReduceLogSumExp": Reduction.LOG_SUM_EXP,
+}  # fmt: skip
+
+
+def transposed(context: Context, node: Node, x: Tensor, order: tuple[int, ...], name: str) -> Tensor:
+    """Axes of a real tensor in another order."""
+    shape = tuple(x.shape[i] for i in order)
+    source = context.value(x)
+    found, y = context.output(name, x.dtype, shape)
+    context.move(source, y, (regions.transpose(x.shape, order),), "Transpose")
+    return found
+
+
+def softmax(context: Context, node: Node) -> None:
+    """Softmax and LogSoftmax; over an axis in the middle between two transpositions."""
+    x = node.input()
+    log = node.kind == "LogSoftmax"
+    old = context.opset < 13
+    axis = axis_of(int(node.attribute("axis", 1 if old else -1)), x.rank)
+    if x.rank == 0:
+        refuse("needs an axis")
+    if old:
+        x_flat = context.reshaped("", x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
+        context.reshaped(node.name, _softmax(context, node, x_flat, "", log), x.shape)
+        return
+    if axis == 1 and x.is_last:
+        source = context.last(x)
+        _, y = context.output(node.name, FLOAT32, x.shape, last=True)
+        context.emit(Softmax(**node.common, inputs=(source.id,), outputs=(y.id,), beta=1.0, log=log))
+        return
+    if axis == x.rank - 1:
+        _softmax(context, node, x, node.name, log)
+        return
+    order = (*(a for a in range(x.rank) if a != axis), axis)
+    back = tuple(int(i) for i in np.argsort(order))
+    inner = _softmax(context, node, transposed(context, node, x, order, ""), "", log)
+    transposed(context, node, inner, back, node.name)
+
+
+def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> Tensor:
+    source = context.value(x)
+    found, y = context.output(name, FLOAT32, x.shape)
+    context.emit(Softmax(**node.common, inputs=(source.id,), outputs=(y.id,), beta=1.0, log=log))
+    return found
+
+
+def reduction(context: Context, node: Node) -> None:
+    """Reductions; of height and width with the channels last."""
+    x = node.input()
+    if x.dtype.kind not in "fiu":
+        refuse(f"a reduction of {x.dtype}")
+    function = REDUCTIONS[node.kind]
+    if x.dtype.kind != "f" and function in (Reduction.L2, Reduction.LOG_SUM, Reduction.LOG_SUM_EXP):
+        refuse(f"a reduction of {x.dtype}; real numbers are supported")
+    axes = sorted({axis_of(a, x.rank) for a in node.integers("axes", (), position=1)})
+    if not axes and node.attribute("noop_with_empty_axes", 0):
+        refuse("noop_with_empty_axes without axes is not supported")
+    axes = axes or list(range(x.rank))
+    keep = bool(node.attribute("keepdims", 1))
+    kept = tuple(1 if a in axes else e for a, e in enumerate(x.shape))
+    shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
+    last = x.is_last and x.rank in (3, 4)
+    source = context.last(x) if last else context.value(x)
+    found, y = context.output(
+        node.name if keep or not last else "", x.dtype, kept if last else shape, last=last
+    )
+    places = (0, 3, *range(1 + 4 - x.rank, 3))
+    chosen = tuple(sorted(places[a] for a in axes)) if last else tuple(axes)
+    context.emit(Reduce(**node.common, inputs=(source.id,), outputs=(y.id,), function=function, axes=chosen))
+    if last and not keep:
+        context.reshaped(node.name, found, shape)
+
+
+BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {
+    **dict.fromkeys(REDUCTIONS, reduction),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
+}

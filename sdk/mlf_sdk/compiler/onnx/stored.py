@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised tensors: QuantizeLinear and DequantizeLinear, and integer layers between them.
+
+Between a DequantizeLinear and a QuantizeLinear a layer computes with the stored integers. Functions of one
+number become tables, exactly what ONNX computes; layers with sums are requantised as TensorFlow Lite does,
+which is at most one step off ONNX's single-precision scales.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, Value
+from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.file import RawNode
+from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.tensor import Tensor, refuse
+from mlf_sdk.compiler.operators import Array, Table
+from mlf_sdk.compiler.reals import Quantise
+from mlf_sdk.compiler.reference.functions import FUNCTIONS
+from mlf_sdk.ir.tensor import Quantisation
+
+_LIMITING: Final = ("Relu", "Clip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The form in which a layer's result is stored: quantisation, and limits that follow the layer."""
+
+    quantisation: Quantisation
+    clamp: tuple[float, float]
+
+
+def quantisation_of(node: Node, tensor: Tensor, *, axis: int) -> Quantisation:
+    """Scale and zero point of inputs 1 and 2, of the int8 form."""
+    scale = node.data(1, "scale").astype(np.float32).reshape(-1)
+    if node.attribute("block_size", 0):
+        refuse("quantisation in blocks is not supported; quantise per tensor or per channel")
+    zero = (
+        node.data(2, "zero point").reshape(-1).astype(np.int64)
+        if node.has(2)
+        else np.zeros(scale.size, np.int64)
+    )
+    if node.has(2) and node.input(2).dtype not in (np.int8, np.uint8, np.int32):
+        refuse(f"quantisation to {node.input(2).dtype} is not supported; int8 and uint8 are")
+    unsigned = (
+        node.input(2).dtype == np.uint8
+        if node.has(2)
+        else tensor.dtype == np.uint8 or tensor.dtype.kind == "f"
+    )
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        refuse("its scale is not a positive number")
+    if zero.size != scale.size:
+        refuse(f"{scale.size} scales and {zero.size} zero points")
+    zero = zero - 128 if unsigned else zero
+    whole = scale.size == 1
+    if not whole and (tensor.rank <= axis or tensor.shape[axis] != scale.size):
+        refuse(f"{scale.size} scales for an axis of another extent")
+    return Quantisation(
+        scale=tuple(float(s) for s in scale),
+        zero_point=tuple(int(z) for z in zero),
+        axis=None if whole else axis,
+    )
+
+
+def dequantize_linear(context: Context, node: Node) -> None:
+    """DequantizeLinear: a real tensor that remembers its integers."""
+    x = node.input()
+    if x.dtype not in (np.int8, np.uint8, np.int32):
+        refuse(f"reads {x.dtype}; int8, uint8 and int32 are supported")
+    if x.dtype == np.int32 and x.data is None:
+        refuse("dequantises int32 values that are computed at run time")
+    axis = int(node.attribute("axis", 1))
+    stored = _copy(context.sign(x))
+    stored.quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
+    if stored.quantisation.axis is not None and stored.data is None:
+        refuse("quantisation per channel of values that are computed at run time")
+    for value in (stored.plain, stored.last):
+        if value is not None:
+            retag(context, value, stored.quantisation)
+    stored.plain = context.values[stored.plain.id] if stored.plain else None
+    stored.last = context.values[stored.last.id] if stored.last else None
+    context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=x.shape, stored=stored))
+
+
+def _copy(x: Tensor) -> Tensor:
+    return Tensor(
+        name=x.name,
+        dtype=x.dtype,
+        shape=x.shape,
+        data=x.data,
+        plain=x.plain,
+        last=x.last,
+        base=x.base,
+        limits=x.limits,
+    )
+
+
+def retag(context: Context, value: Value, quantisation: Quantisation) -> None:
+    """State the quantisation of a value that has none yet."""
+    if value.quantisation is None and value.data is None:
+        context.values[value.id] = Value(
+            id=value.id, name=value.name, dtype=value.dtype, shape=value.shape, quantisation=quantisation
+        )
+
+
+def quantize_linear(context: Context, node: Node) -> None:
+    """QuantizeLinear: a table where the input is stored already, else a division."""
+    x = node.input()
+    axis = int(node.attribute("axis", 1))
+    quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
+    if quantisation.axis is not None:
+        refuse("quantisation per channel of values that are computed at run time")
+    unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
+    if x.stored is not None and x.plain is None and x.last is None:
+        stored = requantised(context, x, quantisation, node.name)
+    else:
+        last = x.is_last
+        given = context.last(x) if last else context.value(x)
+        stored = Tensor(name=node.name, dtype=INT8, shape=x.shape, quantisation=quantisation)
+        value = context.add(node.name, INT8, given.shape, quantisation)
+        context.emit(Quantise(**node.common, inputs=(given.id,), outputs=(value.id,)))
+        stored.plain, stored.last = (None, value) if last else (value, None)
+    if unsigned:
+        stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
+    context.bind(node.name, stored)
+
+
+def requantised(context: Context, x: Tensor, quantisation: Quantisation, name: str) -> Tensor:
+    """Integers of a dequantised tensor in another quantisation, after the functions in between."""
+    stored = x.stored
+    if stored is None or stored.quantisation is None:
+        raise AssertionError(f"'{x.name}' is not stored")
+    numbers = np.arange(-128, 128, dtype=np.int64)
+    real: Array = (numbers - stored.quantisation.zero_point[0]).astype(np.float32) * np.float32(
+        stored.quantisation.scale[0]
+    )
+    for function, parameters in x.chain:
+        with np.errstate(all="ignore"):
+            real = np.asarray(FUNCTIONS[function](real.astype(np.float64), *parameters)).astype(np.float32)
+    with np.errstate(all="ignore"):
+        scaled = np.nan_to_num(np.rint(real / np.float32(quantisation.scale[0])))
+    result = np.clip(scaled + quantisation.zero_point[0], -128, 127).astype(np.int64)
+    low, high = stored.limits
+    reached = slice(low + 128, high + 129)
+    if (result[reached] == numbers[reached]).all() and quantisation == stored.quantisation:
+        return stored
+    found = Tensor(name=name, dtype=INT8, shape=x.shape, quantisation=quantisation)
+    found.limits = (int(result[reached].min()), int(result[reached].max()))
+    if stored.data is not None:
+        found.data = result[stored.data.astype(np.int64) + 128].astype(np.int8)
+        return found
+    last = stored.is_last
+    given = context.last(stored) if last else context.value(stored)
+    value = context.add(name, INT8, given.shape, quantisation)
+    table = np.roll(result, 128).astype(np.int8)  # by the unsigned byte
+    context.emit(
+        Table(
+            number=len(context.operators),
+            kind="Requantise",
+            inputs=(given.id,),
+            outputs=(value.id,),
+            table=table,
+        )
+    )
+    found.plain, found.last = (None, value) if last else (value, None)
+    return found
+
+
+def target(context: Context, node: Node) -> Target | None:
+    """Quantisation that the only reader of a layer's result gives it; None where the result stays real."""
+    clamp = (-np.inf, np.inf)
+    name = node.name
+    for _ in range(3):
+        readers = context.readers.get(name, [])
+        if len(readers) != 1 or name in context.results:
+            return None
+        reader = Node(context, readers[0])
+        if reader.kind == "QuantizeLinear" and readers[0].inputs[0] == name:
+            return _stated(context, reader, clamp)
+        limits = _limits(reader)
+        if limits is None:
+            return None
+        clamp = (max(clamp[0], limits[0]), min(clamp[1], limits[1]))
+        name = reader.name
+    return None
+
+
+def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target | None:
+    known = [n in context.tensors and context.tensors[n].data is not None for n in node.raw.inputs[1:] if n]
+    if not all(known):
+        return None
+    like = Tensor(name="", dtype=FLOAT32, shape=())
+    quantisation = quantisation_of(node, like, axis=0)
+    return Target(quantisation=quantisation, clamp=clamp)
+
+
+def _limits(node: Node) -> tuple[float, float] | None:
+    if node.kind == "Relu":
+        return 0.0, np.inf
+    if node.kind == "Clip":
+        from mlf_sdk.compiler.onnx.pointwise import clip_limits
+
+        known = [
+            n in node.context.tensors and node.context.tensors[n].data is not None
+            for n in node.raw.inputs[1:]
+            if n
+        ]
+        return clip_limits(node) if all(known) else None
+    return None
+
+
+def stored_clamp(found: Target) -> tuple[int, int]:
+    """Limits as stored values."""
+    scale, zero = found.quantisation.scale[0], found.quantisation.zero_point[0]
+    low, high = (
+        int(np.clip(np.rint(np.float32(limit) / np.float32(scale)) + zero, -128, 127))
+        for limit in found.clamp
+    )
+    return low, high
+
+
+def layer_output(
+    context: Context, node: Node, shape: tuple[int, ...], found: Target, *, last: bool
+) -> tuple[Value, tuple[int, int]]:
+    """Stored result of a layer, its value and the limits of it."""
+    limits = stored_clamp(found)
+    value_shape = shape
+    stored = Tensor(name=node.name, dtype=INT8, shape=shape, quantisation=found.quantisation, limits=limits)
+    if last:
+        from mlf_sdk.compiler.onnx.tensor import last_shape
+
+        value_shape = last_shape(shape)
+    value = context.add(node.name, INT8, value_shape, found.quantisation)
+    stored.plain, stored.last = (None, value) if last else (value, None)
+    context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=shape, stored=stored))
+    return value, limits
+
+
+def is_stored(*tensors: Tensor) -> bool:
+    """True where all tensors are dequantised ones with nothing applied to them since."""
+    return all(
+        t.stored is not None and not t.chain and t.plain is None and t.last is None and t.stored.dtype == INT8
+        for t in tensors
+    )
+
+
+def stored_weights(tensor: Tensor, axis: int) -> tuple[Array, Quantisation] | None:
+    """Weights as int8 around zero, and their scales; None where they don't fit, or are not constant.
+
+    Args:
+        axis: of the output channels.
+    """
+    stored = tensor.stored
+    if not is_stored(tensor) or stored is None or stored.data is None or stored.quantisation is None:
+        return None
+    q = stored.quantisation
+    if q.axis not in (None, axis):
+        return None
+    shape = [1] * stored.rank
+    if q.axis is not None:
+        shape[q.axis] = -1
+    centred = stored.data.astype(np.int64) - np.array(q.zero_point, np.int64).reshape(shape)
+    if centred.size and (centred.min() < -128 or centred.max() > 127):
+        return None
+    zeros = (0,) * len(q.zero_point)
+    return centred.astype(np.int8), Quantisation(scale=q.scale, zero_point=zeros, axis=q.axis)
+
+
+def bias_value(
+    context: Context, node: Node, position: int, x: Tensor, weights: Quantisation, channels: int
+) -> Value | None:
+    """Biases as integers at the scale of the sums."""
+    if not node.has(position):
+        return None
+    tensor = node.input(position)
+    if x.quantisation is None:
+        raise AssertionError("a layer without quantisation")
+    scale = np.array(x.quantisation.scale, np.float64) * np.array(weights.scale, np.float64)
+    stored = tensor.stored
+    if (
+        stored is not None
+        and stored.data is not None
+        and stored.dtype == INT32
+        and stored.quantisation is not None
+        and np.allclose(np.array(stored.quantisation.scale), scale, rtol=1e-5)
+        and not any(stored.quantisation.zero_point)
+    ):
+        return context.add(tensor.name, INT32, (channels,), None, stored.data.reshape(-1))
+    real = node.data(position, "biases").astype(np.float64).reshape(-1)
+    whole = np.clip(np.rint(real / scale), -(1 << 31), (1 << 31) - 1)
+    data = np.broadcast_to(whole, (channels,)).astype(np.int32)
+    return context.add(tensor.name, INT32, (channels,), None, np.ascontiguousarray(data))
+
+
+def readers_of(nodes: tuple[RawNode, ...]) -> dict[str, list[RawNode]]:
+    """Nodes that read each name."""
+    found: dict[str, list[RawNode]] = {}
+    for node in nodes:
+        for name in filter(None, node.inputs):
+            found.setdefault(name, []).append(node)
+    return found

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tensor of an ONNX model, and errors of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import FLOAT32, Value
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.errors import InputError
+from mlf_sdk.ir.tensor import Quantisation
+
+LAST = (0, 2, 3, 1)
+Shape = tuple[int, ...]
+
+
+class UnsupportedError(InputError):
+    """A node that can't be compiled; the message says why and what to do."""
+
+
+def refuse(what: str) -> NoReturn:
+    """Raise UnsupportedError."""
+    raise UnsupportedError(what)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tensor:
+    """A tensor of the model.
+
+    Attributes:
+        shape: in the order of ONNX.
+        data: of a constant.
+        plain, last: its values, in the order of ONNX and with channels last (always of four axes).
+        base: a tensor with the same elements in the same order, in another shape.
+        stored: of a real tensor that was dequantised: its integers, as int8.
+        chain: functions that are still to be applied to the dequantised numbers, with their parameters.
+        signed: of a tensor of uint8: the same less 128, as int8; kernels compute with these alone.
+        limits: of a stored tensor: range of its values.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: Shape
+    data: Array | None = field(default=None, repr=False)
+    plain: Value | None = None
+    last: Value | None = None
+    base: Tensor | None = None
+    stored: Tensor | None = None
+    chain: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    signed: Tensor | None = None
+    quantisation: Quantisation | None = None
+    limits: tuple[int, int] = (-128, 127)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def is_last(self) -> bool:
+        """True where only the value with channels last exists."""
+        return self.last is not None and self.plain is None and self.data is None
+
+
+def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Type in which elements are computed: every real number in single precision."""
+    return FLOAT32 if dtype.kind not in "iub" else dtype
+
+
+def last_shape(shape: Shape) -> Shape:
+    """Shape with channels last, of a tensor with one or two axes behind its channels."""
+    n, c, *space = shape
+    return (n, *(1,) * (2 - len(space)), *space, c)
+
+
+def to_last(data: Array) -> Array:
+    """An array with channels last."""
+    if data.ndim == 3:
+        data = data[:, :, None, :]
+    return np.ascontiguousarray(data.transpose(LAST))
+
+
+def dequantised(stored: Tensor) -> Array:
+    """Real numbers of constant integers."""
+    if stored.data is None or stored.quantisation is None:
+        raise AssertionError(f"'{stored.name}' is not a quantised constant")
+    q = stored.quantisation
+    shape = [1] * stored.rank
+    if q.axis is not None:
+        shape[q.axis] = -1
+    scale = np.array(q.scale, np.float32).reshape(shape)
+    return (stored.data.astype(np.int64) - np.array(q.zero_point).reshape(shape)).astype(np.float32) * scale
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    if not -rank <= axis < max(rank, 1):
+        refuse(f"axis {axis} of a tensor with {rank} dimensions")
+    return axis % max(rank, 1)

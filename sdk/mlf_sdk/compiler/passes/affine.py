@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factors, terms and limits behind a layer of real numbers become the layer's own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.operators import (
+    Arithmetic,
+    Array,
+    Binary,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Operator,
+    Pool2D,
+)
+from mlf_sdk.compiler.passes.rewrite import Rewrite
+from mlf_sdk.compiler.reals import Pointwise
+
+_UNLIMITED = (-math.inf, math.inf)
+
+
+def fold_affine(graph: Graph) -> Graph:
+    """Fold products, sums and limits of channels into the layer before, where nothing else reads it."""
+    while True:
+        found = _once(graph)
+        if found is None:
+            return graph
+        graph = found
+
+
+def _once(graph: Graph) -> Graph | None:
+    """Fold what stands directly behind each layer; None where there is nothing to fold."""
+    rewrite = Rewrite(graph)
+    readers = rewrite.readers()
+    changed = False
+    for position, operator in enumerate(graph.operators):
+        alone = len(operator.outputs) == 1 and readers.get(operator.outputs[0], [])
+        if not alone or len(alone) != 1 or operator.outputs[0] in graph.outputs:
+            continue
+        follower = rewrite.operators[alone[0]]
+        if follower is None or rewrite.operators[position] is not operator:
+            continue
+        joined = _limited(graph, operator, follower) or _scaled(rewrite, operator, follower)
+        if joined is not None:
+            # In the place of the later one: what it reads besides is written by then.
+            rewrite.operators[alone[0]] = dataclasses.replace(joined, outputs=follower.outputs)
+            rewrite.operators[position] = None
+            changed = True
+    return rewrite.finish() if changed else None
+
+
+def _limited(graph: Graph, operator: Operator, follower: Operator) -> Operator | None:
+    """The operator with the limits of a CLIP behind it."""
+    if not isinstance(follower, Pointwise) or follower.function != "clip":
+        return None
+    layers = Conv2D | DepthwiseConv2D | FullyConnected | Binary | Pool2D
+    if not isinstance(operator, layers) or graph.written(operator)[0].dtype != np.float32:
+        return None
+    if isinstance(operator, Binary) and operator.function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
+        return None
+    low, high = follower.parameters
+    clamp = (min(max(operator.clamp[0], low), high), max(min(operator.clamp[1], high), low))
+    return dataclasses.replace(operator, clamp=clamp)
+
+
+def _scaled(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operator | None:
+    """The layer with the factors or terms of its channels in its weights and biases."""
+    graph = rewrite.graph
+    if not isinstance(operator, Conv2D | DepthwiseConv2D | FullyConnected) or operator.clamp != _UNLIMITED:
+        return None
+    if not isinstance(follower, Binary):
+        return None
+    weights = graph.values[operator.inputs[1]]
+    y = graph.values[operator.outputs[0]]
+    if weights.data is None or weights.dtype != np.float32 or y.dtype != np.float32:
+        return None
+    constant = _per_channel(graph, follower, operator.outputs[0], y)
+    if constant is None:
+        return None
+    factor, term = constant
+    bias = graph.values[operator.inputs[2]].constant if len(operator.inputs) > 2 else np.zeros(y.shape[-1])
+    places = (-1,) if isinstance(operator, DepthwiseConv2D) else (-1, *(1,) * (len(weights.shape) - 1))
+    scaled = weights.constant.astype(np.float64) * factor.reshape(places)
+    moved = bias.reshape(-1).astype(np.float64) * factor + term
+    like = Value(id=-1, name=weights.name + "_bias", dtype=weights.dtype, shape=())
+    return dataclasses.replace(
+        operator,
+        inputs=(
+            operator.inputs[0],
+            rewrite.constant(weights, scaled, None),
+            rewrite.constant(like, moved, None),
+        ),
+        clamp=follower.clamp,
+    )
+
+
+def _per_channel(graph: Graph, operator: Binary, value: int, y: Value) -> tuple[Array, Array] | None:
+    """Factor and term that an operator gives each channel of a layer's result."""
+    first = operator.inputs[0] == value
+    other = graph.values[operator.inputs[1 if first else 0]]
+    if operator.inputs[0] == operator.inputs[1] or graph.values[operator.outputs[0]].shape != y.shape:
+        return None
+    channels = y.shape[-1]
+    if other.data is None or (
+        other.elements != 1 and (other.elements != channels or other.shape[-1] != channels)
+    ):
+        return None
+    numbers = np.broadcast_to(other.constant.reshape(-1).astype(np.float64), (channels,))
+    one, zero = np.ones(channels), np.zeros(channels)
+    found = {
+        Arithmetic.MUL: (numbers, zero),
+        Arithmetic.ADD: (one, numbers),
+        Arithmetic.SUB: (one, -numbers) if first else (-one, numbers),
+    }
+    if first and numbers.all():
+        found[Arithmetic.DIV] = (1 / numbers, zero)
+    return found.get(operator.function)

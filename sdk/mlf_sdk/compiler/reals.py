@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that formats of real numbers have and quantised ones lack; typed and frozen like the others."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from mlf_sdk.compiler.operators import Array, Operator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointwise(Operator):
+    """Function of the elements at one place of all inputs, with broadcast.
+
+    Attributes:
+        function: key of `mlf_sdk.compiler.reference.functions.FUNCTIONS`.
+        parameters: constants of the function, e.g. the limits of ``clip``.
+    """
+
+    function: str
+    parameters: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatMul(Operator):
+    """Matrix product of two values (..., m, k) and (..., k, n); the axes before are broadcast."""
+
+
+class Reduction(enum.Enum):
+    """Function of all elements along some axes."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    MAX = "max"
+    MIN = "min"
+    PROD = "prod"
+    L1 = "l1"
+    L2 = "l2"
+    SUM_SQUARE = "sum_square"
+    LOG_SUM = "log_sum"
+    LOG_SUM_EXP = "log_sum_exp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduce(Operator):
+    """Reduction along ``axes``; the shape of the output says whether they are kept."""
+
+    function: Reduction
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalise(Operator):
+    """Rows of ``size`` elements, divided by their deviation; inputs x and, as constants, scale and bias.
+
+    Attributes:
+        size: elements of a row; rows are contiguous.
+        epsilon: added to the variance.
+        centred: the mean is taken off first; without it the deviation is the root of the mean square.
+    """
+
+    size: int
+    epsilon: float
+    centred: bool = True
+
+
+class Cell(enum.Enum):
+    """Kind of a recurrent layer."""
+
+    LSTM = "lstm"
+    GRU = "gru"
+    RNN = "rnn"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recurrent(Operator):
+    """One direction of a recurrent layer over a whole sequence.
+
+    Inputs: the contribution of the sequence to the gates (steps, batch, gates * hidden), recurrent weights
+    (gates * hidden, hidden) and biases (gates * hidden) as constants, the initial hidden value and, for an
+    LSTM, the initial cell value (batch, hidden). Gates in ONNX's order. Outputs: hidden values of all
+    steps (steps, batch, hidden), the last one, and for an LSTM the last cell value.
+
+    Attributes:
+        reverse: from the last step to the first.
+        activations: functions of the gates, of the candidate and (LSTM) of the cell.
+        reset_after: of a GRU: the reset gate multiplies the product with the recurrent weights.
+    """
+
+    cell: Cell
+    reverse: bool
+    activations: tuple[str, ...]
+    reset_after: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resample(Operator):
+    """Weighted sums of a few elements along two axes: interpolation of (planes, height, width, inner).
+
+    Attributes:
+        rows, columns: places in the input, (output extent, taps).
+        row_weights, column_weights: of the same shapes.
+    """
+
+    rows: Array = field(repr=False, compare=False)
+    columns: Array = field(repr=False, compare=False)
+    row_weights: Array = field(repr=False, compare=False)
+    column_weights: Array = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup(Operator):
+    """Slices of the first input along ``axis``, chosen by the second; negative ones count from the end."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantise(Operator):
+    """Real values as stored ones: divided by the scale and rounded to nearest, halves to even."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulate(Operator):
+    """Running sums along ``axis``."""
+
+    axis: int
+    exclusive: bool
+    reverse: bool

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References of operators of real numbers; sums in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reals import (
+    Accumulate,
+    Cell,
+    Lookup,
+    MatMul,
+    Normalise,
+    Pointwise,
+    Quantise,
+    Recurrent,
+    Reduce,
+    Reduction,
+    Resample,
+)
+from mlf_sdk.compiler.reference.functions import FUNCTIONS, apply
+from mlf_sdk.compiler.reference.table import States, reference
+
+
+@reference(Pointwise)
+def pointwise(graph: Graph, operator: Pointwise, inputs: list[Array], _: States) -> list[Array]:
+    """Elementwise functions."""
+    (y,) = graph.written(operator)
+    return [apply(operator.function, inputs, operator.parameters, y.dtype)]
+
+
+@reference(MatMul)
+def mat_mul(graph: Graph, operator: MatMul, inputs: list[Array], _: States) -> list[Array]:
+    """Matrix product."""
+    (y,) = graph.written(operator)
+    wide = np.float64 if y.dtype.kind == "f" else np.int64
+    return [np.matmul(inputs[0].astype(wide), inputs[1].astype(wide))]
+
+
+_REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] = {
+    Reduction.SUM: lambda x, axes: x.sum(axis=axes),
+    Reduction.MEAN: lambda x, axes: x.mean(axis=axes),
+    Reduction.MAX: lambda x, axes: x.max(axis=axes),
+    Reduction.MIN: lambda x, axes: x.min(axis=axes),
+    Reduction.PROD: lambda x, axes: x.prod(axis=axes),
+    Reduction.L1: lambda x, axes: np.abs(x).sum(axis=axes),
+    Reduction.L2: lambda x, axes: np.sqrt(np.square(x).sum(axis=axes)),
+    Reduction.SUM_SQUARE: lambda x, axes: np.square(x).sum(axis=axes),
+    Reduction.LOG_SUM: lambda x, axes: np.log(x.sum(axis=axes)),
+    Reduction.LOG_SUM_EXP: lambda x, axes: np.log(np.exp(x).sum(axis=axes)),
+}
+
+
+@reference(Reduce)
+def reduce(graph: Graph, operator: Reduce, inputs: list[Array], _: States) -> list[Array]:
+    """Reductions."""
+    wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
+    with np.errstate(all="ignore"):
+        found = _REDUCTIONS[operator.function](wide, operator.axes)
+    if inputs[0].dtype.kind != "f":
+        found = np.trunc(found)
+    return [found]
+
+
+@reference(Normalise)
+def normalise(graph: Graph, operator: Normalise, inputs: list[Array], _: States) -> list[Array]:
+    """Layer normalisation of rows."""
+    rows: Array = inputs[0].astype(np.float64).reshape(-1, operator.size)
+    if operator.centred:
+        rows = rows - rows.mean(axis=1, keepdims=True)
+    found = rows / np.sqrt(np.square(rows).mean(axis=1, keepdims=True) + operator.epsilon)
+    for factor in inputs[1:2]:
+        found = found * factor.reshape(-1)
+    for term in inputs[2:3]:
+        found = found + term.reshape(-1)
+    return [found]
+
+
+@reference(Recurrent)
+def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States) -> list[Array]:
+    """LSTM, GRU and RNN."""
+    gates, weights, bias, hidden, *cells = (x.astype(np.float64) for x in inputs)
+    found: list[Array] = []
+    steps = range(gates.shape[0])
+    functions = [FUNCTIONS[name] for name in operator.activations]
+    for step in reversed(steps) if operator.reverse else steps:
+        given = gates[step]
+        if operator.cell is Cell.LSTM:
+            i, o, f, c = np.split(given + hidden @ weights.T + bias, 4, axis=1)
+            kept = functions[0](f) * cells[0] + functions[0](i) * functions[1](c)
+            cells = [kept]
+            hidden = functions[0](o) * functions[2](kept)
+        elif operator.cell is Cell.GRU:
+            hidden = _gru(operator, given, weights, bias, hidden, functions)
+        else:
+            hidden = functions[0](given + hidden @ weights.T + bias)
+        found.append(hidden)
+    return [np.stack(found[::-1] if operator.reverse else found), hidden, *cells]
+
+
+def _gru(
+    operator: Recurrent,
+    given: Array,
+    weights: Array,
+    bias: Array,
+    hidden: Array,
+    functions: list[Callable[..., Array]],
+) -> Array:
+    gz, gr, gh = np.split(given, 3, axis=1)
+    wz, wr, wh = np.split(weights, 3)
+    bz, br, bh = np.split(bias, 3)
+    z = functions[0](gz + hidden @ wz.T + bz)
+    r = functions[0](gr + hidden @ wr.T + br)
+    if operator.reset_after:
+        candidate = functions[1](gh + r * (hidden @ wh.T + bh))
+    else:
+        candidate = functions[1](gh + (r * hidden) @ wh.T + bh)
+    return (1 - z) * candidate + z * hidden
+
+
+@reference(Resample)
+def resample(graph: Graph, operator: Resample, inputs: list[Array], _: States) -> list[Array]:
+    """Interpolation, rows first."""
+    x = inputs[0].astype(np.float64)
+    down = operator.row_weights.astype(np.float64)[None, :, :, None, None]
+    across = operator.column_weights.astype(np.float64)[None, None, :, :, None]
+    rows = (x[:, operator.rows] * down).sum(axis=2)
+    return [(rows[:, :, operator.columns] * across).sum(axis=3)]
+
+
+@reference(Lookup)
+def lookup(graph: Graph, operator: Lookup, inputs: list[Array], _: States) -> list[Array]:
+    """GATHER with indices of a run; those out of range are taken as the nearest one."""
+    extent = inputs[0].shape[operator.axis]
+    indices = inputs[1].astype(np.int64)
+    indices = np.clip(np.where(indices < 0, indices + extent, indices), 0, extent - 1)
+    return [np.take(inputs[0], indices, axis=operator.axis)]
+
+
+@reference(Quantise)
+def quantise(graph: Graph, operator: Quantise, inputs: list[Array], _: States) -> list[Array]:
+    """Quantisation with one scale."""
+    (y,) = graph.written(operator)
+    info = np.iinfo(y.dtype)
+    scaled = np.rint(inputs[0].astype(np.float32) / np.float32(y.scale)).astype(np.float64)
+    return [np.clip(scaled + y.zero_point, info.min, info.max)]
+
+
+@reference(Accumulate)
+def accumulate(graph: Graph, operator: Accumulate, inputs: list[Array], _: States) -> list[Array]:
+    """Running sums."""
+    x: Array = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
+    if operator.reverse:
+        x = np.flip(x, operator.axis)
+    found = np.cumsum(x, axis=operator.axis)
+    if operator.exclusive:
+        found = found - x
+    return [np.flip(found, operator.axis) if operator.reverse else found]
