@@ -151,6 +151,17 @@ def test_options_that_point_outside_of_the_file(tmp_path: Path) -> None:
     assert not survives(mutant(bases()[750 % 8 // 4], 750), tmp_path)
 
 
+def test_softmax_of_values_too_small_to_scale(tmp_path: Path) -> None:
+    assert not survives(mutant(bases()[2361 % 8 // 4], 2361), tmp_path)
+
+
+def test_a_bias_of_another_type(tmp_path: Path) -> None:
+    m, _, y = model()
+    bias = next(t for t in m.spec.tensors if t.name.startswith("b"))
+    bias.dtype, bias.data = "float32", np.full(4, np.nan, np.float32)
+    assert "a bias of type float32; convert the model again" in faults_of(m.finish(y), tmp_path)
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_mutants(part: int, tmp_path: Path) -> None:
     """300 damaged files; `make fuzz-models` has 10,000."""

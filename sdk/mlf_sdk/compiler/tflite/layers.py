@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import State, Value
@@ -84,6 +86,8 @@ def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels
     if bias is not None:
         if bias.data is None:
             refuse(f"its bias ('{bias.name}') is not constant")
+        if bias.dtype.kind != "i":
+            refuse(f"a bias of type {bias.dtype}")
         expect_elements(bias, channels)
 
 
@@ -209,6 +213,8 @@ def softmax(context: Context, operator: RawOperator) -> None:
             or y.zero_point != np.iinfo(y.dtype).min
         ):
             refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
+        if not 1 < float(options.Beta()) * x.scale * (1 << 26) < math.inf:
+            refuse(f"beta {options.Beta()} with an input of scale {x.scale}")
     context.emit(
         Softmax(
             number=operator.number,
