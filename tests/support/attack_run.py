@@ -188,8 +188,6 @@ def difference(case: Case, outputs: list[list[np.ndarray]]) -> str:
 def attack_board(seed: int, folder: Path, board: str) -> str:
     """Run one archive on a board through the SDK; why it is wrong or ``refused``, empty: it is right."""
     case = make_case(seed)
-    if " * 5u + 3u;" in "".join(case.code):
-        return "refused: it counts its runs, and the SDK runs a model once more to measure it"
     path = write(archive_of(case), folder / f"{case.name}.tar")
     inputs = {
         case.tensors[t].name: np.stack([run[i] for run in case.values()]) for i, t in enumerate(case.inputs)
