@@ -54,7 +54,6 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
         constants=constants,
         workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
         overlaps=layout.overlaps(x, y),
-        macs=y.elements * flat.shape[1],
     )
 
 

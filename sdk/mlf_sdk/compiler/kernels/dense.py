@@ -64,7 +64,6 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         constants=constants,
         workspace_bytes=8 * quads,
         overlaps={0: 0},  # all of the input is read first
-        macs=outputs * inputs,
     )
 
 

@@ -98,7 +98,6 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         constants=constants,
         workspace_bytes=8 * row + inner * channels + spare,
         overlaps=of_parts(x, y, *_progress(oh, ih, window, iw * channels, ow * channels)),
-        macs=y.elements * 9,
     )
 
 

@@ -148,7 +148,6 @@ def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:
         helpers=arithmetic.helpers,
         constants=constants,
         overlaps=of_windows(x, y, window, oc - 1),
-        macs=n * oh * ow * oc * kh * kw * per_group,
     )
 
 
@@ -194,7 +193,6 @@ def transpose_conv(graph: Graph, operator: TransposeConv) -> Kernel:
         body=body,
         helpers=arithmetic.helpers,
         constants=constants,
-        macs=n * ih * iw * ic * kh * kw * oc,
     )
 
 
@@ -225,5 +223,4 @@ def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel:
         helpers=arithmetic.helpers,
         constants=constants,
         overlaps=of_parts(x, y, np.arange(rows) * ic, np.arange(1, rows + 1) * oc - 1),
-        macs=rows * ic * oc,
     )

@@ -65,7 +65,6 @@ class Kernel:
             start of it; inputs that are not listed may not overlap with outputs.
         joins: of a kernel that only puts inputs behind each other: byte offset of each in the output.
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
-        macs: multiplications of weights, for reports.
     """
 
     family: str
@@ -77,7 +76,6 @@ class Kernel:
     overlaps: dict[int, int] = field(default_factory=dict)
     joins: tuple[int, ...] = ()
     slices: tuple[int, ...] = ()
-    macs: int = 0
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""

@@ -79,5 +79,4 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         constants=constants,
         workspace_bytes=kh * row,
         overlaps=of_parts(x, y, read_from, np.arange(oh) * (ow * channels)),
-        macs=y.elements * kh * kw,
     )

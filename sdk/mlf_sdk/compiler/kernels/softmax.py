@@ -178,5 +178,4 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
     return Kernel(
         family="svdf", parameters=parameters, body=body, constants=tuple(constants),
         helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32},
-        macs=batches * filters * (size + memory),
     )  # fmt: skip

@@ -93,7 +93,6 @@ def convolution(pixels: int, make: TileMaker) -> Callable[[Graph, Conv2D], Kerne
             constants=tile.constants,
             workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
             overlaps=layout.overlaps(x, y),
-            macs=y.elements * rows.shape[1],
         )
 
     return kernel
@@ -127,7 +126,6 @@ def dense(make: TileMaker) -> Callable[[Graph, FullyConnected], Kernel | None]:
             constants=tile.constants,
             workspace_bytes=tile.buffer_bytes,
             overlaps={0: 0},  # all of the input is read first
-            macs=outputs * inputs,
         )
 
     return kernel

@@ -122,7 +122,10 @@ class _Builder:
             compiler_version=__version__,
             code={f"codegen/host/src/{graph.name}_lib0.c": source.encode()},
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
-            outputs=tuple((name, v.name, (_dtype(v.dtype), v.shape)) for name, v in outputs),
+            outputs=tuple(
+                (name, v.name or f"output{index}", (_dtype(v.dtype), v.shape))
+                for index, (name, v) in enumerate(outputs)
+            ),
             quantisation={name: v.quantisation for name, v in seen if v.quantisation is not None},
             params=tuple(_tensor(name, data) for name, data in self.params.items()),
             states=tuple(_tensor(n, s.initial) for n, s in zip(self.states, graph.states, strict=True)),

@@ -38,7 +38,6 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         body=rows_body(panels, rows, run, channels) + limit("y0", str(y.elements), operator.clamp, "    "),
         helpers=panels.helpers,
         constants=constants,
-        macs=rows * run * channels,
     )
 
 
@@ -83,7 +82,6 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
         helpers={**layer.panels.helpers, **helpers},
         constants=constants,
         workspace_bytes=workspace,
-        macs=y.elements * layer.patch,
     )
 
 

@@ -65,7 +65,6 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         body=body + limit("y0", str(y.elements), operator.clamp, "    "),
         helpers=helpers,
         constants=constants,
-        macs=y.elements * kh * kw,
     )
 
 

@@ -61,7 +61,6 @@ def recurrent(graph: Graph, operator: Recurrent) -> Kernel:
         helpers={**panels.helpers, **(last.helpers if early else {}), **helpers_of(body)},
         constants=constants,
         workspace_bytes=4 * (width + extra),
-        macs=steps * batch * width * hidden,
     )  # fmt: skip
 
 

@@ -211,7 +211,6 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
         parameters=tuple(parameters),
         body=body,
         constants=tuple(constants),
-        macs=y.elements * k,
     )
 
 
