@@ -38,7 +38,7 @@ def check_block(called: Called, code: int, *says: str) -> dict[str, str]:
         (["nope"], ["no such command 'nope'", "mlf-sdk --help"]),
         (["run", "--nope"], ["no such option", "--nope", "where: mlf-sdk run", "mlf-sdk run --help"]),
         (["--nope", "run"], ["no such option", "--nope", "where: mlf-sdk\n"]),
-        (["inspect"], ["missing argument 'ARCHIVE|FIRMWARE'"]),
+        (["inspect"], ["missing argument 'MODEL|ARCHIVE|FIRMWARE'"]),
         (["build"], ["missing argument 'DIR'"]),
         (["check", "a", "b"], ["extra argument"]),
         (["generate", "x.tar", "--board", "host"], ["missing option '--output'"]),

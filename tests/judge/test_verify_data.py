@@ -19,10 +19,10 @@ from mlf_sdk.judge.data import (
     fit_array,
     match_inputs,
     match_reference,
-    read_npz,
     write_npz,
 )
 from mlf_sdk.pipeline.api import load
+from mlf_sdk.tools.arrays import read_npz
 from planning import plan_project
 
 F8 = np.arange(8, dtype=np.float32)

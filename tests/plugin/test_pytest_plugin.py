@@ -269,11 +269,15 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     assert done.stdout.startswith("[] ")
     loaded = set(re.findall(r"'mlf_sdk\.([\w.]+)'", done.stdout))
     assert loaded == {
+        "compiler",
+        "compiler.options",
         "errors",
         "pipeline",
+        "pipeline.compileroptions",
         "pipeline.declare",
         "pipeline.request",
         "pytest_plugin",
+        "pytest_plugin.model",
         "pytest_plugin.pool",
         "targets",
         "targets.boards",

@@ -47,16 +47,16 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
             raise InputError("a firmware shows all of its models", where="--module")
         found = inspect_firmware(request.source[0])
         return Outcome(parts=firmware_parts(found), values=firmware_values(found))
-    from mlf_sdk.pipeline.survey import is_model, survey_request
+    from mlf_sdk.pipeline.loading import compiled_sources, load_analysed
 
-    if is_model(request) and not own.plan:
+    if compiled_sources(request) and not own.plan:
+        from mlf_sdk.pipeline.survey import survey_request
         from mlf_sdk.reporting.survey import survey_parts, survey_values
 
         surveyed = survey_request(request)
         return Outcome(
             parts=survey_parts(surveyed), values=survey_values(surveyed), exit_code=0 if surveyed.ok else 1
         )
-    from mlf_sdk.pipeline.loading import load_analysed
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.model import model_parts, model_values
 

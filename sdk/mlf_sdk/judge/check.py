@@ -14,7 +14,6 @@ from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
-from mlf_sdk.wire.device import Stats
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
@@ -202,27 +201,6 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
         note = "measured use exceeds the static bound"
     state: State = row.state if note == row.note else FAILED
     return dataclasses.replace(row, measured=used, state=state, note=note)
-
-
-def guards_row(model: LockModel, stats: Stats) -> ProofRow:
-    """Row of the guard bytes around what the model writes: planned, and checked after each run.
-
-    Args:
-        stats: of a run; ``guards`` None: the image has none (the address sanitizer, the dynamic executor).
-    """
-    written, count = stats.written_guard, 2 * len(model.regions)
-    note = "" if stats.guards in (None, count) else "other regions are guarded than planned"
-    if written is not None:
-        name = model.regions[written // 2].name if written < count else "a region"
-        note = f"the model wrote {('before', 'behind')[written % 2]} {name}"
-    return ProofRow(
-        model=model.name,
-        item="guards",
-        planned=count,
-        measured=stats.guards,
-        state=FAILED if note else PROVEN,
-        note=note,
-    )
 
 
 def heap_row(allocators: Sequence[Allocator]) -> ProofRow:

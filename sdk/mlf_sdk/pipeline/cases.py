@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
+from mlf_sdk.judge.guards import GuardError, with_guards
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
 from mlf_sdk.pipeline.opentarget import OpenTarget
@@ -26,6 +27,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
+from mlf_sdk.wire.device import Stats
 from mlf_sdk.wire.errors import DeviceError
 
 Outcome = Literal["passed", "ran", "failed", "error", "skipped"]
@@ -39,8 +41,9 @@ class Case:
 
     Attributes:
         index: of the inference.
-        outcome: ``failed``: the answer is wrong; ``error``: there is none; ``skipped``: the target was dead;
-            ``ran``: it has an answer that only counts for the accuracy.
+        outcome: ``failed``: the answer is wrong, or the model wrote outside of its memory; ``error``: there
+            is no answer; ``skipped``: the target was dead; ``ran``: it has an answer that only counts for the
+            accuracy.
         why: what is wrong; empty when it passed.
         label, got: class that was expected, and that the target gave; None where no labels were given.
         comparison: with the reference outputs, where they were given.
@@ -172,6 +175,7 @@ class _Cases:
         self.error: TargetError | None = None
         self.console = ""
         self.build_id = ""
+        self.stats: Stats | None = None
 
     def run(self, model: OpenTarget, deadline: Deadline, count: Count) -> None:
         self.build_id = model.build_id
@@ -180,17 +184,22 @@ class _Cases:
                 self._add(index, "skipped", f"the target died in an earlier case: {self.error.what}")
                 continue
             start = time.monotonic()
+            damage = ""
             try:
                 outputs = model.infer_one(self.batch, index, deadline)
+            except GuardError as error:
+                damage, outputs = error.what, error.outputs
             except TargetError as error:
                 self._add(index, "error", str(error), seconds=time.monotonic() - start)
                 self.error = None if isinstance(error, DeviceError) else error
                 continue
-            self._judge(index, outputs, time.monotonic() - start)
+            if self.stats is None or self.stats.written_guard is None:  # the first damage is the row's
+                self.stats = model.stats
+            self._judge(index, outputs, time.monotonic() - start, damage)
             count(index + 1, self.batch.count)
         self.console = model.console_text
 
-    def _judge(self, index: int, outputs: list[Array], seconds: float) -> None:
+    def _judge(self, index: int, outputs: list[Array], seconds: float, damage: str) -> None:
         expected = {name: array[index : index + 1] for name, array in self.reference.outputs.items()}
         got = {t.name: a[np.newaxis] for t, a in zip(self.project.model.outputs, outputs, strict=True)}
         comparison = compare_outputs(got, expected, self.tolerance) if expected else None
@@ -199,6 +208,7 @@ class _Cases:
         why = "" if comparison is None or comparison.ok else _difference(comparison)
         if self.by_class and found != label:
             why = f"its class is {found}, not {label}"
+        why = "; ".join(text for text in (damage, why) if text)
         judged = comparison is not None or self.by_class
         self._add(
             index,
@@ -238,6 +248,8 @@ class _Cases:
     def report(self, port: str | None, check: CheckReport | None, seconds: float) -> CasesReport:
         answered = [case for case in self.cases if case.got is not None]
         accuracy = sum(c.got == c.label for c in answered) / len(answered) if answered else None
+        if check is not None and self.stats is not None:
+            check = replace(check, rows=with_guards(check.rows, self.project.model, self.stats))
         return CasesReport(
             model=self.project.model,
             board=self.project.target.board,

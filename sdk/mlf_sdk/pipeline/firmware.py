@@ -13,9 +13,10 @@ from mlf_sdk.frontends.filetype import is_elf
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.memorymap import Region, region_use
 from mlf_sdk.pipeline.arguments import Source
+from mlf_sdk.pipeline.loading import compiled_sources
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.survey import ModelSurvey, is_model, survey_request
+from mlf_sdk.pipeline.survey import ModelSurvey, survey_request
 from mlf_sdk.targets.boards.load import load_boards
 
 _MAX_BYTES = 512 << 20
@@ -73,7 +74,7 @@ def inspect(source: Source, *, module: str | None = None) -> Model | ModelSurvey
     if is_elf(Path(source)):
         return inspect_firmware(source)
     request = Request(source=(str(source),), module=module)
-    return survey_request(request) if is_model(request) else Pipeline().models(request)[0]
+    return survey_request(request) if compiled_sources(request) else Pipeline().models(request)[0]
 
 
 def inspect_firmware(path: Source) -> InspectedFirmware:

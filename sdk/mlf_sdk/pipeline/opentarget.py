@@ -10,10 +10,12 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockTensor
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.data import Batch, match_inputs
+from mlf_sdk.judge.guards import GuardError, guards_fault
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.device import ModelInfo
+from mlf_sdk.wire.device import ModelInfo, Stats
+from mlf_sdk.wire.measure import PATTERNS
 from mlf_sdk.wire.session import Session
 
 
@@ -25,6 +27,7 @@ class OpenTarget:
         model: promises of the project about the model.
         board: board that it runs on.
         info: description of the model by the target.
+        stats: measured when the guards were last compared; None: they never were, or there are none.
     """
 
     def __init__(self, project: TargetProject, session: Session, info: ModelInfo) -> None:
@@ -33,6 +36,8 @@ class OpenTarget:
         self.model = project.model
         self.board = project.target.board
         self.info = info
+        self.stats: Stats | None = None
+        self._paints = 0
 
     @property
     def build_id(self) -> str:
@@ -56,6 +61,7 @@ class OpenTarget:
 
         Raises:
             InputError: an array is missing or does not fit.
+            GuardError: the model wrote outside of its memory.
             TargetError: the target did not answer in time, or faulted.
         """
         arrays = self._by_name(inputs)
@@ -67,8 +73,29 @@ class OpenTarget:
         return [np.stack(found) for found in zip(*results, strict=True)]
 
     def infer_one(self, batch: Batch, index: int, deadline: Deadline | None = None) -> list[Array]:
-        """Run one inference of a batch."""
-        return self.session.infer(self.info, batch.inputs(index), deadline)
+        """Run one inference of a batch.
+
+        Raises:
+            GuardError: it wrote outside of the model's memory; the error has its outputs.
+            TargetError: the target did not answer in time, or faulted.
+        """
+        self.paint_guards(deadline)
+        outputs = self.session.infer(self.info, batch.inputs(index), deadline)
+        self.check_guards(deadline, outputs)
+        return outputs
+
+    def paint_guards(self, deadline: Deadline | None = None) -> None:
+        """Paint what a run is measured by, each time with the other byte: one of them shows every write."""
+        if self.model.regions:
+            self.session.prepare(self.info, PATTERNS[self._paints % len(PATTERNS)], deadline)
+            self._paints += 1
+
+    def check_guards(self, deadline: Deadline | None = None, outputs: Sequence[Array] = ()) -> None:
+        """Compare the guards with their paint; raises GuardError, with ``outputs``, if one was written."""
+        if self.model.regions:
+            self.stats = self.session.stats(self.info, deadline)
+            if guards_fault(self.model, self.stats):
+                raise GuardError(self.model, self.stats, outputs)
 
     def _tensor(self, key: str) -> LockTensor:
         named = next((t for t in self.model.inputs if t.name == key), None)

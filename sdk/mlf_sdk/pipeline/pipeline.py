@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from mlf_sdk.compiler.options import core_of
 from mlf_sdk.errors import InputError, MlfError, TargetError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.judge.check import FAILED, CheckReport, guards_row
+from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
 from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.guards import guards_fault
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.connection import Console, open_target
@@ -266,9 +267,9 @@ class Pipeline:
         except TargetError as error:
             error.what = f"{name}, in which each buffer has memory of its own: {error.what}"
             raise
-        row = guards_row(self.project(twin).model, done.stats)
-        if row.state == FAILED:
-            raise TargetError(f"{name}: {row.note}", where=f"model {row.model}", hint=_OUTSIDE)
+        model = self.project(twin).model
+        if fault := guards_fault(model, done.stats):
+            raise TargetError(f"{name}: {fault}", where=f"model {model.name}", hint=_OUTSIDE)
         return done
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
@@ -13,14 +12,13 @@ from mlf_sdk.judge.check import (
     RUN_STACK,
     STACK,
     CheckReport,
-    ProofRow,
-    guards_row,
     with_painted,
 )
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.guards import with_guards
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.pipeline import Pipeline
@@ -153,14 +151,7 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
             rows.append(with_painted(row, done.stats.stack_high_water_bytes))
         else:
             rows.append(row)
-    if model.regions:
-        rows.insert(len(rows) - _trailing(rows), guards_row(model, done.stats))
-    return dataclasses.replace(checked, rows=tuple(rows))
-
-
-def _trailing(rows: Sequence[ProofRow]) -> int:
-    """Count the rows about the whole image, which come last."""
-    return sum(not row.model for row in rows)
+    return dataclasses.replace(checked, rows=with_guards(rows, model, done.stats))
 
 
 def _instructions(done: Execution) -> tuple[int | None, int]:

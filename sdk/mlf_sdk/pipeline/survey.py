@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.compiler.survey import Survey
-from mlf_sdk.frontends.registry import find_frontend
 from mlf_sdk.pipeline.compile import compiling_frontend
 from mlf_sdk.pipeline.loading import load_analysed, options_in
 from mlf_sdk.pipeline.request import Request
@@ -59,12 +58,6 @@ class ModelSurvey:
     def ok(self) -> bool:
         """Return whether it can be compiled."""
         return not self.survey.faults
-
-
-def is_model(request: Request) -> bool:
-    """Return whether the source is a model that would be compiled."""
-    path = Path(request.source[0])
-    return path.is_file() and find_frontend(path).compiles
 
 
 def survey_request(request: Request) -> ModelSurvey:

@@ -21,7 +21,8 @@ import pytest
 
 from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pytest_plugin.pool import BoardModel, BoardPool, make_pool, ports_by_board
+from mlf_sdk.pytest_plugin.model import BoardModel
+from mlf_sdk.pytest_plugin.pool import BoardPool, make_pool, ports_by_board
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
 if TYPE_CHECKING:
@@ -220,9 +221,13 @@ def _note_origin(item: pytest.Item, model: BoardModel) -> None:
 
 
 @pytest.fixture
-def mlf_session(mlf_model: Callable[..., BoardModel]) -> Session:
-    """An open session with the board that holds the model of the marker ``mlf`` or of ``--mlf-archive``."""
-    return mlf_model().session
+def mlf_session(mlf_model: Callable[..., BoardModel]) -> Iterator[Session]:
+    """An open session with the board that holds the model of the marker ``mlf`` or of ``--mlf-archive``.
+
+    A model that wrote outside of its memory is an error at the end of the test.
+    """
+    with mlf_model().guarded() as session:
+        yield session
 
 
 def _archive_of(

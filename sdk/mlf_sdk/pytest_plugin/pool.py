@@ -9,60 +9,20 @@ from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pytest_plugin.model import BoardModel, Key
 
 if TYPE_CHECKING:
     from mlf_sdk.errors import TargetError
-    from mlf_sdk.pipeline.opentarget import OpenTarget
 
 _POLL_S = 0.02
 _TURN_S = 600.0  # for the other workers of pytest-xdist to give a port back
 _RETURN_S = 10.0  # for a port that vanished to come back
 _MOST_FAILURES = 2  # of a board, one after the other, without an answer between them
-
-Key = tuple[Path, str | None]  # archive or project, and module
-
-
-class BoardModel:
-    """A model on the board of a test.
-
-    Attributes:
-        session: the open session.
-        model: what was promised about the model: inputs, outputs, memory.
-        board: name of the board.
-        port: where the board answers; None: it was started here.
-        build_id: of the image that answers, in hex; empty: it does not tell.
-    """
-
-    def __init__(self, pool: BoardPool, key: Key, opened: OpenTarget, port: str | None) -> None:
-        self._pool = pool
-        self._key = key
-        self._opened = opened
-        self.session = opened.session
-        self.model = opened.model
-        self.board = pool.board
-        self.port = port
-        self.build_id = opened.build_id
-
-    def infer(self, inputs: Any) -> list[Any]:  # noqa: ANN401 (arrays, without importing numpy here)
-        """Run one inference, or a batch along one extra leading axis, and return every output.
-
-        Args:
-            inputs: an array for each input, in order, or by name; one array where there is one input.
-        """
-        __tracebackhide__ = True
-        self._pool.check(self._key)
-        try:
-            outputs = self._opened.infer(inputs, timeout_s=self._pool.request.timeout_s)
-        except Exception as error:
-            self._pool.note_failure(error, self._key)
-            raise
-        self._pool.note_answer()
-        return outputs
 
 
 class BoardPool(ABC):
@@ -101,15 +61,16 @@ class BoardPool(ABC):
             raise
 
     def note_failure(self, error: BaseException, key: Key | None = None) -> None:
-        """Record that a board failed; a negative answer of the device is no failure of the board."""
+        """Record that a board failed; neither a negative answer nor a write of the model is its failure."""
         from mlf_sdk.errors import TargetError, ToolError
+        from mlf_sdk.judge.guards import GuardError
         from mlf_sdk.wire.errors import DeviceError
 
         used = key or self._last
         if (
             used is not None
             and isinstance(error, TargetError | ToolError)
-            and not isinstance(error, DeviceError)
+            and not isinstance(error, DeviceError | GuardError)
         ):
             self._failed(used, error, f"{error.what.splitlines()[0]} (in {self.test})")
 
@@ -125,6 +86,10 @@ class BoardPool(ABC):
     @abstractmethod
     def check(self, key: Key) -> None:
         """Skip the test if its board is out of use."""
+
+    @abstractmethod
+    def is_open(self, key: Key) -> bool:
+        """Return whether a board is open with a model, and did not fail."""
 
     @abstractmethod
     def close(self) -> None:
@@ -162,6 +127,10 @@ class StartedBoards(BoardPool):
         """See BoardPool."""
         if key in self._dead:
             self._skip(self._dead[key])
+
+    def is_open(self, key: Key) -> bool:
+        """See BoardPool."""
+        return key in self._models and key not in self._dead
 
     def close(self) -> None:
         """See BoardPool."""
@@ -216,6 +185,10 @@ class SharedBoards(BoardPool):
         if self._takes_turns and self._lease is not None:
             self.close()
             time.sleep(2 * _POLL_S)  # another worker that waits comes first
+
+    def is_open(self, key: Key) -> bool:
+        """See BoardPool."""
+        return self._lease is not None and self._lease.key == key
 
     def close(self) -> None:
         """See BoardPool."""
