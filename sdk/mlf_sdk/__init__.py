@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
     from mlf_sdk.pipeline.profile import profile
     from mlf_sdk.pipeline.progress import Progress
+    from mlf_sdk.pipeline.quantize import quantize
+    from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
     from mlf_sdk.pipeline.request import Request
     from mlf_sdk.pipeline.run import run
     from mlf_sdk.pipeline.sbom import make_sbom
@@ -55,6 +57,7 @@ _HOMES = {
     "FlashOptions": "pipeline.options",
     "Progress": "pipeline.progress",
     "ProofOptions": "pipeline.options",
+    "QuantizeOptions": "pipeline.quantizeoptions",
     "Request": "pipeline.request",
     "build": "pipeline.api",
     "check": "pipeline.api",
@@ -69,6 +72,7 @@ _HOMES = {
     "open_session": "pipeline.api",
     "profile": "pipeline.profile",
     "proof": "sweep.proof",
+    "quantize": "pipeline.quantize",
     "register_frontend": "frontends.registry",
     "register_target": "targets.registry",
     "report": "reporting.api",
@@ -90,6 +94,7 @@ __all__ = [
     "ModuleChoiceError",
     "Progress",
     "ProofOptions",
+    "QuantizeOptions",
     "Request",
     "TargetError",
     "ToolError",
@@ -107,6 +112,7 @@ __all__ = [
     "open_session",
     "profile",
     "proof",
+    "quantize",
     "register_frontend",
     "register_target",
     "report",

@@ -12,6 +12,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.convertoptions import ConvertOptions
 from mlf_sdk.pipeline.declare import Stage, option
 from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
 from mlf_sdk.pipeline.request import Request
 
 
@@ -207,7 +208,28 @@ def convert(request: Request, own: ConvertOptions, progress: Progress) -> Outcom
     return Outcome(parts=converted_parts(found), values=converted_values(found))
 
 
+def quantize(request: Request, own: QuantizeOptions, progress: Progress) -> Outcome:
+    """Quantise a float ONNX model to int8 with typical inputs; show what it saves and what it loses.
+
+    Example: mlf-sdk quantize model.onnx --calibration data.npz -o int8.onnx
+    """
+    from mlf_sdk.pipeline.quantize import quantize as quantize_model
+    from mlf_sdk.reporting.quantize import quantized_parts, quantized_values
+
+    found = quantize_model(request=request, own=own, progress=progress)
+    return Outcome(parts=quantized_parts(found), values=quantized_values(found))
+
+
 COMMANDS = {
+    "quantize": Command(
+        call=quantize,
+        source="MODEL",
+        source_help="ONNX model with real numbers.",
+        stages=frozenset({Stage.LOAD}),
+        takes=("board", "board_file"),
+        omits=("module", "output_names", "tensor_types", "more_sources"),
+        own=QuantizeOptions,
+    ),
     "convert": Command(
         call=convert,
         source="MODEL",

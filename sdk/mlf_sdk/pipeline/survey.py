@@ -70,7 +70,7 @@ def survey_request(request: Request) -> ModelSurvey:
     path = Path(request.source[0])
     frontend = compiling_frontend(path)
     survey = frontend.survey(path, options_in(request))
-    plan = None if survey.faults else _planned(request)
+    plan = None if survey.faults else planned_bytes(request)
     rows = load_boards(Path(request.board_file) if request.board_file else None)
     boards = [row for row in rows.values() if row.memories]
     if request.board is not None:
@@ -88,7 +88,9 @@ def survey_request(request: Request) -> ModelSurvey:
     )
 
 
-def _planned(request: Request) -> PlannedBytes:
+def planned_bytes(request: Request) -> PlannedBytes:
+    """Compile the model of a request, and plan its memory; errors as in `survey_request`."""
+    """Compile the model of a request, and plan its memory."""
     (model,) = load_analysed(request)
     layout = lay_out(model)
     return PlannedBytes(
