@@ -55,6 +55,22 @@ def test_convolutions(tmp_path: Path) -> None:
     assert [o.kind for o in graph.operators if isinstance(o, Move)].count("Transpose") == 1
 
 
+def test_only_windows_over_the_border_are_copied(tmp_path: Path) -> None:
+    """A workspace that is never written would make the measured arena smaller than the planned one."""
+    m = OnnxMaker(8)
+    x = m.input(1, 3, 9, 10)
+    whole = {"strides": [2, 2]}  # the last window ends in column 8 of 10, in row 8 of 9
+    ways = [({}, 0), (whole, 0), ({"pads": [0, 0, 1, 0]}, 1), ({"pads": [1, 0, 0, 0]}, 1), ({"pads": [0, 1, 0, 0]}, 1),
+            ({"pads": [0, 0, 0, 1]}, 1), ({**whole, "pads": [0, 0, 0, 1]}, 1), ({"dilations": [4, 4]}, 1), ({"dilations": [4, 1]}, 0),
+            ({**whole, "pads": [0, 0, 2, 0]}, 1)]  # fmt: skip
+    ends = [m.add("Conv", x, m.weights(5, 3, 3, 3), m.weights(5), **way) for way, _ in ways]
+    path = m.save(tmp_path / "m.onnx", *ends)
+    agree(path)
+    operators = compile_graph(load_onnx(path), Choice()).operators
+    kernels = [o.kernel for o in operators if o.kernel is not None and o.operator.kind == "Conv"]
+    assert [kernel.workspace_bytes for kernel in kernels] == [2 * 4 * 27 * copied for _, copied in ways]
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_a_recurrent_layer(kind: str, direction: str, tmp_path: Path) -> None:

@@ -71,8 +71,9 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
         rows = x.elements // x.shape[3]
         body, workspace, helpers = rows_body(layer.panels, rows, x.shape[3], y.shape[3]), 0, {}
     else:
-        body, workspace = layer.body(), 4 * layer.panels.pixels * layer.patch
-        helpers = {layer.gather_name: layer.gather()}
+        body, copies = layer.body(), not layer.direct or layer.reaches_over
+        workspace = 4 * layer.panels.pixels * layer.patch if copies else 0
+        helpers = {layer.gather_name: layer.gather()} if copies else {}
     return Kernel(
         family="real_conv",
         parameters=arguments(
@@ -115,6 +116,23 @@ class _Layer:
         return np.concatenate(
             [self.panels.pack(rows[g * size :][:size], bias[g * size :][:size]) for g in range(self.groups)]
         )
+
+    @property
+    def reaches_over(self) -> bool:
+        """Some window reaches over the border of the input."""
+        ends = (
+            (out - 1) * stride - before + (size - 1) * dilation
+            for out, stride, before, size, dilation in zip(
+                (self.oh, self.ow),
+                self.window.stride,
+                self.window.before,
+                self.window.size,
+                self.window.dilation,
+                strict=True,
+            )
+        )
+        over = (end >= extent for end, extent in zip(ends, (self.ih, self.iw), strict=True))
+        return any(self.window.before) or any(over)
 
     @property
     def gather_name(self) -> str:
@@ -167,6 +185,8 @@ class _Layer:
                 f"        const float *v = x + (iy * {self.iw} + ix) * {self.ic};",
                 f"        const float *u = v + {window.stride[1] * self.ic};",
                 f"        int32_t skip = {row_skip};",
+            ]
+            border = [
                 f"        if (iy < 0 || ix < 0 || iy + {last} >= {self.ih} || ix + {far + kw} > {self.iw}) {{",
                 f"            {self.gather_name}(x, b0, iy, ix);",
                 *self._second("            "),
@@ -174,6 +194,9 @@ class _Layer:
                 f"            u = b0 + {self.patch};",
                 "            skip = 0;",
                 "        }",
+            ]
+            lines += [
+                *(border if self.reaches_over else ()),
                 "        (void)u;",
                 self.panels.calls("w", "v", "u", out, skip="skip", next_row=str(self.oc), indent="        "),
             ]
