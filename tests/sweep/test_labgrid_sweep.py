@@ -10,26 +10,31 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mlf_sdk
-from archives import Spec, build, write
+from archives import Spec, build, reference, write
 from mlf_sdk.errors import TargetError
+from mlf_sdk.pipeline.cell import Reference
 from mlf_sdk.sweep.engine import Engine, Watcher
 from mlf_sdk.sweep.expand import expand
-from mlf_sdk.sweep.job import JobResult, Setup
+from mlf_sdk.sweep.job import Job, JobResult, Setup, run_job
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.places import held, release_abandoned
 from mlf_sdk.sweep.plan import Plan, PlannedModel, checked_plan
 from mlf_sdk.sweep.pool import PoolExecutor
 from mlf_sdk.sweep.results import read_results
-from mlf_sdk.targets.labgridplaces import marked_places
+from mlf_sdk.targets.labgrid import open_coordinator
+from mlf_sdk.targets.labgridplaces import marked_places, tagged_places
 
 WAIT_S = 30.0
+LOG = "coordinator.log"
 SCRIPTS = Path(sys.executable).parent
 pytestmark = [
     pytest.mark.qemu,
@@ -43,18 +48,47 @@ pytestmark = [
 @dataclass
 class Lab:
     archive: Path
-    machines: dict[str, subprocess.Popen[bytes]]
+    elf: Path
+    folder: Path
+    ports: dict[str, tuple[int, int]]
+    machines: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
-    def holder(self, place: str) -> str:
-        shown = client("-p", place, "show")
-        return next(line for line in shown.splitlines() if "acquired:" in line).partition(":")[2].strip()
+    def holder(self, place: str) -> str | None:
+        with open_coordinator() as found:
+            return found.session.get_place(place).acquired
+
+    def switch_on(self) -> None:
+        """Start the machines that don't run."""
+        for place, (serial, monitor) in self.ports.items():
+            if place not in self.machines or self.machines[place].poll() is not None:
+                self.machines[place] = started(
+                    self.folder / f"{place}.log",
+                    *("qemu-system-arm", "-machine", "mps2-an386", "-nodefaults", "-display", "none"),
+                    *("-nic", "none", "-serial", f"tcp:127.0.0.1:{serial},server=on,wait=off"),
+                    *("-monitor", f"tcp:127.0.0.1:{monitor},server=on,wait=off", "-kernel", str(self.elf)),
+                )
+            until(lambda port=monitor: listening(port))
 
 
-def client(*argv: str) -> str:
-    done = subprocess.run(
-        [SCRIPTS / "labgrid-client", *argv], check=True, capture_output=True, timeout=WAIT_S, text=True
-    )
-    return done.stdout
+def started(log: Path, *argv: str | Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as file:
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=log.parent)
+
+
+def ask(what: str, **fields: object) -> None:
+    """Send a request to the coordinator, as labgrid-client does."""
+    from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
+
+    async def send(session: Any) -> None:
+        await getattr(session.stub, what)(getattr(messages, f"{what}Request")(**fields))
+
+    with open_coordinator() as found:
+        found.run(send(found.session))
+
+
+def has_exporter() -> bool:
+    with open_coordinator() as found:
+        return "two" in found.session.resources.get("lab", {})
 
 
 def free_port() -> int:
@@ -93,66 +127,61 @@ class Switch(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A coordinator, and two places 'one' and 'two' that hold the same image."""
-    archive = write(build(Spec()), tmp_path / "tiny.tar")
-    elf = mlf_sdk.build(mlf_sdk.generate(archive, tmp_path / "app", board="mps2-an386").folder).elf
-    coordinator, power = free_port(), free_port()
-    monkeypatch.setenv("LG_COORDINATOR", f"127.0.0.1:{coordinator}")
+    folder = tmp_path_factory.mktemp("lab")
+    archive = write(build(Spec()), folder / "tiny.tar")
+    elf = mlf_sdk.build(mlf_sdk.generate(archive, folder / "app", board="mps2-an386").folder).elf
+    lab = Lab(archive, elf, folder, {place: (free_port(), free_port()) for place in ("one", "two")})
+    port, power = free_port(), free_port()
+    exported = "".join(
+        f"{place}:\n  NetworkSerialPort:\n    host: 127.0.0.1\n    port: {serial}\n    protocol: raw\n"
+        f"  NetworkPowerPort:\n    model: simplerest\n"
+        f"    host: 'http://127.0.0.1:{power}/{{index}}/{{value}}'\n    index: '{monitor}'\n"
+        for place, (serial, monitor) in lab.ports.items()
+    )
+    (folder / "exporter.yaml").write_text(exported)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", power), Switch)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*argv: str | Path) -> subprocess.Popen[bytes]:
-        with (tmp_path / f"{len(started)}.log").open("wb") as log:
-            started.append(
-                subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=tmp_path)
-            )
-        return started[-1]
-
+    services: list[subprocess.Popen[bytes]] = []
     try:
-        start(SCRIPTS / "labgrid-coordinator", "-l", f"127.0.0.1:{coordinator}")
-        exported, machines = "", {}
-        for place in ("one", "two"):
-            serial, monitor = free_port(), free_port()
-            machines[place] = start(
-                *("qemu-system-arm", "-machine", "mps2-an386", "-nodefaults", "-display", "none"),
-                *("-nic", "none", "-serial", f"tcp:127.0.0.1:{serial},server=on,wait=off"),
-                *("-monitor", f"tcp:127.0.0.1:{monitor},server=on,wait=off", "-kernel", str(elf)),
-            )
-            until(lambda port=monitor: listening(port))
-            exported += (
-                f"{place}:\n  NetworkSerialPort:\n    host: 127.0.0.1\n    port: {serial}\n    protocol: raw\n"
-                f"  NetworkPowerPort:\n    model: simplerest\n"
-                f"    host: 'http://127.0.0.1:{power}/{{index}}/{{value}}'\n    index: '{monitor}'\n"
-            )
-        (tmp_path / "exporter.yaml").write_text(exported)
-        until(lambda: listening(coordinator))
-        start(
-            SCRIPTS / "labgrid-exporter", "--hostname", "localhost", "-n", "lab", tmp_path / "exporter.yaml"
-        )
-        until(lambda: "two" in client("resources"))
-        for place in machines:
-            for argv in (["create"], ["add-match", f"lab/{place}/*"], ["set-tags", "mlf-board=mps2-an386"]):
-                client("-p", place, *argv)
-        yield Lab(archive, machines)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LG_COORDINATOR", f"127.0.0.1:{port}")
+            services.append(started(folder / LOG, SCRIPTS / "labgrid-coordinator", "-l", f"127.0.0.1:{port}"))
+            until(lambda: listening(port))
+            exporter = ("--hostname", "localhost", "-n", "lab", folder / "exporter.yaml")
+            services.append(started(folder / "exporter.log", SCRIPTS / "labgrid-exporter", *exporter))
+            until(has_exporter)
+            for place in lab.ports:
+                ask("AddPlace", name=place)
+                ask("AddPlaceMatch", placename=place, pattern=f"lab/{place}/*")
+                ask("SetPlaceTags", placename=place, tags={"mlf-board": "mps2-an386"})
+            yield lab
     finally:
-        for process in reversed(started):
+        for process in (*lab.machines.values(), *services):
             process.kill()
             process.wait(WAIT_S)
         server.shutdown()
         server.server_close()
 
 
-def planned(lab: Lab, folder: Path, cells: int) -> Plan:
+@pytest.fixture
+def lab(coordinator: Lab) -> Lab:
+    """The places with both machines on."""
+    coordinator.switch_on()
+    return coordinator
+
+
+def planned(lab: Lab, folder: Path, cells: int, **options: object) -> Plan:
     """Cells that differ in their inputs alone: one build."""
     models = []
     for number in range(cells):
         np.savez(folder / f"x{number}.npz", x=np.full((1, 8), number / 8, np.float32))
         inputs = str(folder / f"x{number}.npz")
         models.append(PlannedModel(name=f"input {number}", source=str(lab.archive), inputs=inputs))
-    plan = Plan(models=tuple(models), axes={"board": ["labgrid:one|two"]}, options={"timeout": 20.0})
+    board = {"board": ["labgrid:one|two"]}
+    plan = Plan(models=tuple(models), axes=board, options={"timeout": 20.0, **options})
     return checked_plan(plan, "test")
 
 
@@ -180,18 +209,18 @@ def test_a_place_that_is_killed_is_set_aside_and_its_cells_finish_on_the_other(
         outcomes = [a.outcome for row in rows for a in journal.attempts(row.name)]
     assert "labgrid:one" in boards and boards.count("labgrid:two") >= 4
     assert outcomes.count("proven") == 6 and "board" in outcomes
-    assert (lab.holder("one"), lab.holder("two"), marked_places()) == ("None", "None", ())
+    assert (lab.holder("one"), lab.holder("two"), marked_places()) == (None, None, ())
 
 
 def test_places_are_acquired_and_released(lab: Lab) -> None:
     with held("labgrid:one"):
-        assert lab.holder("one") != "None" and lab.holder("two") == "None"
+        assert lab.holder("one") is not None and lab.holder("two") is None
         assert marked_places() == ("one",)
         assert release_abandoned() == 0, "its holder lives"
-    assert lab.holder("one") == "None"
+    assert lab.holder("one") is None
     with pytest.raises(RuntimeError), held("labgrid:one"):
         raise RuntimeError
-    assert lab.holder("one") == "None"
+    assert lab.holder("one") is None
     with pytest.raises(TargetError, match="matches nothing"), held("labgrid:three"):
         pass
 
@@ -202,13 +231,32 @@ def test_a_place_of_a_killed_holder_is_released(lab: Lab) -> None:
         "with held('labgrid:one'):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False, timeout=WAIT_S)
-    assert lab.holder("one") != "None"
+    assert lab.holder("one") is not None
     assert release_abandoned() == 1
-    assert (lab.holder("one"), marked_places()) == ("None", ())
+    assert (lab.holder("one"), marked_places()) == (None, ())
 
 
 def test_a_place_acquired_by_hand_stays_acquired(lab: Lab) -> None:
-    client("-p", "two", "acquire")
+    ask("AcquirePlace", placename="two")
     with held("labgrid:two"):
         pass
-    assert lab.holder("two") != "None"
+    assert lab.holder("two") is not None
+    ask("ReleasePlace", placename="two")
+
+
+def test_a_process_has_several_sessions_at_once(lab: Lab) -> None:
+    """A coordinator refuses a second session on the connection of one that it still knows."""
+    with open_coordinator(), ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: tagged_places(), range(20)))
+    assert found == [("one", "two")] * 20
+    assert "AssertionError" not in (lab.folder / LOG).read_text()
+
+
+def test_a_cell_of_another_build_than_the_place_holds_fails(lab: Lab, tmp_path: Path) -> None:
+    (cell,) = expand(planned(lab, tmp_path, 1, cflags="-O1")).cells
+    right = Reference(outputs={"0": reference(Spec(), np.zeros((1, 8), np.float32))})
+    result = run_job(Job(spec=cell.spec, place="labgrid:one", reference=right))
+    assert result.cell is not None and result.board_fault == ""
+    assert result.cell.outcome == "failed"
+    assert "another image: build id" in result.cell.why
+    assert lab.holder("one") is None

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.targets.choice import TargetChoice
@@ -30,6 +32,13 @@ BOARD_TAG = "mlf-board"
 _COORDINATOR = "127.0.0.1:20408"
 _SCHEMES = {"raw": "socket", "rfc2217": "rfc2217"}
 _WAIT_S = 10.0
+_CHANNEL = (
+    ("grpc.use_local_subchannel_pool", 1),  # a coordinator knows a session by its connection
+    ("grpc.keepalive_time_ms", 7500),
+    ("grpc.keepalive_timeout_ms", 10000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,23 +116,28 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
     if not name:
         raise InputError("no place was named", where="--board", hint="Write it as labgrid:PLACE.")
     with open_coordinator(environ) as found:
-        place, resources = _find(found.client, found.session, name, f"{board} at {found.address}")
+        place, resources = found.run(_find(found, name, f"{board} at {found.address}"))
         yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinator:
-    """Connection to a coordinator: labgrid's module of clients, its session, and the loop that runs it."""
+    """Connection to a coordinator: labgrid's module of clients, and its session; both belong to `run`."""
 
     client: Any
     session: Any
-    loop: asyncio.AbstractEventLoop
     address: str
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine in the thread of the session, between updates of its places and resources."""
+        return _run(work)
 
 
 @contextmanager
 def open_coordinator(environ: Mapping[str, str] | None = None) -> Iterator[Coordinator]:
     """Connection to the coordinator of ``LG_COORDINATOR``, as long as the block lasts.
+
+    Each has a connection of its own: a process may have several, also from several threads.
 
     Raises:
         ToolError: labgrid is not installed.
@@ -131,15 +145,28 @@ def open_coordinator(environ: Mapping[str, str] | None = None) -> Iterator[Coord
     """
     address = (os.environ if environ is None else environ).get("LG_COORDINATOR", _COORDINATOR)
     client = _client()
-    loop = asyncio.new_event_loop()
+    session = _start(client, address)
     try:
-        session = _start(client, address, loop)
-        try:
-            yield Coordinator(client=client, session=session, loop=loop, address=address)
-        finally:
-            loop.run_until_complete(_end(session))
+        yield Coordinator(client=client, session=session, address=address)
     finally:
-        loop.close()
+        _run(_end(session))
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Event loop of all sessions of this process: gRPC still calls a loop after its channel was closed."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="labgrid", daemon=True).start()
+    return loop
+
+
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
 
 
 def _client() -> Any:  # noqa: ANN401 (labgrid has no types)
@@ -154,10 +181,10 @@ def _client() -> Any:  # noqa: ANN401 (labgrid has no types)
     return client
 
 
-def _start(client: Any, address: str, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
+def _start(client: Any, address: str) -> Any:  # noqa: ANN401
     proxied = client.proxymanager.get_grpc_address(address, default_port=20408)
     try:
-        return loop.run_until_complete(_connect(client, proxied, loop))
+        return _run(_connect(client, proxied))
     except (OSError, client.Error, asyncio.TimeoutError) as error:
         raise TargetError(
             "no labgrid coordinator answers" + (f": {error}" if str(error) else ""),
@@ -166,8 +193,14 @@ def _start(client: Any, address: str, loop: asyncio.AbstractEventLoop) -> Any:  
         ) from error
 
 
-async def _connect(client: Any, address: str, loop: asyncio.AbstractEventLoop) -> Any:  # noqa: ANN401
-    session = client.ClientSession(address, loop, env=None)
+async def _connect(client: Any, address: str) -> Any:  # noqa: ANN401
+    import grpc.aio
+    from labgrid.remote.generated.labgrid_coordinator_pb2_grpc import CoordinatorStub
+
+    session = client.ClientSession(address, asyncio.get_running_loop(), env=None)
+    await session.close()  # its channel shares a connection with those of other sessions
+    session.channel = grpc.aio.insecure_channel(address, options=_CHANNEL)
+    session.stub = CoordinatorStub(session.channel)
     try:
         await asyncio.wait_for(session.start(), _WAIT_S)
     except BaseException:
@@ -182,11 +215,11 @@ async def _end(session: Any) -> None:  # noqa: ANN401
     await session.close()
 
 
-def _find(client: Any, session: Any, name: str, where: str) -> tuple[Any, Any]:  # noqa: ANN401
+async def _find(found: Coordinator, name: str, where: str) -> tuple[Any, Any]:
     try:
-        place = session.get_acquired_place(name)
-        return place, session.get_target_resources(place)
-    except client.Error as error:
+        place = found.session.get_acquired_place(name)
+        return place, found.session.get_target_resources(place)
+    except found.client.Error as error:
         raise TargetError(
             str(error),
             where=where,

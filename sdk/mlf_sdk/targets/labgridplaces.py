@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +44,17 @@ def acquired(place: str, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         if is_ours:
-            release(name)
+            with suppress(TargetError):  # its mark stays: the next that looks releases it
+                release(name)
 
 
 def release(name: str) -> None:
     """Release a place that this machine marked, and remove the mark."""
     marker = _marker(name)
     with open_coordinator() as found:
-        place = _find(found, name)
+        place = found.run(_find(found, name))
         if place.acquired == _self(found):
-            _ask(found, "Release", name)
+            found.run(_ask(found, "Release", name))
     marker.unlink(missing_ok=True)
 
 
@@ -65,7 +66,11 @@ def marked_places() -> tuple[str, ...]:
 def tagged_places() -> tuple[str, ...]:
     """Names of the coordinator's places that have a tag for their board."""
     with open_coordinator() as found:
-        return tuple(name for name, place in found.session.places.items() if place.tags.get(BOARD_TAG))
+        return found.run(_tagged(found))
+
+
+async def _tagged(found: Coordinator) -> tuple[str, ...]:
+    return tuple(name for name, place in found.session.places.items() if place.tags.get(BOARD_TAG))
 
 
 def _acquire(name: str, marker: Path, timeout_s: float) -> bool:
@@ -73,13 +78,13 @@ def _acquire(name: str, marker: Path, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     while True:
         with open_coordinator() as found:
-            place = _find(found, name)
+            place = found.run(_find(found, name))
             if place.acquired == _self(found):
                 return marker.exists()  # its holder was killed, if it has a mark
             if not place.acquired:
                 marker.parent.mkdir(parents=True, exist_ok=True)
                 marker.write_text(name, encoding="utf-8")
-                if _ask(found, "Acquire", name):
+                if found.run(_ask(found, "Acquire", name)):
                     return True
         if time.monotonic() >= deadline:
             raise TargetError(
@@ -90,7 +95,7 @@ def _acquire(name: str, marker: Path, timeout_s: float) -> bool:
         time.sleep(_AGAIN_S)
 
 
-def _find(found: Coordinator, name: str) -> Any:  # noqa: ANN401 (labgrid has no types)
+async def _find(found: Coordinator, name: str) -> Any:  # noqa: ANN401 (labgrid has no types)
     try:
         return found.session.get_place(name)
     except found.client.Error as error:
@@ -103,21 +108,17 @@ def _self(found: Coordinator) -> str:
     return f"{found.session.gethostname()}/{found.session.getuser()}"
 
 
-def _ask(found: Coordinator, what: str, name: str) -> bool:
+async def _ask(found: Coordinator, what: str, name: str) -> bool:
     """Send a request about a place; False: the coordinator refused it."""
     from grpc.aio import AioRpcError
     from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
 
     request = getattr(messages, f"{what}PlaceRequest")(placename=name)
-
-    async def send() -> None:
-        await getattr(found.session.stub, f"{what}Place")(request)
-        await found.session.sync_with_coordinator()
-
     try:
-        found.loop.run_until_complete(send())
+        await getattr(found.session.stub, f"{what}Place")(request)
     except AioRpcError:
         return False
+    await found.session.sync_with_coordinator()
     return True
 
 
