@@ -132,7 +132,7 @@ def test_unknown_file(tmp_path: Path, name: str, never: None) -> None:
     assert caught.value.hint.startswith(hint)
     assert caught.value.hint.endswith(
         "Known formats: never (a test's format), mlf (TVM's Model Library Format), tflite (TensorFlow Lite model), "
-        "exported (TVM's exported library), glow (Glow's bundle)."
+        "exported (TVM's exported library), onnx (ONNX model), glow (Glow's bundle)."
     )
 
 
