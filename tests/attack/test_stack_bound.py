@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel that calls through a computed address: its stack has no bound, and nothing says it has."""
+"""A kernel that calls through a computed address: its stack has no bound, and nothing says it has. One that calls
+through a constant table has a bound, also in an image with constructors."""
 
 from __future__ import annotations
 
@@ -38,6 +39,35 @@ __attribute__((noinline)) static float passed(float v) {
 
 """
 
+CONSTRUCTED = """
+typedef float (*unary)(float);
+static volatile float started;
+__attribute__((constructor)) static void startup(void) { started = 1.0f; }
+__attribute__((section(".data.rel.ro.late"), used)) static const int32_t late[3] = {1, 2, 3};
+__attribute__((noinline)) static float deep(float v) {
+  volatile float frame[64];
+  frame[(int32_t)v & 63] = v;
+  return frame[(int32_t)v & 63] * started;
+}
+__attribute__((noinline)) static float flat(float v) { return v; }
+static const unary table[2] = {deep, flat};
+__attribute__((noinline)) static float passed(float v) {
+  return table[(int32_t)v & 1](v) + 0.0f * (float)late[(int32_t)v & 1];
+}
+
+"""
+
+
+def archive_with(functions: str, path: Path) -> Path:
+    """Write the tiny archive with functions before a kernel, whose results go through the one called passed."""
+    files = build(Spec())
+    text = files[MEMBER].decode()
+    top = text.rindex("\n\n", 0, text.index(KERNEL + "(")) + 2
+    text = text[:top] + functions + text[top:]
+    at = text.index("((float*)out)[i] = ", text.index(KERNEL + "("))
+    text = text[:at] + text[at:].replace("= ", "= passed(", 1).replace(";", ");", 1)
+    return write({**files, MEMBER: text.encode()}, path)
+
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Caller:
@@ -46,13 +76,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Caller:
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    files = build(Spec())
-    text = files[MEMBER].decode()
-    top = text.rindex("\n\n", 0, text.index(KERNEL + "(")) + 2
-    text = text[:top] + COMPUTED + text[top:]
-    at = text.index("((float*)out)[i] = ", text.index(KERNEL + "("))
-    text = text[:at] + text[at:].replace("= ", "= passed(", 1).replace(";", ");", 1)
-    return write({**files, MEMBER: text.encode()}, tmp_path_factory.mktemp("computed") / "computed.tar")
+    return archive_with(COMPUTED, tmp_path_factory.mktemp("computed") / "computed.tar")
 
 
 def test_no_bound_is_claimed(archive: Path, call: Caller) -> None:
@@ -84,3 +108,14 @@ def test_test_and_proof_are_strict(archive: Path, call: Caller, tmp_path: Path) 
     called = call(*argv, "--json")
     assert called.code == 1 and called.value["counts"]["unproven"] == 1
     assert "| computed.tar | unproven |" in table.read_text()
+
+
+def test_calls_through_constants_beside_constructors(tmp_path: Path) -> None:
+    """What objects flag writable, but lies in flash, must not make the constants look as if they could change."""
+    x = sample(Spec())
+    source = archive_with(CONSTRUCTED, tmp_path / "constructed.tar")
+    report = mlf_sdk.run(source, board=BOARD, inputs={"x": x}, expect={"0": reference(Spec(), x)}, twin=False)
+    assert report.ok and report.compare is not None and report.compare.ok  # the constructor ran
+    rows = [row for row in report.check.rows if row.item in ("stack", "run stack")]
+    assert rows and all(row.state == "proven" for row in rows), rows
+    assert all(row.planned is not None and row.planned > 64 * 4 for row in rows)
