@@ -113,7 +113,7 @@ UNKNOWN = {
     "big-endian object": (elf(1, order=2), "a relocatable object (ELF)", ""),
     "library": (elf(3), "a shared library (ELF)", ""),
     "cut ELF": (b"\x7fELF", "a file (ELF)", ""),
-    "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
+    "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz or .keras)", ""),
     "ar": (b"!<arch>\nx", "a library of objects (ar)", ""),
     "tar": (tar("main.c", "data.bin"), "a tar archive", ""),
     "gzip": (gzip.compress(tar("main.o")), "a gzip archive", ""),
@@ -132,7 +132,7 @@ def test_unknown_file(tmp_path: Path, name: str, never: None) -> None:
     assert caught.value.hint.startswith(hint)
     assert caught.value.hint.endswith(
         "Known formats: never (a test's format), mlf (TVM's Model Library Format), tflite (TensorFlow Lite model), "
-        "exported (TVM's exported library), onnx (ONNX model), glow (Glow's bundle)."
+        "exported (TVM's exported library), onnx (ONNX model), torch (PyTorch program), glow (Glow's bundle)."
     )
 
 

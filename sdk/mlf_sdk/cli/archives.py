@@ -241,7 +241,7 @@ COMMANDS = {
     "compile": Command(
         call=compile_,
         source="MODEL",
-        source_help="TensorFlow Lite model.",
+        source_help="Model: .tflite, .onnx or .pt2.",
         stages=frozenset({Stage.LOAD}),
         takes=("board", "board_file", "platform"),
         omits=("module", "output_names", "tensor_types", "more_sources"),
@@ -250,7 +250,7 @@ COMMANDS = {
     "inspect": Command(
         call=inspect,
         source="MODEL|ARCHIVE|FIRMWARE",
-        source_help="TensorFlow Lite model; archive or unpacked folder; or a linked ELF file.",
+        source_help="Model (.tflite, .onnx, .pt2); archive or unpacked folder; or a linked ELF file.",
         stages=frozenset({Stage.LOAD}),
         takes=("board", "board_file", "cflags", "cmsis_nn"),
         own=InspectOptions,

@@ -25,7 +25,7 @@ _MAGIC: Final = (
     (0, b"\xfd7zXZ\x00", "an xz archive", ""),
     (257, b"ustar", "a tar archive", ""),
     (0, b"!<arch>\n", "a library of objects (ar)", ""),
-    (0, b"PK\x03\x04", "a zip archive (perhaps .npz, .keras or .pt)", ""),
+    (0, b"PK\x03\x04", "a zip archive (perhaps .npz or .keras)", ""),
     (0, b"\x89HDF\r\n", "an HDF5 file (perhaps a Keras model)", _COMPILE),
     (0, b"\x93NUMPY", "a numpy array", ""),
     (0, b":", "perhaps an Intel HEX image", ""),

@@ -33,6 +33,7 @@ _BUILT_IN: Final = {
     "tflite": "mlf_sdk.frontends.tflite.frontend:TfliteFrontend",
     "exported": "mlf_sdk.frontends.exported.frontend:ExportedFrontend",
     "onnx": "mlf_sdk.frontends.onnx.frontend:OnnxFrontend",
+    "torch": "mlf_sdk.frontends.torch.frontend:TorchFrontend",
     "glow": "mlf_sdk.frontends.glow.frontend:GlowFrontend",
 }
 _registered: dict[str, Frontend] = {}

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +42,11 @@ class CompiledModel:
 
 
 def compile(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Any,  # noqa: ANN401
     output: str | os.PathLike[str],
     request: Request | None = None,
     *,
+    example_inputs: tuple[Any, ...] | None = None,
     name: str = "",
     with_choices: bool = False,
     progress: Progress = SILENT,
@@ -51,10 +55,11 @@ def compile(
     """Compile a model to an archive in the Model Library Format, version 7.
 
     Args:
-        source: the model, such as a ``.tflite`` file.
+        source: the model, such as a ``.tflite`` file; or a module of PyTorch, with its ``example_inputs``.
         output: path of the archive; an existing one is replaced.
         request: prepared options.
-        name: of the module in the archive; by default the file's name as a C identifier.
+        example_inputs: tensors that a module of PyTorch is called with: their shapes are those of the model.
+        name: of the module in the archive; by default that of the file or of the class, as a C identifier.
         with_choices: list the kernels of each layer as well.
         progress: told what is done.
         options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
@@ -63,6 +68,11 @@ def compile(
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
         InputError: it is of no format that is compiled, or the archive can't be written.
     """
+    if example_inputs is not None or not isinstance(source, str | os.PathLike):
+        with _exported(source, example_inputs, name) as path:
+            return compile(
+                path, output, request, name=name, with_choices=with_choices, progress=progress, **options
+            )
     from mlf_sdk.frontends import load
 
     path = Path(source)
@@ -81,6 +91,22 @@ def compile(
         model=load(Path(output)),
         choices=frontend.choices(path, options_in(made)) if with_choices else (),
     )
+
+
+@contextmanager
+def _exported(module: Any, example_inputs: tuple[Any, ...] | None, name: str) -> Iterator[Path]:  # noqa: ANN401
+    """ONNX file of a module of PyTorch, while the context lasts."""
+    from mlf_sdk.frontends.torch.program import module_to_onnx
+
+    kind = type(module).__name__
+    if not isinstance(example_inputs, tuple):
+        raise InputError(
+            "no tuple of example inputs", where=kind, hint="compile(module, output, example_inputs=(x,))"
+        )
+    with tempfile.TemporaryDirectory(prefix="mlf-torch-") as folder:
+        path = Path(folder) / f"{name or kind.lower()}.onnx"
+        module_to_onnx(module, example_inputs, path)
+        yield path
 
 
 def compiling_frontend(path: Path) -> CompilingFrontend:
