@@ -71,7 +71,8 @@ docs: dev
 	$(PY) docs/generate.py
 
 SHARED := $(wildcard ../shared/mlf/*.tar ../shared/mlf/digits/*.tar ../shared/exported/*-c-*.tar \
-  ../shared/exported/*/*-c-*.tar ../shared/exported/*/*-m4*.tar)
+  ../shared/exported/*/*-c-*.tar ../shared/exported/*/*-m4*.tar ../shared/glow/syn-dense-static* \
+  ../shared/glow/syn-dense-dynamic*)
 PROVEN := $(if $(SHARED),$(SHARED),$(wildcard $(DEMO)/*.tar))
 # Zephyr's page has fewer archives: each takes a minute a board.
 FEW := $(filter %digits-graph-tvm0.11.1.tar %digits-aotc-tvm0.11.1.tar %conv1d-graph-tvm0.11.1.tar %resnet8_int8-graph-tvm0.11.1.tar,$(PROVEN))
