@@ -47,7 +47,9 @@ def _options(path: Path, model: LockModel) -> dict[str, Any]:
     request = Request(source=(str(path),))
     if not loading.compiled_sources(request):
         return {}
-    return dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
+    found = dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
+    shapes = found.pop("shapes")
+    return {**found, "shape": tuple(filter(None, shapes.split(";")))}
 
 
 def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) -> tuple[Path, str | None]:
