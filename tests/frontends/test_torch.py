@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+import subprocess
 import sys
 import warnings
 import zipfile
@@ -220,3 +222,12 @@ def test_modules_that_are_refused(torch: Any, tmp_path: Path) -> None:
         mlf_sdk.compile(module.eval(), tmp_path / "a.tar")
     with pytest.raises(InputError, match="PyTorch can't export it"):
         mlf_sdk.compile(module, tmp_path / "a.tar", example_inputs=(x[:, :7],))
+
+
+@pytest.mark.toolchain
+def test_the_example_trains_compiles_and_runs(torch: Any, tmp_path: Path) -> None:
+    script = Path(__file__).parents[2] / "examples" / "train_torch.py"
+    shown = subprocess.run([sys.executable, script, "host"], cwd=tmp_path, capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    said = re.findall(r"^accuracy .*: (\d+)%$", shown.stdout, re.MULTILINE)
+    assert len(said) == 2 and said[0] == said[1] and int(said[0]) >= 90
