@@ -119,6 +119,6 @@ def compiling_frontend(path: Path) -> CompilingFrontend:
     for frontend in known:
         if frontend.recognise(path):
             return frontend
-    names = " or ".join(frontend.extension for frontend in known)
-    what = f"not a {names} file" if path.exists() else "no such file"
-    raise InputError(what, where=str(path), hint=f"Give a {' or a '.join(one.title for one in known)}.")
+    names = ", ".join(frontend.extension for frontend in known)
+    what = f"not a model of a format that is compiled: {names}" if path.exists() else "no such file"
+    raise InputError(what, where=str(path), hint=f"Give one of: {', '.join(one.title for one in known)}.")
