@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from mlf_sdk.tools.locks import exclusive
@@ -19,6 +20,9 @@ SHARED_MLF = ROOT.parent / "shared" / "mlf"
 
 
 READERS = ROOT / "tests" / "readers"
+
+hypothesis.settings.register_profile("project", deadline=None)  # no result depends on the machine's load
+hypothesis.settings.load_profile("project")
 
 
 class FailureNames:

@@ -15,7 +15,6 @@ import pytest
 import mlf_sdk
 from archives import Spec, build, edit_json, reference, sample, tar_bytes, write
 from ccode import CRT
-from glow_bundles import X, Y
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.loading import load_analysed
@@ -324,15 +323,6 @@ def test_an_entry_with_static_pools(tmp_path: Path, needs_cc: str, shared_mlf: P
     np.testing.assert_allclose(
         np.frombuffer(out[: wanted.nbytes], "f4"), wanted.ravel(), rtol=1e-5, atol=1e-6
     )
-
-
-def test_types_as_a_header_spells_them() -> None:
-    from mlf_sdk.frontends.glow.types import parse_type, type_text
-
-    for text in ("float<1 x 8>", "i8[S:0.5 O:-3][-62.5,65]<1 x 2>", "index64<4>", "bool<1>", "i32<2 x 3>"):
-        assert type_text(parse_type(text)) is not None
-        assert parse_type(type_text(parse_type(text)) or "") == parse_type(text)
-    assert X.type == "float<1 x 8>" and Y.type == "float<1 x 4>"
 
 
 @pytest.mark.toolchain

@@ -58,6 +58,8 @@ def test_any_file_of_it_is_taken(tmp_path: Path, name: str) -> None:
     assert frontends.find_frontend(path).name == "glow"
     assert frontends.load(path).provenance.sha256 == frontends.load(folder).provenance.sha256
     assert frontends.modules(path) == ("net",)
+    files = {file.name for file in GlowFrontend().files(path) if file.is_file()}
+    assert files == {file.name for file in folder.iterdir()}
     assert frontends.examine(path).findings == ()
 
 

@@ -15,8 +15,9 @@ from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.glow import bundle, header
 from mlf_sdk.frontends.glow.config import ConfigError, config_symbols, read_config
 from mlf_sdk.frontends.glow.header import Header, is_header, parse_header
-from mlf_sdk.frontends.glow.types import TypeTextError, parse_type
+from mlf_sdk.frontends.glow.types import PlaceholderType, TypeTextError, parse_type, type_text
 from mlf_sdk.frontends.glow.weights import parse_bytes
+from mlf_sdk.ir.dtype import DType
 
 
 def parse(text: str) -> tuple[Header | None, list[str]]:
@@ -67,6 +68,18 @@ def test_types_that_are_refused(text: str, what: str) -> None:
 
 
 # ---- headers ----
+
+
+@pytest.mark.parametrize(
+    "text", ["float<1 x 8>", "i8[S:0.5 O:-3][-62.5,65]<1 x 2>", "ui8[S:0.5 O:2]<3>", "index64<4>", "bool<1>"]
+)
+def test_types_are_written_as_they_are_read(text: str) -> None:
+    kind = parse_type(text)
+    assert parse_type(type_text(kind) or "") == kind
+
+
+def test_types_that_bundles_do_not_have() -> None:
+    assert type_text(PlaceholderType(dtype=DType.parse("uint16"), shape=(1,))) is None
 
 
 def test_header_of_today() -> None:
