@@ -112,7 +112,7 @@ class _Builder:
         compiler, _ = self.tools
         crt = data_dir("crt")
         folders = {f"model/{u.member}".rpartition("/")[0] for u in self.model.units}
-        folders |= set(cmsis_nn_includes(self.options))
+        folders |= {str(crt.parent / folder) for folder in cmsis_nn_includes(self.options)}
         includes = [".", "model", *sorted(folders), str(crt / "include"), str(crt / "src")]
         standard = [] if path.endswith(UnitKind.CXX.value) else ["-std=gnu99"]
         output = f"part{number}.o"
