@@ -28,9 +28,6 @@ REFUSED = {
     "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops",
     "cfu_playground_hps_model_shared_20220623_1032_tiled",
     "mlonmcu_models_model_with_detection_postprocess_model_with_detection_postprocess",
-    "tflite_micro_dtln_dtln_noise_suppression",
-    "tflite_micro_micro_speech_lstm_micro_speech_lstm",
-    "tflite_micro_mnist_lstm_trained_lstm_int8",
     "tflite_micro_models_audio_preprocessor_float",
     "tflite_micro_models_audio_preprocessor_int8",
 }

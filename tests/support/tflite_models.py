@@ -12,7 +12,7 @@ import numpy as np
 import tflite
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "int16": 7, "int8": 9}
+_TYPES = {"float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9}
 
 
 @dataclass
@@ -25,6 +25,7 @@ class TensorSpec:
     axis: int = 0
     data: Array | None = None
     signature: tuple[int, ...] = ()
+    variable: bool = False
 
 
 @dataclass
@@ -33,6 +34,7 @@ class OperatorSpec:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: tuple[str, dict[str, Any]] | None = None
+    version: int = 1
 
 
 @dataclass
@@ -135,6 +137,8 @@ def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
     tflite.TensorAddType(b, _TYPES[tensor.dtype])
     tflite.TensorAddBuffer(b, buffer)
     tflite.TensorAddName(b, name)
+    if tensor.variable:
+        tflite.TensorAddIsVariable(b, True)
     if signature is not None:
         tflite.TensorAddShapeSignature(b, signature)
     if quantisation is not None:

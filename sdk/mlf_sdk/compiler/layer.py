@@ -10,6 +10,7 @@ from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    Lstm,
     Operator,
     Pool2D,
     Svdf,
@@ -31,6 +32,9 @@ def macs_of(graph: Graph, operator: Operator) -> int:
         case Svdf():
             x, features, times = graph.read(operator)[:3]
             return x.shape[0] * (features.elements + times.elements)
+        case Lstm():
+            steps = graph.read(operator)[0].shape[:2]
+            return math.prod(steps) * sum(w.elements for w in graph.read(operator)[1:9])
     return 0
 
 

@@ -244,9 +244,11 @@ class Lstm(Operator):
     cell_clip: float
 
 
-def state_of(operator: Operator) -> int:
-    """Number of the state that an operator reads or writes."""
+def states_of(operator: Operator) -> tuple[int, ...]:
+    """Numbers of the states that an operator reads or writes, in the order of its kernel's parameters."""
     match operator:
         case ReadState() | WriteState() | Svdf():
-            return operator.state
-    raise TypeError(f"{operator.kind} has no state")
+            return (operator.state,)
+        case Lstm():
+            return operator.hidden, operator.cell
+    return ()

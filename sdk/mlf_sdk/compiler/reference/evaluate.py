@@ -9,11 +9,11 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Operator, ReadState, WriteState
-from mlf_sdk.compiler.reference import layers, movement, pointwise, reals, recurrent, softmax
+from mlf_sdk.compiler.reference import layers, lstm, movement, pointwise, reals, recurrent, softmax
 from mlf_sdk.compiler.reference.table import REFERENCES, States
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES = (layers, movement, pointwise, reals, recurrent, softmax)
+_FAMILIES = (layers, lstm, movement, pointwise, reals, recurrent, softmax)
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:

@@ -36,6 +36,7 @@ class Context:
         self.states = known
         self.state_names = states
         self.handles: dict[int, int] = {}
+        self.variables: dict[int, int] = {}
         self.value_of: dict[int, int] = {}
 
     def input(self, number: int) -> Value:

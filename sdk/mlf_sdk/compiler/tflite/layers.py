@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
@@ -16,7 +16,6 @@ from mlf_sdk.compiler.operators import (
     Pool2D,
     PoolKind,
     Softmax,
-    Svdf,
     TransposeConv,
     Window,
 )
@@ -224,36 +223,3 @@ def softmax(context: Context, operator: RawOperator) -> None:
             beta=float(options.Beta()),
         )
     )
-
-
-def svdf(context: Context, operator: RawOperator) -> None:
-    """SVDF with int8 weights and activations."""
-    options = operator.options("SVDFOptions") or refuse("has no options")
-    present = [i for i in operator.inputs if i >= 0]
-    if len(operator.inputs) != 5 or len(present) < 4:
-        refuse(f"has {len(present)} inputs; 5 are needed")
-    x, features, times = (context.input(i) for i in operator.inputs[:3])
-    bias = [context.input(operator.inputs[3])] if operator.inputs[3] >= 0 else []
-    line = context.raw.tensors[operator.inputs[4]]
-    y = context.output(operator)
-    if x.dtype != np.int8 or line.dtype is None or line.dtype.kind != "i" or line.quantisation is None:
-        refuse(f"activations of type {x.dtype} with a state of type {line.dtype}: int8 is supported")
-    rank = options.Rank()
-    if features.data is None or times.data is None or rank < 1 or features.shape[0] % rank:
-        refuse("weights that are not constant, or a rank that does not divide their filters")
-    expect_elements(y, x.shape[0] * features.shape[0] // rank)
-    state = len(context.states)
-    context.states.append(
-        State(
-            name=line.name, dtype=line.dtype, shape=line.shape,
-            scale=line.quantisation.scale[0], zero_point=line.quantisation.zero_point[0],
-            initial=np.full(line.shape, line.quantisation.zero_point[0], line.dtype),
-        )
-    )  # fmt: skip
-    context.emit(
-        Svdf(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, features.id, times.id, *(b.id for b in bias)), rank=rank, state=state,
-            clamp=clamp(options.FusedActivationFunction(), y),
-        )
-    )  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import layers, movement, pointwise
+from mlf_sdk.compiler.tflite import layers, movement, pointwise, recurrent
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.errors import FaultCollector, InputError
@@ -70,7 +70,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "MAX_POOL_2D": layers.pool_2d,
     "MEAN": layers.mean,
     "SOFTMAX": layers.softmax,
-    "SVDF": layers.svdf,
+    "SVDF": recurrent.svdf,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
     **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), pointwise.binary),
     **dict.fromkeys(
         (

@@ -11,7 +11,7 @@ from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.operators import Array, Operator, ReadState, state_of
+from mlf_sdk.compiler.operators import Array, Operator, ReadState, states_of
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
@@ -66,7 +66,7 @@ class _Builder:
                 self.params[name] = kernel.constants[parameter.number]
                 arguments.append(name)
             elif parameter.role is Role.STATE:
-                arguments.append(self.states[state_of(operator)])
+                arguments.append(self.states[states_of(operator)[parameter.number]])
         written = () if isinstance(operator, ReadState) else self.states
         facts = CallFacts(
             writes=tuple(i for i, argument in enumerate(arguments) if argument in written),

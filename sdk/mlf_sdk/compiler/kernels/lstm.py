@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel of the LSTM over a sequence: the four gates of a unit side by side, hidden and cell value in states."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
+from mlf_sdk.compiler.kernels.gemm import DSP
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
+from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.operators import Array, Lstm
+from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
+from mlf_sdk.compiler.reference.wide import sigmoid_table
+from mlf_sdk.compiler.requantise import Multiplier
+
+# Two functions of a 16-bit value, by linear interpolation in one table.
+WIDE_FUNCTIONS = """static inline int32_t wide_logistic(int32_t v, const uint16_t *table)
+{
+    uint32_t size = (uint32_t)(v < 0 ? -v : v), at = size >> 9;
+    uint32_t sum = at >= 255 ? 0x7FFFu << 10
+                             : ((uint32_t)table[at] << 9) + (size & 511) * (uint32_t)(table[at + 1] - table[at]);
+    return (int32_t)((v >= 0 ? sum + 512 : (1u << 25) - sum + 511) >> 10);
+}
+static inline int32_t wide_tanh(int32_t v, const uint16_t *table)
+{
+    uint32_t size = (uint32_t)(v < 0 ? -v : v), at = size >> 8;
+    int32_t sum = at >= 255 ? 0xFFFF << 8
+                            : (int32_t)(((uint32_t)table[at] << 8) + (size & 255) * (uint32_t)(table[at + 1] - table[at]));
+    return (v >= 0 ? sum - (1 << 23) + 128 : (1 << 23) + 127 - sum) >> 8;
+}
+"""
+
+# Dot products of one vector with four rows, whose weights lie in groups of eight: two of each row.
+FOUR_GATES = f"""static inline void four_gates(const int16_t *x, const int8_t *w, int32_t pairs, int32_t *sums)
+{{
+#if {DSP}
+    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
+    for (; pairs; --pairs, x += 2, w += 8) {{
+        int32_t v;
+        uint32_t u[2];
+        memcpy(&v, x, 4);
+        memcpy(u, w, 8);
+        a = __smlad(__sxtb16(u[0]), v, a);
+        b = __smlad(__sxtb16(u[0] >> 8 | u[0] << 24), v, b);
+        c = __smlad(__sxtb16(u[1]), v, c);
+        d = __smlad(__sxtb16(u[1] >> 8 | u[1] << 24), v, d);
+    }}
+    sums[0] = a;
+    sums[1] = b;
+    sums[2] = c;
+    sums[3] = d;
+#else
+    for (; pairs; --pairs, x += 2, w += 8) {{
+        sums[0] += x[0] * w[0] + x[1] * w[2];
+        sums[1] += x[0] * w[1] + x[1] * w[3];
+        sums[2] += x[0] * w[4] + x[1] * w[6];
+        sums[3] += x[0] * w[5] + x[1] * w[7];
+    }}
+#endif
+}}
+"""
+FOUR_WIDE_GATES = """static inline void four_wide_gates(const int16_t *x, const int8_t *w, int32_t pairs, int64_t *sums)
+{
+    for (; pairs; --pairs, x += 2, w += 8) {
+        sums[0] += x[0] * w[0] + x[1] * w[2];
+        sums[1] += x[0] * w[1] + x[1] * w[3];
+        sums[2] += x[0] * w[4] + x[1] * w[6];
+        sums[3] += x[0] * w[5] + x[1] * w[7];
+    }
+}
+"""
+
+
+def lstm(graph: Graph, operator: Lstm) -> Kernel:
+    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    (y,) = graph.written(operator)
+    return _real(graph, operator) if y.dtype.kind == "f" else _integer(graph, operator)
+
+
+def _shape(graph: Graph, operator: Lstm) -> tuple[int, int, int, int]:
+    """Batches, steps, inputs and units."""
+    x, weights = graph.read(operator)[:2]
+    first, second, inputs = x.shape
+    batches, steps = (second, first) if operator.time_major else (first, second)
+    return batches, steps, inputs, weights.shape[0]
+
+
+def _parameters(
+    graph: Graph, operator: Lstm, constants: tuple[Array, ...], work: str
+) -> tuple[Parameter, ...]:
+    x, (y,) = graph.read(operator)[0], graph.written(operator)
+    hidden, cell = graph.states[operator.hidden], graph.states[operator.cell]
+    return (
+        Parameter(Role.INPUT, 0, c_type(x.dtype)),
+        *(Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)),
+        Parameter(Role.STATE, 0, c_type(hidden.dtype)),
+        Parameter(Role.STATE, 1, c_type(cell.dtype)),
+        Parameter(Role.OUTPUT, 0, c_type(y.dtype)),
+        *([Parameter(Role.WORKSPACE, 0, work)] if work else []),
+    )
+
+
+def _packed(rows: list[Array]) -> Array:
+    """Rows of four gates (gate, unit, input): per unit groups of two inputs, two gates side by side."""
+    gates = np.stack(rows)
+    gates = np.pad(gates, ((0, 0), (0, 0), (0, gates.shape[2] % 2)))
+    _, units, inputs = gates.shape
+    return gates.reshape(2, 2, units, inputs // 2, 2).transpose(2, 3, 0, 4, 1).reshape(units, -1)
+
+
+def _integer(graph: Graph, operator: Lstm) -> Kernel:
+    batches, steps, inputs, units = _shape(graph, operator)
+    x, *others = graph.read(operator)
+    state, memory = graph.states[operator.hidden], graph.states[operator.cell]
+    numbers = lstm_numbers(x, others[:8], state, memory, operator.cell_clip)
+    wide = x.dtype == np.int16
+    weights = [w.constant for w in others[:8]]
+    packed = np.concatenate([_packed(weights[:4]), _packed(weights[4:])], axis=1)
+    starts = np.zeros((units, 8), np.int64)
+    for g in range(4):
+        starts[:, g] = others[8 + g].constant - x.zero_point * weights[g].astype(np.int64).sum(axis=1)
+        starts[:, 4 + g] = -state.zero_point * weights[4 + g].astype(np.int64).sum(axis=1)
+    table = sigmoid_table()
+    constants = (
+        np.ascontiguousarray(packed).reshape(-1),
+        starts.reshape(-1) if wide else starts.astype(np.uint32).view(np.int32).reshape(-1),
+        table,
+    )
+    kind, dots, scale = (
+        ("int64_t", "four_wide_gates", "scale_wide") if wide else ("int32_t", "four_gates", "scale_sum")
+    )
+    pairs = (-(-inputs // 2), -(-units // 2))
+    body = f"""    int16_t *given = (int16_t *)b0;
+    int16_t *before = given + {2 * pairs[0]};
+    given[{2 * pairs[0] - 1}] = 0;
+    before[{2 * pairs[1] - 1}] = 0;
+    for (int32_t b = 0; b < {batches}; ++b)
+    for (int32_t t = 0; t < {steps}; ++t) {{
+        const {c_type(x.dtype)} *v = x0 + {_place(operator, batches, steps, inputs)};
+        {c_type(x.dtype)} *y = y0 + {_place(operator, batches, steps, units)};
+        {c_type(x.dtype)} *h = s0 + b * {units};
+        int16_t *s = s1 + b * {units};
+        const int8_t *w = p0;
+        for (int32_t i = 0; i < {inputs}; ++i) {{
+            given[i] = v[i];
+        }}
+        for (int32_t u = 0; u < {units}; ++u) {{
+            before[u] = h[u];
+        }}
+        for (int32_t u = 0; u < {units}; ++u) {{
+            const {kind} *start = p1 + 8 * u;
+            {kind} fed[4] = {{start[0], start[1], start[2], start[3]}};
+            {kind} back[4] = {{start[4], start[5], start[6], start[7]}};
+            {dots}(given, w, {pairs[0]}, fed);
+            {dots}(before, w + {8 * pairs[0]}, {pairs[1]}, back);
+            w += {8 * sum(pairs)};
+{_cell(numbers, state.zero_point, scale, np.iinfo(state.dtype))}
+            h[u] = y[u] = ({c_type(x.dtype)})shown;
+        }}
+    }}
+"""
+    return Kernel(
+        family="lstm",
+        parameters=_parameters(graph, operator, constants, "int32_t"),
+        body=body,
+        helpers={
+            "saturate": SATURATE, "scale_sum": RESCALE_INT32, "scale_wide": RESCALE_INT64,
+            "wide_functions": WIDE_FUNCTIONS, dots: FOUR_WIDE_GATES if wide else FOUR_GATES,
+        } if wide else {
+            "saturate": SATURATE, "scale_sum": RESCALE_INT32,
+            "wide_functions": WIDE_FUNCTIONS, dots: FOUR_GATES,
+        },
+        constants=constants,
+        workspace_bytes=4 * sum(pairs),
+    )  # fmt: skip
+
+
+def _place(operator: Lstm, batches: int, steps: int, size: int) -> str:
+    return f"(t * {batches} + b) * {size}" if operator.time_major else f"(b * {steps} + t) * {size}"
+
+
+def _cell(numbers: LstmNumbers, zero: int, scale: str, limits: np.iinfo) -> str:
+    """Statements from the sums of the gates to the cell value and ``shown``."""
+
+    def gate(g: int) -> str:
+        first, second = numbers.inputs[g], numbers.recurrent[g]
+        fed = _sixteen(f"{scale}(fed[{g}], {first.value}, {first.shift})")
+        back = _sixteen(f"{scale}(back[{g}], {second.value}, {second.shift})")
+        return f"wide_{'tanh' if g == 2 else 'logistic'}({_sixteen(f'{fed} + {back}')} * 3, p2)"
+
+    by, shift = numbers.tanh
+    argument = f"((kept * {by} + {(1 << shift) // 2}) >> {shift})" if by else f"kept * {3 << shift}"
+    clip = f"kept = saturate(kept, -{numbers.clip}, {numbers.clip});" if numbers.clip else ""
+    lines = [
+        f"int32_t entered = {gate(0)}, forgotten = {gate(1)};",
+        f"int32_t candidate = {gate(2)}, visible = {gate(3)};",
+        f"int32_t kept = {_sixteen(_scaled('forgotten * s[u]', numbers.kept))};",
+        f"kept = {_sixteen('kept + ' + _sixteen(_scaled('entered * candidate', numbers.added)))};",
+        *([clip] if clip else []),
+        "s[u] = (int16_t)kept;",
+        f"int32_t shown = {_scaled(f'visible * wide_tanh({argument}, p2)', numbers.shown)} + ({zero});",
+        f"shown = saturate(shown, {int(limits.min)}, {int(limits.max)});",
+    ]
+    return "\n".join(" " * 12 + line for line in lines)
+
+
+def _sixteen(value: str) -> str:
+    return f"saturate({value}, -32768, 32767)"
+
+
+def _scaled(value: str, by: Multiplier) -> str:
+    return f"scale_sum({value}, {by.value}, {by.shift})"
+
+
+def _real(graph: Graph, operator: Lstm) -> Kernel:
+    batches, steps, inputs, units = _shape(graph, operator)
+    weights = [w.constant for w in graph.read(operator)[1:9]]
+    rows = np.concatenate([np.stack(weights[:4], axis=2), np.stack(weights[4:], axis=2)], axis=1)
+    biases = np.stack([b.constant.reshape(-1) for b in graph.read(operator)[9:13]], axis=1)
+    constants = (np.ascontiguousarray(rows).reshape(-1), np.ascontiguousarray(biases).reshape(-1))
+    limit = number(operator.cell_clip)
+    clip = f"kept = fminf(fmaxf(kept, -{limit}), {limit});" if operator.cell_clip > 0 else ""
+    body = f"""    for (int32_t b = 0; b < {batches}; ++b)
+    for (int32_t t = 0; t < {steps}; ++t) {{
+        const float *v = x0 + {_place(operator, batches, steps, inputs)};
+        float *y = y0 + {_place(operator, batches, steps, units)};
+        float *s = s1 + b * {units};
+        const float *w = p0;
+        memcpy(b0, s0 + b * {units}, {4 * units});
+        for (int32_t u = 0; u < {units}; ++u) {{
+            float sums[4] = {{p1[4 * u], p1[4 * u + 1], p1[4 * u + 2], p1[4 * u + 3]}};
+            for (int32_t i = 0; i < {inputs}; ++i, w += 4)
+            for (int32_t g = 0; g < 4; ++g) {{
+                sums[g] += v[i] * w[g];
+            }}
+            for (int32_t i = 0; i < {units}; ++i, w += 4)
+            for (int32_t g = 0; g < 4; ++g) {{
+                sums[g] += b0[i] * w[g];
+            }}
+            float kept = real_sigmoid(sums[1]) * s[u] + real_sigmoid(sums[0]) * real_tanh(sums[2]);
+            {clip}
+            s[u] = kept;
+            y[u] = real_sigmoid(sums[3]) * real_tanh(kept);
+        }}
+        memcpy(s0 + b * {units}, y, {4 * units});
+    }}
+"""
+    return Kernel(
+        family="real_lstm",
+        parameters=_parameters(graph, operator, constants, "float"),
+        body=body,
+        helpers=helpers_of(body),
+        constants=constants,
+        workspace_bytes=4 * units,
+    )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logistic and hyperbolic tangent of 16-bit values, which TFLM's reference kernels interpolate in a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.requantise import wrap32
+
+_STEPS: Final = 24
+"""Entries of the table in a unit of the argument."""
+
+
+def sigmoid_table() -> Array:
+    """Logistic of i / 24 for 256 i with 16 fractional bits.
+
+    Half of the error that linear interpolation makes in the middle of an interval is taken off each entry.
+    """
+    i = np.arange(-1, 257)
+    exact = 65536 / (1 + np.exp(-i / _STEPS))
+    bend = exact[2:] - 2 * exact[1:-1] + exact[:-2]
+    found = np.rint(exact[1:-1] - bend / 16)
+    found[255] = 65535
+    return found.astype(np.uint16)
+
+
+_TABLE: Final = sigmoid_table().astype(np.int64)
+
+
+def scaled_argument(x: Array, multiplier: int, shift: int) -> Array:
+    """Arguments as places in the table; a multiplier of 0 stands for 3 * 2**shift."""
+    if multiplier == 0:
+        multiplier, shift = 3 << shift, 0
+    half = 1 << (shift - 1) if shift else 0
+    return wrap32(x.astype(np.int64) * multiplier + half) >> shift
+
+
+def _interpolated(magnitude: Array, bits: int) -> Array:
+    """Table at ``magnitude / 2**bits``, with as many further bits; 0 where it lies behind the table."""
+    at = np.minimum(magnitude >> bits, 254)
+    part = magnitude & ((1 << bits) - 1)
+    return (_TABLE[at] << bits) + part * (_TABLE[at + 1] - _TABLE[at])
+
+
+def logistic(x: Array, multiplier: int, shift: int) -> Array:
+    """Logistic with 15 fractional bits."""
+    argument = scaled_argument(x, multiplier, shift)
+    magnitude = np.abs(argument)
+    result = np.where(magnitude >> 9 >= 255, 0x7FFF << 10, _interpolated(magnitude, 9))
+    rounded = np.where(argument >= 0, result + (1 << 9), (1 << 25) - result + (1 << 9) - 1)
+    return rounded >> 10
+
+
+def tanh(x: Array, multiplier: int, shift: int) -> Array:
+    """Hyperbolic tangent with 15 fractional bits."""
+    argument = scaled_argument(x, multiplier, shift)
+    magnitude = np.abs(argument)
+    result = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, _interpolated(magnitude, 8))
+    signed = np.where(argument >= 0, result - (1 << 23) + 128, -result + (1 << 23) + 127)
+    return signed >> 8

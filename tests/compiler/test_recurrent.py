@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM layers: several runs of one state against TFLM, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agreement import agree
+from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.errors import ArchiveError
+from tflite_models import Maker, TensorSpec
+
+
+def lstm(
+    seed: int, kind: str = "int8", *, shape: tuple[int, int, int] = (1, 4, 9), units: int = 7,
+    time_major: bool = False, clip: float = 0.0, change: Callable[[Maker, list[int]], None] | None = None,
+) -> bytes:  # fmt: skip
+    """A model of one LSTM with random weights."""
+    m = Maker(seed)
+    r = m.random
+    real, tensor = kind == "float32", m.spec.tensor
+
+    def value(
+        name: str, dtype: str, extents: tuple[int, ...], scale: float, zero: int = 0, **more: object
+    ) -> int:
+        quantised = {} if real else {"scale": (float(np.float32(scale)),), "zero_point": (zero,)}
+        return tensor(name, dtype, extents, **quantised, **more)
+
+    zero = int(r.integers(-100, 100)) if kind == "int8" else 0
+    x = value("x", kind, shape, 0.05 if kind == "int8" else 2e-4, zero)
+    weights = []
+    for gate in range(8):
+        extents = (units, shape[2] if gate < 4 else units)
+        data = (
+            r.normal(0, 0.4, extents).astype(np.float32)
+            if real
+            else r.integers(-127, 128, extents).astype(np.int8)
+        )
+        weights.append(
+            value(f"w{gate}", "float32" if real else "int8", extents, r.uniform(0.002, 0.01), data=data)
+        )
+    bias = {"int8": "int32", "int16": "int64"}.get(kind, kind)
+    biases = [
+        value(f"b{g}", bias, (units,), 1e-4, data=r.integers(-900, 900, units).astype(bias)) for g in range(4)
+    ]
+    if real:
+        for number in biases:
+            m.spec.tensors[number].data = r.normal(0, 0.3, units).astype(np.float32)
+    batches = shape[1 if time_major else 0]
+    point = int(r.integers(-20, 20)) if kind == "int8" else 0
+    scale = 1 / 120 if kind == "int8" else 1 / 32768
+    hidden = value("hidden", kind, (batches, units), scale, point, variable=True)
+    cell_scale = 2.0 ** -int(r.integers(9, 14))
+    cell = value("cell", "float32" if real else "int16", (batches, units), cell_scale, variable=True)
+    y = value("y", kind, (*shape[:2], units), scale, point)
+    inputs = [x, *weights, -1, -1, -1, *biases, -1, -1, hidden, cell, -1, -1, -1, -1]
+    m.spec.inputs.append(x)
+    if change:
+        change(m, inputs)
+    fields = {"FusedActivationFunction": 4, "CellClip": clip, "TimeMajor": time_major}
+    m.spec.add(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM", tuple(inputs), y, ("UnidirectionalSequenceLSTMOptions", fields)
+    )
+    return m.finish(y)
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("seed", range(2))
+def test_an_lstm(kind: str, seed: int, tmp_path: Path) -> None:
+    shape = ((1, 4, 9), (2, 3, 6))[seed]
+    model = lstm(seed, kind, shape=shape, units=7 - seed, time_major=bool(seed), clip=(0.0, 1.5)[seed])
+    agree(model, tmp_path, seed, runs=3)
+
+
+def test_batches_before_steps(tmp_path: Path) -> None:
+    agree(lstm(5, shape=(2, 3, 5), units=4, clip=10.0), tmp_path, 5, runs=2)
+
+
+def test_functions_of_16_bits() -> None:
+    """Near the real functions everywhere, odd about their centre, and monotonic."""
+    table = sigmoid_table()
+    assert (table[0], table[255]) == (32768, 65535) and (np.diff(table.astype(int)) >= 0).all()
+    x = np.arange(-(1 << 15), 1 << 15)
+    for function, exact in ((logistic, 1 / (1 + np.exp(-x / 4096))), (tanh, np.tanh(x / 4096))):
+        found = function(x, 0, 0)
+        assert np.abs(found / 32768 - exact).max() < 1.2e-4
+        assert (np.diff(found) >= 0).all()
+
+
+def _set(position: int, **fields: object) -> Callable[[Maker, list[int]], None]:
+    def change(m: Maker, inputs: list[int]) -> None:
+        tensor: TensorSpec = m.spec.tensors[inputs[position]]
+        for name, field in fields.items():
+            setattr(tensor, name, field)
+
+    return change
+
+
+def _put(position: int, like: int) -> Callable[[Maker, list[int]], None]:
+    def change(_: Maker, inputs: list[int]) -> None:
+        inputs[position] = -1 if like < 0 else inputs[like]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_put(9, 12), "peephole connections; a plain LSTM is supported"),
+        (_put(16, 1), "a projection; a plain"),
+        (_put(21, 12), "layer normalisation; a plain"),
+        (_put(1, -1), "a weight, bias or state is absent"),
+        (lambda _, inputs: inputs.pop(), "has 23 inputs; 24 are needed"),
+        (_set(19, scale=(0.001,)), "must be a power of two"),
+        (_set(18, scale=(0.001,)), "hidden value and output differ"),
+        (_set(1, zero_point=(3,)), "a zero point other than 0"),
+        (_set(3, data=None), "nothing has written before"),
+        (_set(18, shape=(3, 7)), r"the state 'hidden' of shape \(3, 7\) for 1 times 7 units"),
+        (_set(12, dtype="int64", data=np.zeros(7, np.int64)), "biases of type int32, int64"),
+    ],
+)
+def test_what_is_refused(change: Callable[[Maker, list[int]], None], says: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm(1, change=change))
+    with pytest.raises(ArchiveError, match=rf"operator 0 UNIDIRECTIONAL_SEQUENCE_LSTM \('y'\): .*{says}"):
+        load_tflite(path)
