@@ -54,6 +54,31 @@ def test_instructions_of_a_core(core: Core, seed: int, tmp_path: Path) -> None:
     assert all(instructions > 0 for _, instructions in counts)
 
 
+def layers_for_speed() -> bytes:
+    """Layers whose kernels for speed differ: squares of 2, 3 and 4 beside each other, channels over and under."""
+    m = Maker(5)
+    x = m.input((1, 9, 14, 4))
+    first = m.conv(x, 76, (1, 1), 1, same=True, activation=1)
+    second = m.conv(first, 13, (3, 3), 1, same=True, activation=1)
+    point = m.conv(second, 12, (1, 1), 1, same=True)
+    third = m.conv(point, 16, (3, 3), 1, same=False)
+    down = m.conv(third, 9, (3, 3), 2, same=True, activation=3)
+    wide = m.conv(down, 24, (1, 1), 1, same=True)
+    narrow = m.conv(wide, 8, (3, 3), 1, same=True)
+    return m.finish(m.dense(narrow, 21))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_kernels_for_speed(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(layers_for_speed())
+    graph = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=Goal.SPEED))
+    counts = run_on_core(graph, Core.CORTEX_M4, tmp_path, seed)
+    assert sum("winograd" in name for name, _ in counts) == 3
+
+
 @pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)
 def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
     graph = compiled(tmp_path, 3, core, Goal.BALANCED)

@@ -45,6 +45,14 @@ def agree(model: bytes, folder: Path, seed: int, goal: Goal = Goal.BALANCED) -> 
             np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
 
 
+def families(model: bytes, folder: Path, goal: Goal) -> list[str]:
+    """Kernels that are chosen for a model."""
+    path = folder / "model.tflite"
+    path.write_bytes(model)
+    compiled = compile_graph(load_tflite(path), Choice(goal=goal))
+    return [c.kernel.family for c in compiled.operators if c.kernel is not None]
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_a_convolution(seed: int, tmp_path: Path) -> None:
     m = Maker(seed)
@@ -61,6 +69,22 @@ def test_a_convolution(seed: int, tmp_path: Path) -> None:
         activation=int(r.choice([0, 1, 3])),
     )
     agree(m.finish(y), tmp_path, seed)
+
+
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize(
+    ("height", "width", "inputs", "outputs"), [(5, 6, 8, 5), (4, 7, 12, 16), (9, 11, 20, 3), (6, 9, 72, 9)]
+)
+def test_a_convolution_for_speed(
+    height: int, width: int, inputs: int, outputs: int, same: bool, tmp_path: Path
+) -> None:
+    """Squares of 2x2 pixels: odd extents, channels that do not fill a load, both kinds of padding."""
+    m = Maker(height + inputs)
+    x = m.input((1, height, width, inputs))
+    model = m.finish(m.conv(x, outputs, (3, 3), 1, same=same, activation=width % 2))
+    agree(model, tmp_path, inputs, Goal.SPEED)
+    assert families(model, tmp_path, Goal.SPEED) == ["conv_winograd"]
+    assert "conv_winograd" not in families(model, tmp_path, Goal.BALANCED)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -26,6 +26,7 @@ class Machine:
     name: str
     flags: tuple[str, ...]
     flash: int = 0
+    flash_kb: int = 2048
     ram: int = 0x2000_0000
     tick: float = 40.0
 
@@ -37,7 +38,7 @@ MACHINES = {
     Core.CORTEX_M3: Machine("mps2-an385", ("-mcpu=cortex-m3", _SOFT)),
     Core.CORTEX_M4: Machine("mps2-an386", ("-mcpu=cortex-m4", _HARD, "-mfpu=fpv4-sp-d16")),
     Core.CORTEX_M55: Machine(
-        "mps3-an547", ("-mcpu=cortex-m55", _HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25
+        "mps3-an547", ("-mcpu=cortex-m55", _HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25, flash_kb=512
     ),
 }
 MISSING = [p for p in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(p) is None]
@@ -90,7 +91,7 @@ void reset(void)
     host(0x18, (const void *)0x20026);
 }
 """
-_LINK = """MEMORY {{ flash (rx) : ORIGIN = {flash}, LENGTH = 512K
+_LINK = """MEMORY {{ flash (rx) : ORIGIN = {flash}, LENGTH = {size}K
 ram (rwx) : ORIGIN = {ram}, LENGTH = 2M }}
 SECTIONS {{
 .vectors : {{ KEEP(*(.vectors)) }} > flash
@@ -119,7 +120,9 @@ def run_on_core(compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0
     machine = MACHINES[core]
     text, symbols = _image(compiled, seed)
     (folder / "image.c").write_text(text)
-    (folder / "image.ld").write_text(_LINK.format(flash=machine.flash, ram=machine.ram))
+    (folder / "image.ld").write_text(
+        _LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram)
+    )
     elf = folder / "image.elf"
     flags = ["-mthumb", *machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-specs=nosys.specs", "-w"]
     command = ["arm-none-eabi-gcc", *flags, "-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]

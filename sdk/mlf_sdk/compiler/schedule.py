@@ -22,6 +22,7 @@ from mlf_sdk.compiler.kernels import (
     scalar,
     softmax,
     windows,
+    winograd,
 )
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
@@ -130,9 +131,15 @@ _OF_CORES: Final = {
 }
 
 
-def _preferred(core: Core, operator: type[Operator]) -> tuple[Maker, ...]:
-    """Kernels for one core, before those for all."""
-    return _OF_CORES.get(core, {}).get(operator, ())
+_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (winograd.convolution,)}
+_WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33)
+
+
+def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
+    """Kernels for one core or for speed alone, before those for all."""
+    if choice.goal is Goal.SPEED and choice.core in _WITH_DSP:
+        return _FAST.get(operator, ())
+    return _OF_CORES.get(choice.core, {}).get(operator, ())
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
@@ -140,7 +147,7 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
     if isinstance(operator, Reshape):
         return
     makers = KERNELS[type(operator)]
-    best = _preferred(choice.core, type(operator))
+    best = _preferred(choice, type(operator))
     makers = makers[-1:] if choice.goal is Goal.SIZE else (*best, *makers)
     yield from (kernel for make in makers if (kernel := make(graph, operator)) is not None)
 
