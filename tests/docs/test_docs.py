@@ -82,7 +82,7 @@ def _do(page: Path, block: Block, folder: Path) -> None:
 
 def _run(page: Path, command: Command, folder: Path, exit_code: int) -> None:
     environment = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "COLUMNS": "120",
         "NO_COLOR": "1",
