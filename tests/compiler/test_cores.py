@@ -12,6 +12,7 @@ from compiled_models import KernelRunner
 from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, sum_bounds
+from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
@@ -79,6 +80,32 @@ def test_kernels_for_speed(seed: int, tmp_path: Path) -> None:
     assert sum("winograd" in name for name, _ in counts) == 3
 
 
+def dense_chain() -> bytes:
+    """Matrix products whose inputs and outputs leave every rest when they are divided by four."""
+    m = Maker(2)
+    x = m.input((1, 5))
+    for outputs in (22, 7, 9, 35, 4, 130, 3):
+        x = m.dense(x, outputs)
+    return m.finish(x)
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize(
+    "core", [Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M4], ids=lambda core: core.value
+)
+def test_matrix_products(core: Core, tmp_path: Path) -> None:
+    """On the core, and the plain C beside its instructions on the host."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(dense_chain())
+    graph = load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=core, goal=Goal.BALANCED))
+    assert len(run_on_core(compiled, core, tmp_path)) == 7
+    x = np.random.default_rng(4).integers(-128, 128, (1, 5)).astype(np.int8)
+    (got,) = KernelRunner(archive_of(compiled), tmp_path).run([x])
+    np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
+
+
 @pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)
 def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
     graph = compiled(tmp_path, 3, core, Goal.BALANCED)
@@ -89,6 +116,29 @@ def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
         runner.run([x.astype(np.int8)]), Interpreter(reference).run([x.astype(np.int8)]), strict=True
     ):
         np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_short_requantisation_equals_the_reference_for_every_sum(seed: int) -> None:
+    """Every sum that weights allow, as the kernel computes it in words of 32 bits."""
+    random = np.random.default_rng(seed)
+    multipliers = tuple(
+        Multiplier(int(random.integers(1 << 30, 1 << 31)), -int(5 + random.integers(0, 4))) for _ in range(6)
+    )
+    weights, bias = random.integers(-60, 60, (6, 8)), random.integers(-5000, 5000, 6)
+    bounds = sum_bounds(weights, bias, -255, 255)
+    found = choose_short(multipliers, -128, bounds, (-128, 127))
+    assert found.form is Form.SPLIT
+    n = found.shift
+    for multiplier, row, (low, high) in zip(multipliers, found.rows.astype(np.int64), bounds, strict=True):
+        sums = np.arange(low, high + 1)
+        upper, lower = (sums >> n) * row[0], (sums & ((1 << n) - 1)) * row[0]
+        assert np.abs(upper).max() < 1 << 31
+        assert lower.max() < 1 << 32
+        total = upper + (lower >> n) + row[1]
+        assert np.abs(total).max() < 1 << 31
+        wanted = multiply(sums, multiplier) - 128
+        np.testing.assert_array_equal(np.clip(total >> row[2], -128, 127), np.clip(wanted, -128, 127))
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -12,6 +12,7 @@ from mlf_sdk.compiler.kernels import (
     convolution,
     dense,
     depthwise,
+    digits,
     elementwise,
     general,
     lstm,
@@ -31,6 +32,7 @@ from mlf_sdk.compiler.kernels.floats import pooling as real_pooling
 from mlf_sdk.compiler.kernels.floats import recurrent
 from mlf_sdk.compiler.kernels.floats import rows as real_rows
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.operators import (
     ArgExtreme,
     Binary,
@@ -116,12 +118,12 @@ _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 
 _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (windows.convolution(6, scalar.tile_m3),),
-    FullyConnected: (windows.dense(scalar.dense_tile),),
+    FullyConnected: (windows.dense(digits.dense_tile),),
 }
 _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (windows.convolution(4, scalar.tile_m0),),
-    FullyConnected: (windows.dense(scalar.dense_tile),),
-    DepthwiseConv2D: (rows.depthwise,),
+    Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
+    FullyConnected: (windows.dense(digits.dense_tile, choose_short),),
+    DepthwiseConv2D: (rows.short_depthwise,),
 }
 _OF_CORES: Final = {
     Core.CORTEX_M55: _MVE,

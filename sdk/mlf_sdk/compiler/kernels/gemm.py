@@ -109,7 +109,7 @@ def finish(
 def label(rescale: Rescale) -> str:
     """Part of a function's name that tells its requantisation."""
     low, high = rescale.clamp
-    shift = str(rescale.shift) if rescale.is_fine else ""
+    shift = str(rescale.shift) if rescale.shift else ""
     return f"{rescale.form.value}{shift}_{low & 255}_{high & 255}"
 
 

@@ -6,7 +6,8 @@ from zero in the second step. ``SINGLE`` leaves the correction for negative valu
 no sum that matters meets it; that is decided by comparing the sums at which each of the 255 results begins.
 ``FINE`` takes sums times 256, whose high word has eight more bits: m may lose as many, so that all channels
 of a layer shift by the same n, and r is solved from the sums at which the results begin. ``SIGNED`` adds a
-word to negative sums before: what rounding away from zero takes from their results.
+word to negative sums before: what rounding away from zero takes from their results. ``SPLIT``, of
+`mlf_sdk.compiler.kernels.split`, takes both halves of a sum times a shorter m, for cores without long products.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Form(enum.Enum):
     SIGNED = "signed"
     SINGLE = "single"
     DOUBLE = "double"
+    SPLIT = "split"
     GENERAL = "general"
 
 
@@ -42,7 +44,7 @@ class Rescale:
             m, r and what is added to negative sums).
         clamp: lowest and highest stored value.
         constant: channels whose result is the same for every input; their sums do not matter.
-        shift: of all channels (FINE and SIGNED).
+        shift: of all channels (FINE and SIGNED); of the sum before its lower part (SPLIT).
     """
 
     form: Form
@@ -78,7 +80,7 @@ def choose_rescale(
     limits = (int(clamp[0]), int(clamp[1]))
     shifts = np.array([m.shift for m in multipliers], np.int64)
     values = np.array([m.value for m in multipliers], np.int64)
-    ends = np.stack([_reference(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point
+    ends = np.stack([scaled(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point
     ends = np.clip(ends, *limits)
     constant = ends[0] == ends[1]
     n = np.where(constant, 1, -shifts)
@@ -95,7 +97,7 @@ def choose_rescale(
     return Rescale(form=form, rows=rows, clamp=limits, constant=constant)
 
 
-def _reference(values: Array, shifts: Array, sums: Array) -> Array:
+def scaled(values: Array, shifts: Array, sums: Array) -> Array:
     """Scaled sums, one a channel, as the reference rounds them."""
     high = doubling_high_product(wrap32(sums << np.maximum(shifts, 0)), values)
     return rounding_shift(high, np.maximum(-shifts, 0))
@@ -109,7 +111,7 @@ def _single_is_exact(
     m, r, n = (rows[:, i : i + 1].astype(np.int64) for i in range(3))
 
     def reference(a: Array) -> Array:
-        return np.clip(_reference(values, shifts, a) + zero_point, *clamp)
+        return np.clip(scaled(values, shifts, a) + zero_point, *clamp)
 
     def single(a: Array) -> Array:
         return np.clip(((2 * a * m + (r << 32) + (1 << 31)) >> 32) >> n, *clamp)
@@ -124,22 +126,20 @@ def choose_fine(
     limits = (int(clamp[0]), int(clamp[1]))
     shifts = np.array([m.shift for m in multipliers], np.int64)
     values = np.array([m.value for m in multipliers], np.int64)
-    ends = np.clip(
-        np.stack([_reference(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits
-    )
+    ends = np.clip(np.stack([scaled(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits)
     constant = ends[0] == ends[1]
     largest = np.abs(bounds[~constant]).max(initial=0)
     if largest >= 1 << (31 - FINE_BITS) or shifts[~constant].max(initial=0) > 0:
         return None
 
     def reference(a: Array) -> Array:
-        return np.clip(_reference(values[:, None], shifts[:, None], a) + zero_point, *limits)
+        return np.clip(scaled(values[:, None], shifts[:, None], a) + zero_point, *limits)
 
     starts = thresholds(reference, bounds)
     values, shifts, kept = values[~constant], shifts[~constant], (starts[~constant], bounds[~constant])
     most = int((FINE_BITS - 1 - shifts).min(initial=16))
     for shift, form in product(range(min(most, 23), max(most - 3, 0), -1), (Form.FINE, Form.SIGNED)):
-        layer = _Fine(shift, *kept, limits)
+        layer = Search(shift, *kept, limits)
         lost = (
             -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
         )
@@ -153,13 +153,22 @@ def choose_fine(
 
 
 @dataclass(frozen=True, slots=True)
-class _Fine:
-    """Search for the words of a layer's channels: a shift, and the sums at which results begin."""
+class Search:
+    """Search for the words of a layer's channels.
 
-    shift: int
+    Attributes:
+        shift: of the high words, for all channels or shape (channels, 1).
+        starts: sums at which results begin, see `thresholds`.
+        down: bits that the product of a sum and m loses at first.
+        bits: of m, for all channels or shape (channels,).
+    """
+
+    shift: int | Array
     starts: Array
     bounds: Array
     clamp: tuple[int, int]
+    down: int = 32 - FINE_BITS
+    bits: int | Array = 31
 
     def rows(self, values: Array, powers: Array, lost: Array) -> Array | None:
         """Words m and r of each channel; None where one has none.
@@ -176,7 +185,7 @@ class _Fine:
             least, most = self._range(m, lost)
             r = np.where(least > -_UNBOUNDED, least, most)
             total = np.abs(self._high(self.bounds, m, lost)).max(axis=1) + np.abs(r)
-            found = left & (least <= most) & (m < 1 << 31) & (m >= 0) & (total < 1 << 31)
+            found = left & (least <= most) & (m >> self.bits == 0) & (m >= 0) & (total < 1 << 31)
             best[found] = np.stack([m, r], axis=1)[found]
             left &= ~found
             if not left.any():
@@ -184,7 +193,7 @@ class _Fine:
         return None
 
     def _high(self, sums: Array, m: Array, lost: Array) -> Array:
-        return (((sums << FINE_BITS) * m[:, None]) >> 32) + np.where(sums < 0, lost[:, None], 0)
+        return ((sums * m[:, None]) >> self.down) + np.where(sums < 0, lost[:, None], 0)
 
     def _range(self, m: Array, lost: Array) -> tuple[Array, Array]:
         """Lowest and highest r with which every result begins at its sum."""
@@ -229,6 +238,15 @@ def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:
 
 
 HELPERS: Final = {
+    Form.SPLIT: (
+        "rescale_split",
+        """static inline int32_t rescale_split(int32_t a, const int32_t *k, int32_t n)
+{
+    uint32_t low = (uint32_t)a << (32 - n) >> (32 - n);
+    return ((a >> n) * k[0] + (int32_t)(low * (uint32_t)k[0] >> n) + k[1]) >> k[2];
+}
+""",
+    ),
     Form.FINE: (
         "rescale_fine",
         """static inline int32_t rescale_fine(int32_t a, const int32_t *k, int32_t n)
@@ -317,5 +335,5 @@ def helpers(form: Form) -> dict[str, str]:
 def expression(rescale: Rescale, sum_: str, row: str) -> str:
     """C expression of the stored value of a sum (FINE: times 256); ``row`` points to its words."""
     low, high = rescale.clamp
-    shift = f", {rescale.shift}" if rescale.is_fine else ""
+    shift = f", {rescale.shift}" if rescale.shift else ""
     return f"saturate({HELPERS[rescale.form][0]}({sum_}, {row}{shift}), {low}, {high})"

@@ -9,11 +9,12 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, expression, helpers, sum_bounds
+from mlf_sdk.compiler.kernels.split import Chooser, choose_short
 from mlf_sdk.compiler.operators import DepthwiseConv2D
 from mlf_sdk.compiler.scales import channel_multipliers
 
 
-def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_rescale) -> Kernel | None:
     """DEPTHWISE_CONV_2D of int8 values without multiplier; None for a layer that this does not fit."""
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
@@ -27,9 +28,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     flat = weights.data.reshape(kh * kw, channels).T
     bias = graph.bias(operator)
     bounds = sum_bounds(flat, bias, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(
-        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
-    )
+    rescale = choose(channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
     folded = rescale.bias(bias) - x.zero_point * flat.astype(np.int64).sum(axis=1)
@@ -80,3 +79,8 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         workspace_bytes=kh * row,
         overlaps=of_parts(x, y, read_from, np.arange(oh) * (ow * channels)),
     )
+
+
+def short_depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+    """`depthwise` for cores without long products."""
+    return depthwise(graph, operator, choose_short)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import assembly
+from mlf_sdk.compiler.kernels.gemm import assembly, label
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
@@ -42,8 +42,7 @@ def _tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale, apart: int) 
     largest = int(np.abs(rows.astype(np.int64)).sum(axis=1).max(initial=0))
     chunk = taps if apart == 16 or largest < 1 << 15 else _SAFE_TAPS
     dots = f"dots_{pairs}_{apart}"
-    low, high = rescale.clamp
-    name = f"pairs_{shape.pixels}_{apart}_{rescale.form.value}_{low & 255}_{high & 255}"
+    name = f"pairs_{shape.pixels}_{apart}_{label(rescale)}"
     widen = f"pair_windows_{shape.pixels}x{shape.rows}x{shape.used}_{shape.distance}_{apart}"
     return Tile(
         widen=widen,
@@ -164,87 +163,3 @@ def _dots_m0(pairs: int) -> list[str]:
     lines += [*saved[: 2 * pairs], f"stmia r2!, {{{', '.join(f'r{4 + i}' for i in range(2 * pairs))}}}"]
     lines += ["pop {r4-r7}", *(f"mov r{8 + i}, r{4 + i}" for i in range(4)), "pop {r4-r7, pc}"]
     return lines
-
-
-def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
-    """Fully connected layer: four outputs at a time, their weights side by side."""
-    outputs, inputs = rows.shape
-    taps, groups = -(-inputs // 8) * 8, -(-outputs // _ROWS)
-    padded = np.pad(rows, ((0, _ROWS * groups - outputs), (0, taps - inputs)))
-    weights = np.ascontiguousarray(padded.reshape(groups, _ROWS, taps).transpose(0, 2, 1).reshape(-1))
-    words = np.ascontiguousarray(np.concatenate([bias[:, None], rescale.rows], axis=1).reshape(-1))
-    low, high = rescale.clamp
-    name = f"four_rows_{rescale.form.value}_{low & 255}_{high & 255}"
-    widen = f"copy_input_{inputs}"
-    return Tile(
-        widen=widen,
-        call=f"{name}((const int8_t *)b0, {taps}, p0, p1, {{}}, {outputs})",
-        helpers={
-            **helpers(rescale.form),
-            "four_dots": _four_dots(),
-            widen: f"""static void {widen}(const int8_t *x, int32_t *b, int32_t row_bytes)
-{{
-    (void)row_bytes;
-    memcpy(b, x, {inputs});
-    memset((int8_t *)b + {inputs}, 0, {taps - inputs});
-}}
-""",
-            name: f"""static void {name}(const int8_t *x, int32_t taps, const int8_t *w, const int32_t *p, int8_t *y, int32_t n)
-{{
-    for (int32_t c = 0; c < n; c += {_ROWS}, w += {_ROWS} * taps) {{
-        int32_t sums[{_ROWS}];
-        four_dots(x, w, sums, taps);
-        for (int32_t i = 0; i < {_ROWS} && c + i < n; ++i, p += 4) {{
-            *y++ = (int8_t){expression(rescale, "p[0] + sums[i]", "p + 1")};
-        }}
-    }}
-}}
-""",
-        },
-        constants=(weights, words.astype(np.int32)),
-        buffer_bytes=taps,
-    )
-
-
-def _four_dots() -> str:
-    """Function ``(input, weights, sums, taps)``; taps are a multiple of eight."""
-    parameters = "const int8_t *x, const int8_t *w, int32_t *s, int32_t taps"
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    m3 = ["push {r4-r9, lr}", "add r3, r0, r3", *(f"mov r{4 + i}, #0" for i in range(4)), "1:"]
-    for _ in range(8):
-        m3.append("ldrsb r8, [r0], #1")
-        for i in range(_ROWS):
-            m3 += ["ldrsb r9, [r1], #1", f"mla r{4 + i}, r8, r9, r{4 + i}"]
-    m3 += ["cmp r0, r3", "bne 1b", "stmia r2!, {r4-r7}", "pop {r4-r9, pc}"]
-    saved = [f"mov r{4 + i}, r{8 + i}" for i in range(4)]
-    m0 = [UNIFIED, "push {r4-r7, lr}", *saved, "push {r4-r7}", "push {r2}", "adds r3, r0, r3", "mov r12, r3"]
-    m0 += ["movs r2, #0", *(f"mov r{8 + i}, r2" for i in range(4)), "1:"]
-    for tap in range(8):
-        m0 += [f"movs r6, #{tap}", "ldrsb r2, [r0, r6]"]
-        for i in range(_ROWS):
-            m0 += [
-                f"ldrb r3, [r1, #{_ROWS * tap + i}]",
-                "sxtb r3, r3",
-                "muls r3, r2, r3",
-                f"add r{8 + i}, r3",
-            ]
-    m0 += ["adds r0, r0, #8", "adds r1, r1, #32", "cmp r0, r12", "beq 2f", "b 1b", "2:", "pop {r2}", *saved]
-    m0 += [
-        "stmia r2!, {r4-r7}",
-        "pop {r4-r7}",
-        *(f"mov r{8 + i}, r{4 + i}" for i in range(4)),
-        "pop {r4-r7, pc}",
-    ]
-    plain = f"""    for (int32_t i = 0; i < {_ROWS}; ++i) {{
-        s[i] = 0;
-    }}
-    for (int32_t t = 0; t < taps; ++t)
-    for (int32_t i = 0; i < {_ROWS}; ++i) {{
-        s[i] += x[t] * *w++;
-    }}
-"""
-    head = f"__attribute__((naked, noinline)) static void four_dots({unused})\n{{\n"
-    return (
-        f"#if {ARM_V7M}\n{head}{assembly(m3)}}}\n#elif {ARM_V6M}\n{head}{assembly(m0)}}}\n"
-        f"#else\nstatic void four_dots({parameters})\n{{\n{plain}}}\n#endif\n"
-    )

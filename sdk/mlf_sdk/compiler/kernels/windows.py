@@ -16,6 +16,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.convolution import Layout
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.split import Chooser
 from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
@@ -58,7 +59,9 @@ TileMaker = Callable[[Shape, Array, Array, Rescale], Tile]
 """Makes a tile of a shape, the weights (a row a channel), the biases and a requantisation."""
 
 
-def convolution(pixels: int, make: TileMaker) -> Callable[[Graph, Conv2D], Kernel | None]:
+def convolution(
+    pixels: int, make: TileMaker, choose: Chooser = choose_rescale
+) -> Callable[[Graph, Conv2D], Kernel | None]:
     """Kernel of CONV_2D with tiles of at most ``pixels`` pixels."""
 
     def kernel(graph: Graph, operator: Conv2D) -> Kernel | None:
@@ -75,7 +78,9 @@ def convolution(pixels: int, make: TileMaker) -> Callable[[Graph, Conv2D], Kerne
         channels = y.shape[3]
         rows = weights.constant.reshape(channels, -1)
         multipliers = channel_multipliers(x, weights, y, channels)
-        found = _rescaled(rows, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp)
+        found = _rescaled(
+            rows, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp, choose
+        )
         if found is None or operator.window.dilation[1] != 1:
             return None
         rescale, bias = found
@@ -98,7 +103,9 @@ def convolution(pixels: int, make: TileMaker) -> Callable[[Graph, Conv2D], Kerne
     return kernel
 
 
-def dense(make: TileMaker) -> Callable[[Graph, FullyConnected], Kernel | None]:
+def dense(
+    make: TileMaker, choose: Chooser = choose_rescale
+) -> Callable[[Graph, FullyConnected], Kernel | None]:
     """Kernel of FULLY_CONNECTED of one row."""
 
     def kernel(graph: Graph, operator: FullyConnected) -> Kernel | None:
@@ -111,7 +118,13 @@ def dense(make: TileMaker) -> Callable[[Graph, FullyConnected], Kernel | None]:
             return None
         multipliers = dense_multipliers(x, weights, y, outputs)
         found = _rescaled(
-            weights.data, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp
+            weights.data,
+            graph.bias(operator),
+            x.zero_point,
+            y.zero_point,
+            multipliers,
+            operator.clamp,
+            choose,
         )
         if found is None:
             return None
@@ -138,10 +151,11 @@ def _rescaled(
     y_zero: int,
     multipliers: tuple[Multiplier, ...],
     clamp: tuple[float, float],
+    choose: Chooser,
 ) -> tuple[Rescale, Array] | None:
     """Requantisation, and biases with what the zero point of the input contributes; None: no cheap form."""
     bounds = sum_bounds(rows, bias, -128 - x_zero, 127 - x_zero)
-    rescale = choose_rescale(multipliers, y_zero, bounds, clamp)
+    rescale = choose(multipliers, y_zero, bounds, clamp)
     if rescale.form is Form.GENERAL:
         return None
     folded = rescale.bias(bias) - x_zero * rows.astype(np.int64).sum(axis=1)
