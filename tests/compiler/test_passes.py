@@ -65,6 +65,27 @@ def test_constant_channels_of_a_depthwise_layer_stay_with_its_input(tmp_path: Pa
     both(m.finish(m.conv(deep, 8, (1, 1), 1, same=True)), tmp_path, 2)
 
 
+@pytest.mark.parametrize("reshaped", [False, True])
+@pytest.mark.parametrize("size", [5, 3])
+def test_constant_channels_before_a_matrix_product(size: int, reshaped: bool, tmp_path: Path) -> None:
+    """Whatever they hold, they go where the product takes single pixels, and stay where it takes several."""
+    m = Maker(size)
+    layer = m.conv(m.input((1, 5, 5, 4)), 16, (1, 1), 1, same=True, activation=1)
+    dead(m, layer, [0, 3, 4, 5, 6, 9, 10, 11], 1 << 29)
+    value = m.pool(layer, size, largest=False)
+    elements = int(np.prod(m.spec.tensors[value].shape))
+    if reshaped:
+        flat = m.same_scale(value, (1, elements))
+        extents = m.spec.tensor("extents", "int32", (2,), data=np.array([1, elements], np.int32))
+        value = m.spec.add("RESHAPE", (value, extents), flat)
+    before, after = both(m.finish(m.dense(value, 6)), tmp_path, size)
+    sizes = [{v.shape[-1] for v in graph.computed()} for graph in (before, after)]
+    assert 16 in sizes[0]
+    assert (16 in sizes[1]) == (size == 3)
+    if size == 5:
+        assert 8 in sizes[1]
+
+
 def test_padding_before_a_convolution(tmp_path: Path) -> None:
     m = Maker(1)
     x = m.input((1, 6, 6, 4))

@@ -4,7 +4,7 @@
 Whether a channel is constant follows from its weights, its bias and the range of its input: the lowest and
 the highest sum give the same stored value. A convolution that reads it takes its contribution into its
 bias, exactly, as integers; where it pads, only a channel that holds the zero point can go, for padding
-contributes nothing either.
+contributes nothing either. A matrix product of one row does the same with values of single pixels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.rescale import choose_rescale, sum_bounds
-from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, Operator, Pool2D
+from mlf_sdk.compiler.operators import (
+    Array,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Operator,
+    Pool2D,
+    Reshape,
+)
 from mlf_sdk.compiler.passes.rewrite import Rewrite
 from mlf_sdk.compiler.scales import channel_multipliers
 from mlf_sdk.ir.tensor import Quantisation
@@ -50,6 +58,9 @@ def _is_byte_layer(graph: Graph, operator: Operator) -> bool:
 
 def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Array | None:
     """Stored value of each channel of the output, `_UNKNOWN` where it varies; None: nothing is known."""
+    if isinstance(operator, Reshape):
+        (x,), (y,) = graph.read(operator)[:1], graph.written(operator)
+        return held.get(x.id) if x.elements == x.shape[-1] == y.shape[-1] == y.elements else None
     if isinstance(operator, Pool2D):
         known = held.get(operator.inputs[0])
         return None if known is None else np.where(known == _UNKNOWN, known, np.clip(known, *operator.clamp))
@@ -79,8 +90,10 @@ def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Arra
     return np.where(rescale.constant, rescale.rows[:, 1] >> 1, _UNKNOWN)
 
 
-def _removable(operator: Conv2D | DepthwiseConv2D, x: Value, known: Array) -> Array:
+def _removable(operator: Conv2D | DepthwiseConv2D | FullyConnected, x: Value, known: Array) -> Array:
     """Channels of x that the layer can do without."""
+    if isinstance(operator, FullyConnected):
+        return known != _UNKNOWN
     may_pad = operator.window.before != (0, 0) or operator.window.size != (1, 1)
     return (known == x.zero_point) if may_pad else (known != _UNKNOWN)
 
@@ -122,6 +135,10 @@ def _needed(
             if graph.values[operator.inputs[1]].shape[3] != x.shape[3]
             else ~_removable(operator, x, held[value])
         )
+    if isinstance(operator, FullyConnected) and _is_byte_layer(graph, operator):
+        weights = graph.values[operator.inputs[1]]
+        rest = weights.data is None or x.elements != weights.shape[1] or x.shape[-1] != weights.shape[1]
+        return everything if rest else ~_removable(operator, x, held[value])
     if _follows(operator, value) and operator.outputs[0] in keep:
         return keep[operator.outputs[0]]
     return everything
@@ -131,7 +148,7 @@ def _follows(operator: Operator, value: int) -> bool:
     """True where each channel of the output is made from the same channel of ``value``."""
     if isinstance(operator, DepthwiseConv2D):
         return operator.multiplier == 1 and operator.inputs[0] == value
-    return isinstance(operator, Pool2D)
+    return isinstance(operator, Pool2D | Reshape)
 
 
 def _round_up(kept: Array) -> None:
@@ -147,7 +164,7 @@ def _round_up(kept: Array) -> None:
 def _shrunk(rewrite: Rewrite, operator: Operator, held: dict[int, Array], keep: dict[int, Array]) -> Operator:
     """The operator on fewer channels."""
     graph = rewrite.graph
-    if not isinstance(operator, Conv2D | DepthwiseConv2D):
+    if not isinstance(operator, Conv2D | DepthwiseConv2D | FullyConnected):
         return operator
     value, output = operator.inputs[0], operator.outputs[0]
     inputs, outputs = keep.get(value), keep.get(output)
@@ -156,11 +173,12 @@ def _shrunk(rewrite: Rewrite, operator: Operator, held: dict[int, Array], keep: 
     x, weights = graph.read(operator)[:2]
     taps = weights.constant
     bias = graph.bias(operator)
-    if isinstance(operator, Conv2D):
+    if not isinstance(operator, DepthwiseConv2D):
         if inputs is not None:
             gone = ~inputs
             fixed = np.where(gone, held[value] - x.zero_point, 0)
-            bias = bias + (taps.astype(np.int64).sum(axis=(1, 2)) * fixed).sum(axis=1)
+            sums = taps.astype(np.int64).sum(axis=tuple(range(1, taps.ndim - 1)))
+            bias = bias + (sums * fixed).sum(axis=1)
             taps = taps[..., inputs]
         chosen = np.ones(taps.shape[0], bool) if outputs is None else outputs
         taps = taps[chosen]
