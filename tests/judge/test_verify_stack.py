@@ -182,6 +182,25 @@ def test_calls_through_pointers(tmp_path: Path) -> None:
     assert [name for name, _ in found.path] == ["chosen", "deep"] and found.unknown == ()
 
 
+@pytest.mark.parametrize("pic", [True, False])
+def test_an_offset_that_is_added_to_the_pc_is_no_address(tmp_path: Path, pic: bool) -> None:
+    """A static function of the server whose address is a number elsewhere has its role still."""
+    use = "add r0, pc" if pic else "nop"
+    source = f"""
+    typedef int (*fn)(int);
+    __attribute__((noipa)) int flat(int a) {{ return a + 1; }}
+    static const fn table[] = {{flat, flat}};
+    static volatile unsigned half;
+    __attribute__((noipa)) static int chosen(int i) {{ fn f = (fn)((unsigned)table[i & 1] + half); return f(i) + 1; }}
+    __attribute__((noipa)) int mlf_rpc_feed(int i) {{ return chosen(i) + 1; }}
+    __attribute__((naked, noipa)) int number(void) {{
+      __asm volatile("ldr r0, =%c0 + 1\\n nop\\n {use}\\n bx lr" ::"i"(chosen));
+    }}
+    int main(void) {{ return mlf_rpc_feed(1) + number(); }}"""
+    _, _, unknown = deepest(link(tmp_path, "m4", source, "-O2"))
+    assert any("chosen calls through a pointer" in what for what in unknown) != pic
+
+
 POINTERS = """
 typedef int (*fn)(int);
 __attribute__((noipa)) int deep(int a) { volatile int x[900]; x[a] = a; return x[1] + x[a]; }

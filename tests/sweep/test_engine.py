@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections import Counter
 from collections.abc import Collection
@@ -17,6 +18,8 @@ from mlf_sdk.sweep.plan import Plan
 from mlf_sdk.sweep.pool import PoolExecutor
 from mlf_sdk.sweep.results import SweepResult, read_results
 from sweep_jobs import DEADLY, deadly, empty, expansion, specs
+
+GONE = "no labgrid coordinator answers"
 
 
 class Faulty:
@@ -34,7 +37,7 @@ class Faulty:
         self.places: list[str] = []
         self.most_on_a_place = 0
         self.finished: Counter[str] = Counter()
-        self.dead = ""
+        self.dead = self.lost = ""
 
     def has_room(self, resources: Collection[str], running: int) -> bool:
         known = self._has is None or set(resources) <= set(self._has)
@@ -66,10 +69,27 @@ class Faulty:
                 found.append(Died(name=name, worker="w"))
             elif job.place and job.place == self.dead:
                 found.append(Finished(result=_on_a_dead_board(job)))
+            elif job.place and job.place == self.lost:
+                gone = dataclasses.replace(_on_a_dead_board(job), board_fault="", lost=GONE)
+                found.append(Finished(result=gone))
             else:
                 self.finished[name] += 1
                 found += [Finished(result=empty(job))] * self._random.choice((1, 1, 2))
         return found
+
+
+def test_a_board_whose_coordinator_is_gone_is_not_set_aside(tmp_path: Path) -> None:
+    """Its cells are left for the next run, which says why; an equal board takes those that it can."""
+    cells = specs(6, places=("labgrid:a", "labgrid:b")) + specs(3, start=50, places=("labgrid:a",))
+    executor = Faulty(1)
+    executor.lost = "labgrid:a"
+    found = run(tmp_path, cells, executor)
+    assert [row.verdict for row in found.rows] == ["proven"] * 6 + ["planned"] * 3
+    assert found.rows[-1].why == f"labgrid:a: {GONE}"
+    with Journal(tmp_path) as journal:
+        assert journal.boards_aside() == {}
+    executor.lost = ""
+    assert [row.verdict for row in run(tmp_path, cells, executor).rows] == ["proven"] * 9
 
 
 def _on_a_dead_board(job: Job) -> JobResult:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
+import mlf_sdk.sweep.job
 from archives import Spec, build, reference, write
 from mlf_sdk.errors import TargetError
 from mlf_sdk.pipeline.cell import Reference
@@ -52,10 +54,32 @@ class Lab:
     folder: Path
     ports: dict[str, tuple[int, int]]
     machines: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    services: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def holder(self, place: str) -> str | None:
         with open_coordinator() as found:
             return found.session.get_place(place).acquired
+
+    def serve(self) -> None:
+        """Start the coordinator and the exporter, and state the places as their owner does."""
+        address = os.environ["LG_COORDINATOR"]
+        self.services.append(started(self.folder / LOG, SCRIPTS / "labgrid-coordinator", "-l", address))
+        until(lambda: listening(int(address.rpartition(":")[2])))
+        exporter = ("--hostname", "localhost", "-n", "lab", self.folder / "exporter.yaml")
+        self.services.append(started(self.folder / "exporter.log", SCRIPTS / "labgrid-exporter", *exporter))
+        until(has_exporter)
+        with open_coordinator() as found:
+            known = [name for name, place in found.session.places.items() if place.tags]
+        for place in self.ports.keys() - set(known):
+            ask("AddPlace", name=place)
+            ask("AddPlaceMatch", placename=place, pattern=f"lab/{place}/*")
+            ask("SetPlaceTags", placename=place, tags={"mlf-board": "mps2-an386"})
+
+    def end_services(self) -> None:
+        while self.services:
+            process = self.services.pop()
+            process.kill()
+            process.wait(WAIT_S)
 
     def switch_on(self) -> None:
         """Start the machines that don't run."""
@@ -144,22 +168,14 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     (folder / "exporter.yaml").write_text(exported)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", power), Switch)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    services: list[subprocess.Popen[bytes]] = []
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("LG_COORDINATOR", f"127.0.0.1:{port}")
-            services.append(started(folder / LOG, SCRIPTS / "labgrid-coordinator", "-l", f"127.0.0.1:{port}"))
-            until(lambda: listening(port))
-            exporter = ("--hostname", "localhost", "-n", "lab", folder / "exporter.yaml")
-            services.append(started(folder / "exporter.log", SCRIPTS / "labgrid-exporter", *exporter))
-            until(has_exporter)
-            for place in lab.ports:
-                ask("AddPlace", name=place)
-                ask("AddPlaceMatch", placename=place, pattern=f"lab/{place}/*")
-                ask("SetPlaceTags", placename=place, tags={"mlf-board": "mps2-an386"})
+            lab.serve()
             yield lab
     finally:
-        for process in (*lab.machines.values(), *services):
+        lab.end_services()
+        for process in lab.machines.values():
             process.kill()
             process.wait(WAIT_S)
         server.shutdown()
@@ -210,6 +226,49 @@ def test_a_place_that_is_killed_is_set_aside_and_its_cells_finish_on_the_other(
     assert "labgrid:one" in boards and boards.count("labgrid:two") >= 4
     assert outcomes.count("proven") == 6 and "board" in outcomes
     assert (lab.holder("one"), lab.holder("two"), marked_places()) == (None, None, ())
+
+
+def test_a_coordinator_that_is_restarted_costs_no_board(lab: Lab, tmp_path: Path) -> None:
+    """It is gone while cells run and while others wait for a place; they go on when it is back."""
+    ended: list[str] = []
+    gone: list[str] = []
+
+    class Killer(Watcher):
+        def started(self, name: str, worker: str) -> None:
+            if ended and not gone:
+                gone.append(name)
+                lab.end_services()
+                back.start()
+
+        def ended(self, name: str, result: JobResult | None, why: str = "") -> None:
+            ended.append(name)
+
+    back = threading.Timer(6.0, lab.serve)
+    found = expand(planned(lab, tmp_path, 6))
+    with Journal(tmp_path / "s", create=True) as journal:
+        number = journal.add_plan(Plan(), found)
+        with PoolExecutor(2, Setup()) as pool:
+            left = Engine(journal, pool, found.references, Killer()).run(journal.pending(number))
+        back.join(WAIT_S)
+        rows = read_results(journal, number, left).rows
+        assert [(row.verdict, row.why) for row in rows] == [("proven", "")] * 6
+        assert journal.boards_aside() == {}
+        logs = [journal.log(row.name) for row in rows]
+    assert any("waiting for the coordinator" in log for log in logs)
+    until(lambda: release_abandoned() == 0)
+    assert (lab.holder("one"), lab.holder("two"), marked_places()) == (None, None, ())
+
+
+def test_a_coordinator_that_does_not_come_back_is_said(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = expand(planned(lab, tmp_path, 1)).cells
+    monkeypatch.setattr(mlf_sdk.sweep.job, "COORDINATOR_S", 0.1)
+    monkeypatch.setattr(mlf_sdk.sweep.job, "_CONNECTION_S", 1e9)
+    monkeypatch.setenv("LG_COORDINATOR", f"127.0.0.1:{free_port()}")
+    result = run_job(Job(spec=cell.spec, place="labgrid:one", reference=Reference()))
+    assert (result.cell, result.board_fault) == (None, "")
+    assert "no labgrid coordinator answers" in result.lost
 
 
 def test_places_are_acquired_and_released(lab: Lab) -> None:

@@ -119,6 +119,7 @@ class Engine:
         self._running: dict[str, tuple[Job, _Lane]] = {}
         self._busy_boards: set[str] = set()
         self._dead_boards = journal.boards_aside()
+        self._lost_boards: dict[str, str] = {}  # whose coordinator is gone: for this run alone
         self._parked: dict[str, list[Spec]] = {}  # by the reference that they wait for
         self._found: dict[str, Reference] = {}
         self._deaths: Counter[str] = Counter()
@@ -184,8 +185,8 @@ class Engine:
         self._executor.submit(job)
 
     def _free_board(self, spec: Spec) -> str:
-        free = (p for p in spec.places if p not in self._busy_boards and p not in self._dead_boards)
-        return next(free, "")
+        taken = self._busy_boards | self._dead_boards.keys() | self._lost_boards.keys()
+        return next((place for place in spec.places if place not in taken), "")
 
     def _reference(self, name: str) -> Reference | None:
         if name not in self._found:
@@ -238,6 +239,10 @@ class Engine:
             self._dead_boards[job.place] = result.board_fault
             self._watcher.say(f"{job.place} is set aside: {result.board_fault}")
             self._again(job, lane, "board", result.board_fault)
+        elif result.lost:
+            self._lost_boards[job.place] = result.lost
+            self._watcher.say(f"{job.place} is not used until the sweep is resumed: {result.lost}")
+            self._again(job, lane, "lost", result.lost)
         elif job.spec.kind == REFERENCE:
             found = result.reference or Reference()
             self._journal.put_reference(job.spec.name, found)
@@ -301,7 +306,12 @@ class Engine:
         for lane in self._lanes.values():
             for spec in lane.waiting:
                 dead = [place for place in spec.places if place in self._dead_boards]
-                if spec.places and len(dead) == len(spec.places):
+                lost = {
+                    place: self._lost_boards[place] for place in spec.places if place in self._lost_boards
+                }
+                if lost and len(lost) + len(dead) == len(spec.places):
+                    reasons[spec.name] = "; ".join(f"{place}: {why}" for place, why in lost.items())
+                elif spec.places and len(dead) == len(spec.places):
                     reasons[spec.name] = f"its boards are set aside: {', '.join(dead)}"
                 else:
                     wanted = self._specs[spec.reference].resources if spec.reference else ()

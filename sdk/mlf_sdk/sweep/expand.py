@@ -196,9 +196,11 @@ class _Combiner:
 
 def _used(fields: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, str]:
     """Files that fields name."""
+    if not files:
+        return {}
     named: set[str] = set()
-    for name in FILES:
-        value = fields.get(name)
+    for name in FILES & fields.keys():
+        value = fields[name]
         named.update([value] if isinstance(value, str) else value if isinstance(value, list | tuple) else [])
     return {path: digest for path, digest in files.items() if path in named}
 

@@ -22,12 +22,15 @@ from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, 
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import digest_of
-from mlf_sdk.sweep.places import board_fault, held
+from mlf_sdk.sweep.places import CoordinatorLostError, board_fault, held
 from mlf_sdk.targets.registry import register_target, registered_targets
 from mlf_sdk.targets.target import Target
 from mlf_sdk.tools.orphans import end_orphans, mark_children
 
 MAX_LOG_CHARS = 200_000
+COORDINATOR_S = 300.0  # for a coordinator to answer again, and its exporters to come back
+_CONNECTION_S = 30.0  # more than an attempt to connect takes
+_AGAIN_S = 1.0
 Files = Mapping[str, str]
 REFERENCE, CELL = "reference", "cell"
 
@@ -79,6 +82,7 @@ class JobResult:
         worker: host and process that ran it.
         log: of builds, target and errors; its end where it is long.
         board_fault: why the place can't be used any longer; empty: it can.
+        lost: why nothing can be said of the place: its coordinator did not come back; empty: it was there.
     """
 
     name: str
@@ -89,6 +93,7 @@ class JobResult:
     cell: Cell | None = None
     reference: Reference | None = None
     board_fault: str = ""
+    lost: str = ""
 
 
 class Run(Protocol):
@@ -137,7 +142,7 @@ def run_job(job: Job, files: Files | None = None) -> JobResult:
     start, log = time.monotonic(), _Log()
     cell: Cell | None = None
     reference: Reference | None = None
-    fault = ""
+    fault = lost = ""
     try:
         request = _request(job, files or {})
         if job.spec.kind == REFERENCE:
@@ -146,6 +151,9 @@ def run_job(job: Job, files: Files | None = None) -> JobResult:
             cell, fault = _on_place(job, request, log)
         else:
             cell = _cell(job, request, log)
+    except CoordinatorLostError as error:
+        log.error(error)
+        lost = str(error.what)
     except MlfError as error:
         log.error(error)
         outcome = NOT_HERE if isinstance(error, InputError) else FAILED
@@ -162,6 +170,7 @@ def run_job(job: Job, files: Files | None = None) -> JobResult:
         cell=cell,
         reference=reference,
         board_fault=fault,
+        lost=lost,
     )
 
 
@@ -192,13 +201,41 @@ def _cell(job: Job, request: Request, log: _Log) -> Cell:
 
 
 def _on_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, str]:
-    """The cell on a board that is held as long as it runs; None and the reason if the board is dead."""
+    """The cell on a board that is held as long as it runs; None and the reason if the board is dead.
+
+    A coordinator that is gone is waited for, and the cell runs again: that says nothing of the board.
+
+    Raises:
+        CoordinatorLostError: it does not come back.
+    """
+    deadline = 0.0
+    while True:
+        began = time.monotonic()
+        log.errors.clear()
+        try:
+            return _on_held_place(job, request, log)
+        except CoordinatorLostError as error:
+            now = time.monotonic()
+            if not deadline or now - began > _CONNECTION_S:  # it was there, for a while at least
+                deadline = now + COORDINATOR_S
+            if now >= deadline:
+                raise
+            log.log(f"waiting for the coordinator: {error}")
+        time.sleep(_AGAIN_S)
+
+
+def _on_held_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, str]:
     try:
         with held(job.place):
             cell = _cell(job, request.replace(board=job.place), log)
+            for error in log.errors:
+                if isinstance(error, CoordinatorLostError):
+                    raise error
             if any(isinstance(error, TargetError) for error in log.errors):
                 fault = board_fault(job.place)
                 return (None, fault) if fault else (cell, "")
+    except CoordinatorLostError:
+        raise
     except TargetError as error:
         log.error(error)
         return None, str(error.what)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from mlf_sdk.sweep.identity import (
 from mlf_sdk.sweep.plan import BOARD, MODEL, Plan, PlannedModel
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
-FILES = ("source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign")
+FILES = frozenset({"source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign"})
 _UNTIMED = frozenset({"timeout_s", "build_timeout_s", "strict"})  # decide no result
 
 
@@ -65,9 +66,8 @@ def parts_of(plan: Plan, base: Request) -> dict[str, list[Part]]:
 
 
 def _check_labels(parts: Sequence[Part], axis: str) -> None:
-    labels = [part.label for part in parts]
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, count in Counter(part.label for part in parts).items():
+        if count > 1:
             raise InputError(
                 f"two values have the name '{label}'", where=f"axis {axis}", hint="Name one of them."
             )

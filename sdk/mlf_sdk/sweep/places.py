@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 
 from mlf_sdk.errors import MlfError
 from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.labgrid import PREFIX
+from mlf_sdk.targets.labgrid import PREFIX, CoordinatorLostError
 from mlf_sdk.targets.labgridplaces import acquired, marked_places, release, tagged_places
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import Ability
 from mlf_sdk.tools.locks import exclusive
 
-__all__ = ["HOLD_S", "board_fault", "held", "release_abandoned", "tagged_places"]
+__all__ = ["HOLD_S", "CoordinatorLostError", "board_fault", "held", "release_abandoned", "tagged_places"]
 
 HOLD_S = 600.0  # for another sweep, or another person, to release the board
 
@@ -25,7 +25,8 @@ def held(place: str, timeout_s: float = HOLD_S) -> Iterator[None]:
 
     Raises:
         ToolError: another process of this user has held it for ``timeout_s``.
-        TargetError: it can't be acquired, or no coordinator answers.
+        TargetError: it can't be acquired.
+        CoordinatorLostError: no coordinator answers.
     """
     with exclusive(f"board {place}", timeout_s), acquired(place, timeout_s):
         yield
@@ -45,11 +46,16 @@ def board_fault(place: str) -> str:
     """Switch a board's power off and on; the reason why that fails, empty if it works.
 
     A board without a power switch is only looked for.
+
+    Raises:
+        CoordinatorLostError: no coordinator answers, which says nothing of the board.
     """
     try:
         target = resolve_target(TargetChoice(board=place))
         if Ability.RESET in target.abilities:
             target.reset()
+    except CoordinatorLostError:
+        raise
     except MlfError as error:
         return error.what.splitlines()[0]
     return ""

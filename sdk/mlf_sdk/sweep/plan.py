@@ -8,6 +8,7 @@ import difflib
 import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -166,11 +167,21 @@ def field_of(axis: str, where: str) -> str:
         InputError: there is no such option.
     """
     name = axis.replace("-", "_")
-    fields = {one.name for one in dataclasses.fields(Request) if not option_of(one).hidden} - _NOT_AXES
+    fields = _fields()
     for found in (name, f"{name}_s"):
         if found == MODEL or found in fields:
             return found
     raise _unknown(axis, [MODEL, *sorted(fields)], where, "option")
+
+
+@cache
+def _fields() -> frozenset[str]:
+    return frozenset(one.name for one in dataclasses.fields(Request) if not option_of(one).hidden) - _NOT_AXES
+
+
+@cache
+def _hints() -> Mapping[str, Any]:
+    return typing.get_type_hints(Request)
 
 
 def _typed_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -188,7 +199,7 @@ def _row(row: Mapping[str, Any], known: Iterable[str], where: str) -> dict[str, 
 def _typed(axis: str, value: Any, where: str) -> Any:  # noqa: ANN401
     """The value as its field's type; texts of a command line are converted."""
     name = field_of(axis, where)
-    hints = typing.get_type_hints(Request)
+    hints = _hints()
     if name == MODEL:
         if not isinstance(value, str):
             raise InputError(f"invalid value {value!r}", where=where, hint="It must be a path.")

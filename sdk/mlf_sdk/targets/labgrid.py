@@ -41,6 +41,10 @@ _CHANNEL = (
 _T = TypeVar("_T")
 
 
+class CoordinatorLostError(TargetError):
+    """No coordinator answers, or it was restarted and forgot who holds a place: no board is at fault."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """An acquired place.
@@ -110,7 +114,7 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
     Raises:
         InputError: no name, or the place lacks a tag or a serial port.
         ToolError: labgrid is not installed.
-        TargetError: no coordinator, no such place, or it is not acquired by this user.
+        CoordinatorLostError: no coordinator or exporter, or the place is not acquired by this user.
     """
     name = board.removeprefix(PREFIX)
     if not name:
@@ -141,7 +145,7 @@ def open_coordinator(environ: Mapping[str, str] | None = None) -> Iterator[Coord
 
     Raises:
         ToolError: labgrid is not installed.
-        TargetError: no coordinator answers.
+        CoordinatorLostError: no coordinator answers.
     """
     address = (os.environ if environ is None else environ).get("LG_COORDINATOR", _COORDINATOR)
     client = _client()
@@ -186,7 +190,7 @@ def _start(client: Any, address: str) -> Any:  # noqa: ANN401
     try:
         return _run(_connect(client, proxied))
     except (OSError, client.Error, asyncio.TimeoutError) as error:
-        raise TargetError(
+        raise CoordinatorLostError(
             "no labgrid coordinator answers" + (f": {error}" if str(error) else ""),
             where=address,
             hint="Is it running? Its address is what LG_COORDINATOR says.",
@@ -218,13 +222,18 @@ async def _end(session: Any) -> None:  # noqa: ANN401
 async def _find(found: Coordinator, name: str, where: str) -> tuple[Any, Any]:
     try:
         place = found.session.get_acquired_place(name)
-        return place, found.session.get_target_resources(place)
+        resources = found.session.get_target_resources(place)
     except found.client.Error as error:
-        raise TargetError(
+        raise CoordinatorLostError(
             str(error),
             where=where,
             hint=f"See: labgrid-client places; take it: labgrid-client -p {name} acquire",
         ) from error
+    if not resources:
+        raise CoordinatorLostError(
+            "the place has no resources", where=where, hint="Is the exporter running that names them?"
+        )
+    return place, resources
 
 
 def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[str, Any]]) -> Place:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.targets.labgrid import BOARD_TAG, PREFIX, Coordinator, open_coordinator
+from mlf_sdk.targets.labgrid import BOARD_TAG, PREFIX, Coordinator, CoordinatorLostError, open_coordinator
 from mlf_sdk.targets.labgridenv import is_environment
 from mlf_sdk.tools.locks import lock_folder
 
@@ -33,6 +33,7 @@ def acquired(place: str, timeout_s: float) -> Iterator[None]:
 
     Raises:
         TargetError: another user holds it, or there is no such place.
+        CoordinatorLostError: no coordinator answers.
     """
     name = place.removeprefix(PREFIX)
     if is_environment(name):
@@ -110,14 +111,19 @@ def _self(found: Coordinator) -> str:
 
 async def _ask(found: Coordinator, what: str, name: str) -> bool:
     """Send a request about a place; False: the coordinator refused it."""
+    from grpc import StatusCode
     from grpc.aio import AioRpcError
     from labgrid.remote.generated import labgrid_coordinator_pb2 as messages
 
     request = getattr(messages, f"{what}PlaceRequest")(placename=name)
     try:
         await getattr(found.session.stub, f"{what}Place")(request)
-    except AioRpcError:
-        return False
+    except AioRpcError as error:
+        if error.code() != StatusCode.UNAVAILABLE:
+            return False
+        raise CoordinatorLostError(
+            f"the coordinator is gone: {error.details()}", where=found.address
+        ) from error
     await found.session.sync_with_coordinator()
     return True
 
