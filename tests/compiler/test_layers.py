@@ -71,6 +71,21 @@ def test_a_convolution(seed: int, tmp_path: Path) -> None:
     agree(m.finish(y), tmp_path, seed)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_two_channels_at_a_time(seed: int, tmp_path: Path) -> None:
+    """The kernel of 16-bit weights: windows of all kinds, rows of one pixel to four tiles."""
+    m = Maker(seed)
+    r = m.random
+    size = [(1, 1), (3, 3), (4, 2), (1, 3)][seed % 4]
+    extents = (int(r.integers(size[0], 8)), size[1] + seed)
+    x = m.input((1, *extents, int(r.choice([1, 3, 5, 8, 66]))))
+    stride = 2 if seed % 4 == 1 else 1 + seed % 2
+    model = m.finish(
+        m.conv(x, 2 + 2 * seed, size, stride, same=bool(seed & 2), activation=int(r.choice([0, 1, 3])))
+    )
+    agree(model, tmp_path, seed, Goal.SPEED)
+
+
 @pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize(
     ("height", "width", "inputs", "outputs"), [(5, 6, 8, 5), (4, 7, 12, 16), (9, 11, 20, 3), (6, 9, 72, 9)]

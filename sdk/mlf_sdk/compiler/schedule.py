@@ -18,6 +18,7 @@ from mlf_sdk.compiler.kernels import (
     lstm,
     movement,
     mve,
+    pairs,
     pooling,
     rows,
     scalar,
@@ -133,7 +134,7 @@ _OF_CORES: Final = {
 }
 
 
-_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (winograd.convolution,)}
+_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (winograd.convolution, pairs.paired)}
 _WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33)
 
 

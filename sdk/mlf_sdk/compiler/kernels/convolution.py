@@ -43,7 +43,9 @@ def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
         unroll=UNROLL,
         short=layout.row_quads if short else 0,
     )
-    fast, text = widen(layout.pixels, layout.distance, layout.rows, layout.row_quads, rescale, short=short)
+    fast, text = widen(
+        layout.pixels, layout.distance, layout.rows, layout.row_quads, fine=rescale.is_fine, short=short
+    )
     helpers[fast] = text
     constants = (stream,)
     return Kernel(

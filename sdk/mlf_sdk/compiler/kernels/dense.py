@@ -48,11 +48,11 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
 """
     if inputs >= 4:
-        whole, text = widen(1, 0, 1, inputs // 4, rescale)
+        whole, text = widen(1, 0, 1, inputs // 4, fine=rescale.is_fine)
         texts[whole] = text
         body += f"    {whole}(x0, b0, 0);\n"
     if inputs % 4:
-        one, text = widen(1, 0, 1, 1, rescale)
+        one, text = widen(1, 0, 1, 1, fine=rescale.is_fine)
         texts[one] = text
         body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
     body += f"    {name}(b0, p0, y0);\n"

@@ -228,7 +228,7 @@ def _tile_instructions(
 
 
 def widen(
-    pixels: int, distance: int, rows: int, quads: int, rescale: Rescale, *, short: bool = False
+    pixels: int, distance: int, rows: int, quads: int, *, fine: bool, short: bool = False
 ) -> tuple[str, str]:
     """Function ``(input, buffer, row_bytes)`` that widens the windows of a tile; its name and text.
 
@@ -236,9 +236,9 @@ def widen(
         distance: bytes between the windows of neighbouring pixels.
         rows: of each window, ``row_bytes`` of the call apart.
         quads: fours of bytes in a row of a window.
+        fine: for words that hold two weights.
         short: the last of them holds one byte only.
     """
-    fine = rescale.is_fine
     name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' if fine else ''}{'_s' if short else ''}"
     count = unrolling(quads, 8)
     parameters = "const int8_t *x, int32_t *b, int32_t row_bytes"
@@ -288,13 +288,14 @@ def widen(
     }}
 """
     if short:
+        by = "256 * " if fine else ""
         plain = plain.replace(
             f"q < {quads}; ++q) {{\n",
             f"""q < {quads}; ++q) {{
         if (q == {quads - 1}) {{
             for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                v[0] = (int16_t)(256 * x[4 * q + i * {distance}]);
-                v[1] = (int16_t)(256 * x[4 * q + i * {distance} + 2]);
+                v[0] = (int16_t)({by}x[4 * q + i * {distance}]);
+                v[1] = (int16_t)({by}x[4 * q + i * {distance} + 2]);
             }}
             continue;
         }}
@@ -309,7 +310,7 @@ def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool, short: bool)
     odd = [_register(3 + pixels + i) for i in range(pixels)]
     lines = [f"ldr {v}, [r0, #{at + i * distance}]" for i, v in enumerate(values)]
     if short:
-        lines += [f"and {v}, lr, {v}, lsl #8" for v in values]
+        lines += [f"and {v}, lr, {v}, lsl #8" if fine else f"sxtb16 {v}, {v}" for v in values]
         return [*lines, f"stmia r1!, {_registers(3, pixels)}" if pixels > 1 else "str r3, [r1], #4"]
     if fine:
         lines += [f"sxtab16 {p}, r2, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
