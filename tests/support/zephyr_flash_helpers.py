@@ -125,8 +125,9 @@ def make_workspace(top: Path, tree: Path, sdk: Path, west: str) -> Path:
         "    - {name: zephyr, url: 'file:///none', path: zephyr, west-commands: scripts/west-commands.yml}\n"
         "    - {name: mlf-sdk, url: 'file:///none', path: mlf-sdk, west-commands: crt/zephyr/west-commands.yml}\n",
     )
+    environ = {name: value for name, value in os.environ.items() if name != "ZEPHYR_BASE"}  # of another one
     for argv in ([west, "init", "-l", str(top / "manifest")], [west, "config", "zephyr.base", "zephyr"]):
-        subprocess.run(argv, cwd=top, check=True, capture_output=True, timeout=60)
+        subprocess.run(argv, cwd=top, env=environ, check=True, capture_output=True, timeout=60)
     return top
 
 

@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mar
 BOARD = "mps2_an385"
 
 
-def make_app(folder: Path, setup: ZephyrSetup, app: App) -> Path:
+def make_app(folder: Path, setup: ZephyrSetup, app: App, **more: bool) -> Path:
     archive = write(build(Spec()), folder / "tiny.tar")
-    options: dict[str, Any] = {"app": app}
+    options: dict[str, Any] = {"app": app, **more}
     mlf_sdk.generate(
         archive, folder / "app", board=BOARD, platform="zephyr", **options, **zephyr_options(setup)
     )
@@ -89,23 +89,39 @@ def test_west_build_with_sysbuild(
         mlf_sdk.check(app)
 
 
-def test_twister_runs_the_sample(real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path):
-    environment = build_environment(real_tree, real_setup, is_native=False)
-    if modules := real_setup.module_paths():
+def twister(app: Path, out: Path, setup: ZephyrSetup, tree: ZephyrTree) -> dict[str, Any]:
+    """Run twister on the sample of a project; return its test suite."""
+    environment = build_environment(tree, setup, is_native=False)
+    if modules := setup.module_paths():
         environment["ZEPHYR_MODULES"] = ";".join(modules)
-    twister = real_tree.base / "scripts/twister"
-    tried = subprocess.run(["python3", twister, "--help"], env=environment, capture_output=True, text=True)
+    program = tree.base / "scripts/twister"
+    tried = subprocess.run(["python3", program, "--help"], env=environment, capture_output=True, text=True)
     if "ModuleNotFoundError" in tried.stderr:
         pytest.skip(f"twister can't start: {tried.stderr.strip().splitlines()[-1]}")
-    app = make_app(tmp_path, real_setup, "standalone")
-    board = zephyr_naming(zephyr_board(BOARD), real_tree).board
-    out = tmp_path / "out"
-    argv = ["python3", twister, "-T", app, "-p", board, "-O", out]
-    done = subprocess.run(argv, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+    board = zephyr_naming(zephyr_board(BOARD), tree).board
+    argv = ["python3", program, "-T", app, "-p", board, "-O", out]
+    done = subprocess.run(argv, cwd=out.parent, env=environment, capture_output=True, text=True, timeout=600)
     # Not its exit code: an old one fails on its last report when the tree is no git repository.
     assert (out / "twister.json").is_file(), done.stdout[-4000:] + done.stderr[-4000:]
     (suite,) = json.loads((out / "twister.json").read_text())["testsuites"]
+    found: dict[str, Any] = suite
+    return found
+
+
+def test_twister_compares_the_outputs_of_the_sample(
+    real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path
+):
+    app = make_app(tmp_path, real_setup, "standalone", sample_outputs=True)
+    (app / "sample.yaml").write_text((app / "sample.yaml").read_text() + "    timeout: 20\n")
+    suite = twister(app, tmp_path / "good", real_setup, real_tree)
     assert (suite["name"].rpartition("/")[2], suite["status"]) == ("mlf.tiny_app.standalone", "passed")
+    blob = app / "model/tiny/tiny_params.bin"
+    blob.write_bytes(
+        bytes(byte ^ 0x40 for byte in blob.read_bytes())
+    )  # it runs as before, with other results
+    assert twister(app, tmp_path / "bad", real_setup, real_tree)["status"] == "failed"
+    log = next((tmp_path / "bad").rglob("handler.log")).read_text()
+    assert "mlf: model tiny ok" in log and "mlf: output 0 differs from element" in log
 
 
 def test_an_undeclared_function_ends_the_build(real_setup: ZephyrSetup, tmp_path: Path):

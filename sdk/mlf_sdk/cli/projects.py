@@ -35,6 +35,12 @@ class GenerateOptions:
         "Zephyr module. Same as --app library.",
         group="Build",
     )
+    sample_outputs: bool = option(
+        False,
+        "standalone: compare the outputs with those of the model on this machine, where it is built and run "
+        "for that; twister then fails where they differ.",
+        group="Build",
+    )
     force: bool = option(False, "Replace generated files that you edited; each is kept as NAME.orig.")
 
 
@@ -54,7 +60,14 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     if request.board is None:
         known = ", ".join(load_boards(Path(request.board_file) if request.board_file else None))
         raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
-    found = api.generate(list(request.source), own.output, request, force=own.force, progress=progress)
+    found = api.generate(
+        list(request.source),
+        own.output,
+        request,
+        force=own.force,
+        sample_outputs=own.sample_outputs,
+        progress=progress,
+    )
     values = {
         "project": str(found.folder),
         "kept": found.kept,

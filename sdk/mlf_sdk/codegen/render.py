@@ -19,7 +19,7 @@ from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
-from mlf_sdk.codegen.samples import sample_values
+from mlf_sdk.codegen.samples import SampleOutput, sample_values
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
@@ -82,9 +82,15 @@ def render_project(
     platform: PlatformFiles,
     options: ProjectOptions,
     lock: Lock,
+    *,
+    expected: Sequence[Sequence[SampleOutput]] = (),
 ) -> dict[str, bytes]:
-    """Render all files of a project: relative path -> content."""
-    renderer = _Renderer(layouts, linkages, platform, options)
+    """Render all files of a project: relative path -> content.
+
+    Args:
+        expected: outputs of each model for the sample of the standalone application; none: not known.
+    """
+    renderer = _Renderer(layouts, linkages, platform, options, expected)
     files = renderer.project_files()
     files[LOCK_NAME] = encode_lock(lock)
     files[PROVENANCE] = provenance_source(lock)
@@ -110,8 +116,10 @@ class _Renderer:
         linkages: Sequence[Linkage],
         platform: PlatformFiles,
         options: ProjectOptions,
+        expected: Sequence[Sequence[SampleOutput]],
     ) -> None:
         self.layouts = layouts
+        self.expected = expected or [()] * len(layouts)
         self.linkages = linkages
         self.platform = platform
         self.options = options
@@ -120,9 +128,13 @@ class _Renderer:
     def project_files(self) -> dict[str, bytes]:
         files = dict(self.platform.files)
         models = []
-        for layout, linkage in zip(self.layouts, self.linkages, strict=True):
+        for layout, linkage, outputs in zip(self.layouts, self.linkages, self.expected, strict=True):
             values = model_values(layout, linkage, self.options.params)
             files.update(self._model_files(layout, linkage, values))
+            if self.options.app == "standalone":
+                sample = {"s": sample_values(layout, outputs), "m": values}
+                path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
+                files[path] = self._render("common/sample.h.j2", sample)
             models.append({**values, **_build_values(layout, linkage)})
         crt = _crt_files(self.platform.crt_folders)
         files.update(crt)
@@ -175,7 +187,7 @@ class _Renderer:
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,
             "cmsis_nn": cmsis,
-            "sample_models": models,
+            "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": mlperf_values(self.layouts[0].model, self.options) if self.options.app == "mlperf" else None,
             **self.platform.values,
         }
@@ -229,9 +241,6 @@ class _Renderer:
             head = "/* SPDX-License-Identifier: Apache-2.0 */\n/* Symbols that another model has too. */\n"
             files[f"{folder}/rename.h"] = (head + lines).encode()
             files[f"{folder}/rename.syms"] = "".join(f"{old} {new}\n" for old, new in pairs).encode()
-        if self.options.app == "standalone":
-            sample = {"s": sample_values(layout), **view}
-            files[f"{folder}/{model.c_name}_sample.h"] = self._render("common/sample.h.j2", sample)
         return files
 
 

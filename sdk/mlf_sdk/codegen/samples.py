@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,19 @@ import numpy.typing as npt
 from mlf_sdk.codegen.ctext import byte_rows
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.planner.layout import ModelLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleOutput:
+    """An output of a model for the sample, as a run has given it.
+
+    Attributes:
+        data: its bytes, little-endian.
+        tolerance: permitted absolute difference of an element of 32-bit float; all else is equal bit by bit.
+    """
+
+    data: bytes
+    tolerance: float = 0.0
 
 
 def pattern_bytes(dtype: DType, elements: int, *, salt: int = 0) -> bytes:
@@ -44,16 +59,26 @@ def pattern_array(dtype: DType, shape: tuple[int, ...], *, salt: int = 0) -> npt
     return data.reshape(shape)
 
 
-def sample_values(layout: ModelLayout) -> list[dict[str, object]]:
-    """Values for ``sample.h.j2``: one array an input."""
+def sample_values(layout: ModelLayout, outputs: Sequence[SampleOutput] = ()) -> dict[str, object]:
+    """Values for ``sample.h.j2``: an array for each input, and for each output that is known.
+
+    Args:
+        outputs: all of the model for the sample; none: not known.
+    """
     model = layout.model
-    samples = []
-    for index, tensor in enumerate(model.inputs):
-        data = pattern_bytes(model.tensors[tensor].dtype, model.tensors[tensor].elements, salt=index)
-        samples.append(
+    inputs = [
+        pattern_bytes(model.tensors[tensor].dtype, model.tensors[tensor].elements, salt=index)
+        for index, tensor in enumerate(model.inputs)
+    ]
+    return {
+        "inputs": [{"size_bytes": len(data), "rows": byte_rows(data)} for data in inputs],
+        "outputs": [
             {
-                "size_bytes": len(data),
-                "rows": byte_rows(data),
+                "size_bytes": len(one.data),
+                "rows": byte_rows(one.data),
+                "tolerance": f"{one.tolerance:.9e}f",
             }
-        )
-    return samples
+            for one in outputs
+        ],
+        "num_outputs": len(model.outputs),
+    }

@@ -21,6 +21,7 @@ from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.sample import outputs_for_sample
 from mlf_sdk.targets.registry import resolve_target
 
 
@@ -61,6 +62,7 @@ def generate(
     request: Request | None = None,
     *,
     force: bool = False,
+    sample_outputs: bool = False,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> GeneratedProject:
@@ -71,17 +73,20 @@ def generate(
         folder: of the project: new, or one to renew; what the user edited is kept or refused.
         request: prepared options.
         force: replace generated files that were edited; each is kept as ``NAME.orig``.
+        sample_outputs: the standalone application compares its outputs with those of the host twin, which is
+            built and run for it.
         progress: told what is done.
         options: fields of `Request`.
 
     Raises:
         ChangedFilesError: generated files were edited, and ``force`` is not set.
-        InputError: bad archive or arguments.
+        InputError: bad archive or arguments, or no host twin for ``sample_outputs``.
     """
-    made = make_request(source, request, options)
-    plan = Pipeline(progress).plan(made)
+    made, pipeline = make_request(source, request, options), Pipeline(progress)
+    plan = pipeline.plan(made)
+    expected = outputs_for_sample(pipeline, made) if sample_outputs else ()
     progress.say(f"generating {folder}")
-    written = write_project(plan.files(), Path(folder), force=force)
+    written = write_project(plan.files(expected), Path(folder), force=force)
     resolve_target(plan.choice).remember(Path(folder))
     return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=written.kept, backups=written.backups)
 

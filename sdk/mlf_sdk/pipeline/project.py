@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project
+from mlf_sdk.codegen.samples import SampleOutput
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
 from mlf_sdk.targets.boards.row import Board
@@ -42,13 +44,19 @@ class ProjectPlan:
         """The target's board."""
         return resolve_target(self.choice).board
 
-    def files(self) -> dict[str, bytes]:
-        """Render all files of the project, by relative path."""
+    def files(self, expected: Sequence[Sequence[SampleOutput]] = ()) -> dict[str, bytes]:
+        """Render all files of the project, by relative path.
+
+        Args:
+            expected: outputs of each model for the sample of the standalone application; none: not known.
+        """
         dynamic = self.options.executor == "graph"
         store_bytes = sum(map(store_bytes_of, self.layouts)) if dynamic else 0
         target = resolve_target(self.choice)
         platform = target.files(self.options, store_bytes=store_bytes)
-        files = render_project(self.layouts, self.linkages, platform, self.options, self.lock)
+        files = render_project(
+            self.layouts, self.linkages, platform, self.options, self.lock, expected=expected
+        )
         if self.choice.board_file is not None:
             row = Path(self.choice.board_file)
             files[OWN_BOARD] = row.read_bytes()

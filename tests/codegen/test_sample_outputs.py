@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The standalone application compares its outputs with those of the model on this machine."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mlf_sdk
+from archives import Spec, build, write
+from mlf_sdk.codegen.samples import SampleOutput
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.compare import Tolerance
+from mlf_sdk.pipeline.sample import _expected
+from mlf_sdk.tools.process import run_process
+
+FIRST = re.compile(r"(tiny_expected_0\[\d+\] = \{\s*)((?:0x.., ){3}0x..)")  # four bytes of it
+
+
+def generate(folder: Path, spec: Spec, **options: object) -> Path:
+    archive = write(build(spec), folder / "tiny.tar")
+    mlf_sdk.generate(archive, folder / "out", board="host", sample_outputs=True, **options)  # type: ignore[arg-type]
+    return folder / "out"
+
+
+def changed(header: str, at: int, bits: int) -> str:
+    """The header of a sample with other bits in a byte of the expected output."""
+
+    def change(found: re.Match[str]) -> str:
+        values = [int(text, 16) for text in found[2].split(", ")]
+        values[at] ^= bits
+        return found[1] + ", ".join(f"0x{value:02x}" for value in values)
+
+    assert FIRST.search(header)
+    return FIRST.sub(change, header)
+
+
+def printed(folder: Path) -> list[str]:
+    elf = mlf_sdk.build(folder).elf
+    return run_process([str(elf)], timeout_s=30, check=False).stdout.replace("\r", "").splitlines()
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(("dtype", "tolerant"), [("int8", False), ("float32", True)])
+def test_outputs_are_compared(dtype: str, tolerant: bool, tmp_path: Path, needs_host: None) -> None:
+    folder = generate(tmp_path, Spec(dtype=dtype), app="standalone")
+    assert printed(folder)[-2:] == ["mlf: output 0 as expected", "mlf: done 0"]
+    header = folder / "model/tiny/tiny_sample.h"
+    text = header.read_text()
+    header.write_text(changed(text, 0, 1))  # the last bit of the first element
+    assert printed(folder)[-1] == f"mlf: done {0 if tolerant else 1}"
+    header.write_text(changed(text, 3, 0x70))
+    element = 0 if tolerant else 3
+    assert printed(folder)[-2:] == [f"mlf: output 0 differs from element {element}", "mlf: done 1"]
+
+
+@pytest.mark.toolchain
+def test_no_number_is_not_as_expected(tmp_path: Path, needs_host: None) -> None:
+    folder = generate(tmp_path, Spec(), app="standalone")
+    header = folder / "model/tiny/tiny_sample.h"
+    nan = ", ".join(f"0x{byte:02x}" for byte in struct.pack("<f", float("nan")))
+    header.write_text(FIRST.sub(rf"\g<1>{nan}", header.read_text()))
+    assert printed(folder)[-1] == "mlf: done 1"
+
+
+def test_it_is_for_the_standalone_application(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the rpc application has no sample"):
+        generate(tmp_path, Spec())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_can_not_run_here_has_none(tmp_path: Path) -> None:
+    files = build(Spec())
+    source = next(name for name in files if name.endswith("_lib1.c"))
+    files[source] = b'#include "arm_nnfunctions.h"\n' + files[source]
+    (tmp_path / "nn/Include").mkdir(parents=True)
+    (tmp_path / "nn/Include/arm_nnfunctions.h").write_text("")
+    with pytest.raises(InputError, match="there is no host twin") as caught:
+        mlf_sdk.generate(
+            write(files, tmp_path / "tiny.tar"),
+            tmp_path / "out",
+            board="mps2-an386",
+            app="standalone",
+            cmsis_nn=str(tmp_path / "nn"),
+            sample_outputs=True,
+        )
+    assert "Leave out --sample-outputs" in caught.value.hint
+
+
+def test_tolerance_is_that_of_boards() -> None:
+    values = np.array([[0.5, -2.0, np.nan, np.inf]], np.float32)
+    found = _expected(values, Tolerance(rtol=1e-3, atol=1e-4))
+    assert found == SampleOutput(data=values.tobytes(), tolerance=pytest.approx(1e-4 + 2e-3))
+    assert _expected(np.array([[7, -8]], np.int8), Tolerance()).tolerance == 0
+    assert _expected(values[:, 2:], Tolerance(rtol=1e-3, atol=1e-4)).tolerance == pytest.approx(1e-4)
