@@ -140,6 +140,17 @@ def test_zephyr_and_cmsis_nn_are_named(arm_app: Path, tmp_path: Path) -> None:
     (generated / "version.h").write_text('#define KERNEL_VERSION_STRING     "4.1.99"\n')
     versions = {p.name: p.version for p in document_of(tmp_path / "app", tmp_path).packages}
     assert versions["Zephyr"] == "4.1.99"
+    lock["options"]["cmsis_nn"] = "cmsis-nn"
+    changed = msgspec.convert(lock, type(changed))
+    (tmp_path / "app" / "mlf-project.json").write_bytes(encode_lock(changed))
+    for name, line in (
+        ("CMakeCache.txt", f"MLF_CMSIS_NN:UNINITIALIZED={tmp_path / 'nn'}\n"),
+        ("zephyr_modules.txt", f'"cmsis-nn":"{tmp_path / "nn"}":"/none"\n'),
+    ):
+        (tmp_path / "app" / "build" / name).write_text(line)
+        versions = {p.name: p.version for p in document_of(tmp_path / "app", tmp_path).packages}
+        assert versions["CMSIS-NN"] == "6.0.0"
+        (tmp_path / "app" / "build" / name).unlink()
 
 
 def test_an_image_of_another_state_is_refused(arm_app: Path, tmp_path: Path) -> None:

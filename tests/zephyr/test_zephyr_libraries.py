@@ -7,12 +7,19 @@ import json
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from archives import Spec, build, write
+from mlf_sdk import run as api_run
+from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline import api
+from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.files import zephyr_board
+from mlf_sdk.targets.zephyr.output import has_option
+from mlf_sdk.targets.zephyr.target import ZephyrTarget
 from mlf_sdk.version import __version__
-from zephyr_trees import MakeTree, put
+from zephyr_trees import MakeTree, put, zephyr_options
 
 ZEPHYR = """\
 cmake_minimum_required(VERSION 3.20)
@@ -155,27 +162,98 @@ def test_a_library_of_another_version_than_the_runtimes(
     assert f"but the runtime of this build by mlf-sdk {__version__}" in " ".join(done.stderr.split())
 
 
-def test_cmsis_nn_is_zephyrs_or_a_checkout_that_is_named(make_tree: MakeTree, tmp_path: Path) -> None:
-    """No file of the build names a folder of the machine that generated it."""
-    checkout = tmp_path / "cmsis-nn"
-    put(checkout / "Include/arm_nnfunctions.h", "int32_t arm_softmax_s8(int32_t x);\n")
-    put(checkout / "Source/arm_softmax_s8.c", "int marker;\n")
+def archive_that_calls_cmsis_nn(folder: Path) -> Path:
     files = build(Spec(name="one"))
     source = next(name for name in files if name.endswith("_lib1.c"))
     files[source] = b'#include "arm_nnfunctions.h"\n' + files[source]
-    api.generate(
-        write(files, tmp_path / "one.tar"),
-        tmp_path / "one",
-        board="qemu_cortex_m3",
-        platform="zephyr",
-        app="library",
-        zephyr_base=str(make_tree("4.1.0")),
-        cmsis_nn=str(checkout),
-    )
-    for path in (tmp_path / "one").rglob("*"):
-        if path.is_file() and path.suffix in (".txt", ".cmake", ".yml", ".md", ""):
-            assert str(tmp_path) not in path.read_text(errors="replace"), path
-    kconfig = (tmp_path / "one/zephyr/Kconfig").read_text()
-    assert "default y if MLF && ZEPHYR_CMSIS_NN_MODULE" in kconfig and "imply CMSIS_NN_CONVOLUTION" in kconfig
-    done = configure(tmp_path, "one")
+    return write(files, folder / "one.tar")
+
+
+def put_cmsis_nn(checkout: Path) -> Path:
+    put(checkout / "Include/arm_nnfunctions.h", "int32_t arm_softmax_s8(int32_t x);\n")
+    put(checkout / "Source/arm_softmax_s8.c", "int marker;\n")
+    return checkout
+
+
+def assert_no_path(project: Path, folder: Path) -> None:
+    """No file of a project names a folder of the machine, but the one that remembers this machine's."""
+    for path in project.rglob("*"):
+        if path.is_file() and path.name != "mlf-local.json":
+            assert str(folder).encode() not in path.read_bytes(), path
+
+
+def test_cmsis_nn_of_a_checkout_that_is_named(make_tree: MakeTree, tmp_path: Path) -> None:
+    """It is built in place of Zephyr's: that is what was read."""
+    checkout, base = put_cmsis_nn(tmp_path / "nn-2022"), make_tree("4.1.0")
+    put(base / ".west/config")
+    put_cmsis_nn(base / "modules/lib/cmsis-nn")
+    put(base / "modules/lib/cmsis-dsp/CMakeLists.txt")
+    archive = archive_that_calls_cmsis_nn(tmp_path)
+    where = {"board": "qemu_cortex_m3", "platform": "zephyr", "zephyr_base": str(base)}
+    for app in ("library", "rpc"):
+        folder = tmp_path / app
+        api.generate(archive, folder, app=app, cmsis_nn=str(checkout), **where)
+        assert_no_path(folder, tmp_path)
+        assert json.loads((folder / "mlf-local.json").read_text())["cmake_args"] == [
+            f"-DMLF_CMSIS_NN={checkout}"
+        ]
+        kconfig = (folder / "zephyr/Kconfig").read_text()
+        assert "config MLF_CMSIS_NN" in kconfig and "default y" not in kconfig
+    done = configure(tmp_path, "library")
     assert "west update cmsis-nn cmsis-dsp" in " ".join(done.stderr.split())
+
+
+def test_cmsis_nn_of_the_workspace(
+    make_tree: MakeTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zephyr's own module needs no option: its headers are read, and its build compiles it."""
+    monkeypatch.delenv("ZEPHYR_MODULES", raising=False)
+    base = make_tree("4.1.0")
+    archive, folder = archive_that_calls_cmsis_nn(tmp_path), tmp_path / "app"
+    where = {"board": "qemu_cortex_m3", "platform": "zephyr", "zephyr_base": str(base)}
+    with pytest.raises(InputError, match=r"a part of CMSIS-NN") as caught:
+        api.generate(archive, folder, **where)
+    assert "west update cmsis cmsis-dsp cmsis-nn" in caught.value.hint
+    put(base / ".west/config")
+    put_cmsis_nn(base / "modules/lib/cmsis-nn")
+    with pytest.raises(InputError, match=r"a part of CMSIS-NN"):  # Zephyr's needs CMSIS-DSP
+        api.generate(archive, folder, **where)
+    put(base / "modules/lib/cmsis-dsp/CMakeLists.txt")
+    assert api.generate(archive, folder, **where).lock.options.cmsis_nn == "cmsis-nn"
+    assert_no_path(folder, tmp_path)
+    assert not (folder / "mlf-local.json").exists()
+    kconfig = (folder / "zephyr/Kconfig").read_text()
+    for line in ("default y", "imply CMSIS_NN_CONVOLUTION", "imply CMSIS_NN_LSTM", "imply CMSIS_NN_PAD"):
+        assert f"\t{line}\n" in kconfig
+    modules = f"{base / 'modules/lib/cmsis-nn'};{base / 'modules/lib/cmsis-dsp'}"
+    (base / ".west/config").unlink()
+    monkeypatch.setenv("ZEPHYR_MODULES", modules)
+    assert api.generate(archive, folder, **where).lock.options.cmsis_nn == "cmsis-nn"
+
+
+@pytest.mark.zephyr
+@pytest.mark.qemu
+@pytest.mark.slow
+@pytest.mark.shared
+def test_cmsis_nn_of_zephyr_computes_the_same(
+    shared_mlf: Path, real_setup: ZephyrSetup, zephyr_tools: None
+) -> None:
+    target = ZephyrTarget(zephyr_board("mps2-an386"), real_setup)
+    if target.cmsis_nn_module() is None:
+        pytest.skip(
+            "no modules cmsis-nn and cmsis-dsp beside the Zephyr tree: west update cmsis-nn cmsis-dsp"
+        )
+    with np.load(shared_mlf / "ad_int8.npz") as data:
+        given, wanted = data["A::in::input_1"], data["A::tvm::0"]
+    report = api_run(
+        shared_mlf / "ad_int8-cmsisnn-tvm0.11.1.tar",
+        board="mps2-an386",
+        platform="zephyr",
+        inputs={"0": given},
+        expect={"0": wanted},
+        atol=1.0,
+        twin=False,
+        **zephyr_options(real_setup),
+    )
+    assert report.ok
+    assert has_option(report.folder / "build", "MLF_CMSIS_NN")

@@ -29,6 +29,8 @@ from mlf_sdk.ir.model import Model, Tensor
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.version import __version__
 
+_ZEPHYR_CMSIS_NN = "cmsis-nn"  # its folder is remembered beside the lock, by each machine that builds
+
 
 def make_lock(
     layouts: Sequence[ModelLayout],
@@ -57,7 +59,7 @@ def make_lock(
             keep_inputs=options.keep_inputs,
             share_arena=options.share_arena,
             trace=options.traces,
-            cmsis_nn=options.cmsis_nn,
+            cmsis_nn=_ZEPHYR_CMSIS_NN if zephyr and options.cmsis_nn else options.cmsis_nn,
             executor=options.executor,
             plan=options.plan,
             mlperf_id=options.mlperf_id,

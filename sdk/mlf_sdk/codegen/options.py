@@ -44,6 +44,7 @@ class ProjectOptions:
         share_arena: several models use one arena; they never run at once.
         trace: the workspace allocator records its high-water mark (default: with ``rpc``).
         cmsis_nn: absolute path of a CMSIS-NN checkout, for archives that need it.
+        cmsis_nn_module: the checkout is Zephyr's own module, which its build then compiles.
         executor: ``static`` calls kernels from constant tables; ``graph`` loads a graph blob and
             parameters that can be replaced.
         plan: ``shared``: buffers share an arena by lifetime; ``none``: each has memory of its own, and steps
@@ -61,6 +62,7 @@ class ProjectOptions:
     share_arena: bool = False
     trace: bool | None = None
     cmsis_nn: str | None = None
+    cmsis_nn_module: bool = False
     executor: Executor = "static"
     plan: Plan = "shared"
     mlperf_id: str = ""

@@ -165,6 +165,7 @@ class _Renderer:
             cmsis = {
                 "path": self.options.cmsis_nn,
                 "include_dirs": self.platform.cmsis_nn_includes,
+                "is_module": self.options.cmsis_nn_module,
             }
         return {
             "names": names,

@@ -40,8 +40,9 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     for path, content in files.items():
         digest.update(msgspec.json.encode([path, len(content)]))
         digest.update(content)
-    if plan.choice.cmake_args or plan.choice.build_dir:  # the project remembers them
-        digest.update(msgspec.json.encode([plan.choice.cmake_args, plan.choice.build_dir]))
+    remembered = (plan.choice.cmake_args, plan.choice.build_dir, plan.choice.cmsis_nn)  # by the project
+    if any(remembered):
+        digest.update(msgspec.json.encode(remembered))
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with exclusive(str(folder), WRITE_TIMEOUT_S):

@@ -36,6 +36,8 @@ _IMAGES = (".elf", ".bin", ".hex", ".exe")
 _TOOL = re.compile(r"(GCC|Arm Compiler|.*clang|LLD|Linker)\b.*? v?(\d+\.\d+(?:\.\d+)?)")
 _ZEPHYR_VERSION = re.compile(r'KERNEL_VERSION_STRING\s+"([^"]{1,40})"')
 _PACK_VERSION = re.compile(r'<release version="([0-9][^"]{0,30})"')
+_MODULE = re.compile(r'^"cmsis-nn":"([^"]+)"', re.MULTILINE)  # in Zephyr's list of modules
+_CHECKOUT = re.compile(r"^MLF_CMSIS_NN:\w+=(.+)$", re.MULTILINE)
 _MOST_FILES = 20_000
 
 
@@ -166,7 +168,7 @@ def _add_model(bill: _Bill, model: LockModel, project: Package, contents: dict[s
 
 def _add_libraries(bill: _Bill, folder: Path, lock: Lock, project: Package) -> None:
     if lock.options.cmsis_nn is not None:
-        version = _first(sorted(Path(lock.options.cmsis_nn).glob("*.pdsc")), _PACK_VERSION)
+        version = _first(sorted(_cmsis_nn(folder, lock.options.cmsis_nn).glob("*.pdsc")), _PACK_VERSION)
         library = bill.add(make_package("CMSIS-NN", "LIBRARY", version=version, licence=_APACHE))
         bill.relate(project, "DEPENDS_ON", library)
     if lock.zephyr is not None:
@@ -174,6 +176,17 @@ def _add_libraries(bill: _Bill, folder: Path, lock: Lock, project: Package) -> N
         version = _first(headers, _ZEPHYR_VERSION) or lock.zephyr.series
         zephyr = bill.add(make_package("Zephyr", "OPERATING-SYSTEM", version=version, licence=_APACHE))
         bill.relate(project, "DEPENDS_ON", zephyr)
+
+
+def _cmsis_nn(folder: Path, stated: str) -> Path:
+    """Return the folder of CMSIS-NN: the stated one, or what a Zephyr build used, which its project names."""
+    if Path(stated).is_absolute():
+        return Path(stated)
+    build = folder / _BUILD
+    for path, pattern in ((build / "zephyr_modules.txt", _MODULE), (build / "CMakeCache.txt", _CHECKOUT)):
+        if found := _first([path] if path.is_file() else [], pattern):
+            return Path(found)
+    return build  # of which it is no part
 
 
 def _first(paths: list[Path], pattern: re.Pattern[str]) -> str:

@@ -20,6 +20,7 @@ from mlf_sdk.codegen.mlperf import input_bytes_of
 from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
@@ -92,6 +93,11 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     unique = _unique_names(models)
     if options.app == "mlperf":
         input_bytes_of(unique, options)
+    if options.cmsis_nn is None and any(map(needs_cmsis_nn, unique)):
+        own = target.cmsis_nn_module()
+        options = dataclasses.replace(
+            options, cmsis_nn=str(own) if own else None, cmsis_nn_module=own is not None
+        )
     check_requirements(unique, board, options)
     if options.executor == "graph":
         check_store(unique, board)

@@ -25,6 +25,7 @@ class TargetChoice:
         west: build with west; None: when the tree or the project lies in a west workspace.
         build_dir: build folder of a Zephyr project; None: ``build``, or where west's default put it.
         cmake_args: more arguments for CMake in Zephyr builds.
+        cmsis_nn: CMSIS-NN checkout, in place of the module of a Zephyr workspace.
     """
 
     board: str | None = None
@@ -38,6 +39,7 @@ class TargetChoice:
     west: bool | None = None
     build_dir: str | None = None
     cmake_args: tuple[str, ...] = ()
+    cmsis_nn: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

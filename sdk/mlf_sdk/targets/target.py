@@ -114,6 +114,10 @@ class Target(ABC):
             ToolError: a tool is missing or failed.
         """
 
+    def cmsis_nn_module(self) -> Path | None:
+        """Return the platform's own CMSIS-NN, where it has one here."""
+        return None
+
     def remember(self, folder: Path) -> None:
         """Keep the options of builds on this machine for later commands on the project in ``folder``."""
         del folder

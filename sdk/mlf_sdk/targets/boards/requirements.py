@@ -90,10 +90,12 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
     cmsis = [h for h in headers if h.startswith("arm_nn")]
     where = f"{model.provenance.source}, module {model.name}"
     if cmsis and options.cmsis_nn is None:
+        own = "Fetch Zephyr's modules (west update cmsis cmsis-dsp cmsis-nn), or pass"
         raise InputError(
             f"its code includes {names}, a part of CMSIS-NN, which archives do not hold",
             where=where,
-            hint="Pass the folder of a CMSIS-NN checkout: --cmsis-nn PATH (for TVM 0.11: one of late 2022).",
+            hint=f"{own if board.platform == 'zephyr' else 'Pass'} the folder of a CMSIS-NN checkout: "
+            "--cmsis-nn PATH (for TVM 0.11: one of late 2022).",
         )
     if cmsis and any(h in DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
         raise InputError(

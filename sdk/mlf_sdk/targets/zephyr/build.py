@@ -210,6 +210,18 @@ class _Job:
         return [arg for arg in found if not _is_set(arg, cache)]
 
 
+def find_module(name: str, tree: Path, setup: ZephyrSetup) -> Path | None:
+    """Return the folder of a module that builds with ``tree`` see; None: there is none.
+
+    Args:
+        name: of the module, which is that of its folder as well.
+    """
+    topdir = None if setup.use_west is False else workspace_of(tree, (setup.here,))
+    below = [topdir / "modules" / group / name for group in ("lib", "hal")] if topdir else []
+    named = [path for text in setup.module_paths() if (path := Path(text)).name == name]
+    return next((path.resolve() for path in (*named, *below) if path.is_dir()), None)
+
+
 def _is_set(arg: str, cache: Mapping[str, str]) -> bool:
     """Return True when an argument ``-DNAME[:TYPE]=VALUE`` changes nothing."""
     name, _, value = arg.removeprefix("-D").partition("=")

@@ -20,7 +20,7 @@ from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.launch import open_emulated, open_program
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
-from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr
+from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, find_module
 from mlf_sdk.targets.zephyr.buildfolder import find_build, image_in, remember_options
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
@@ -78,9 +78,6 @@ class ZephyrTarget(BoardTarget):
         if sign is not None:
             check_key(sign)
         setup = self.setup.recalled(folder)
-        checkout = read_lock(folder).options.cmsis_nn
-        if checkout is not None and not any(arg.startswith("-DMLF_CMSIS_NN=") for arg in setup.cmake_args):
-            setup = dataclasses.replace(setup, cmake_args=(*setup.cmake_args, f"-DMLF_CMSIS_NN={checkout}"))
         remember_options(folder, setup.options.below(folder))
         built = build_zephyr(
             folder,
@@ -98,6 +95,12 @@ class ZephyrTarget(BoardTarget):
     def image(self, folder: Path) -> Path:
         """See Target."""
         return image_in(self._build_of(folder), folder)
+
+    def cmsis_nn_module(self) -> Path | None:
+        """See Target."""
+        tree = self.setup.tree().base
+        dsp = find_module("cmsis-dsp", tree, self.setup)  # Zephyr's selects it
+        return find_module("cmsis-nn", tree, self.setup) if dsp else None
 
     def remember(self, folder: Path) -> None:
         """See Target."""
@@ -158,10 +161,11 @@ def _board_of(folder: Path) -> str:
 
 def setup_of(choice: TargetChoice) -> ZephyrSetup:
     """Return the Zephyr set-up that a choice states."""
+    own = (f"-DMLF_CMSIS_NN={Path(choice.cmsis_nn).resolve()}",) if choice.cmsis_nn else ()
     return ZephyrSetup(
         base=Path(choice.zephyr_base) if choice.zephyr_base else None,
         modules=tuple(map(Path, choice.zephyr_modules)),
         use_west=choice.west,
         build_dir=Path(choice.build_dir) if choice.build_dir else None,
-        cmake_args=choice.cmake_args,
+        cmake_args=(*own, *choice.cmake_args),
     )
