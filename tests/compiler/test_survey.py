@@ -12,6 +12,7 @@ from cli_helpers import Caller
 from mlf_sdk.compiler.survey import least_activations
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.pipeline.survey import ModelSurvey
+from onnx_models import OnnxMaker, convolutional
 from tflite_models import Maker, small_network
 
 
@@ -116,3 +117,36 @@ def test_a_damaged_model(network: Path, tmp_path: Path, call: Caller) -> None:
     path = tmp_path / "cut.tflite"
     path.write_bytes(network.read_bytes()[:400])
     assert call("inspect", path).code == 2
+
+
+def test_onnx_nodes_that_are_not_supported_at_once(tmp_path: Path, call: Caller) -> None:
+    m = OnnxMaker(6)
+    x = m.input(1, 3, 8, 8)
+    good = m.add("Conv", x, m.weights(4, 3, 3, 3))
+    first = m.add("Unique", m.add("Flatten", good), outputs=1)
+    behind = m.add("Relu", first)
+    second = m.add("Missing", good)
+    path = m.save(tmp_path / "refused.onnx", behind, second)
+    result = call("inspect", path, "--json")
+    assert result.code == 1
+    found = result.value
+    rows = {one["kind"]: one for one in found["operators"] if one["kind"] != "Transpose"}
+    assert rows["Unique"]["note"] == rows["Missing"]["note"] == "not supported"
+    assert rows["Relu"]["note"] == "behind one that is not supported"
+    assert rows["Unique"]["detail"] == "'/Unique_3'" and rows["Unique"]["number"] == 2
+    assert rows["Conv"]["macs"] == found["macs"] == 6 * 6 * 4 * 27
+    assert rows["Conv"]["weights_bytes"] >= 4 * 4 * 27
+    assert [fault.split(": ")[0] for fault in found["faults"]] == [
+        "node 2 Unique ('/Unique_3')",
+        "node 4 Missing ('/Missing_5')",
+    ]
+    assert "it can't be compiled: 2 faults  FAIL" in call("inspect", path).out
+
+
+def test_onnx_operators_and_needs(tmp_path: Path, call: Caller) -> None:
+    m = convolutional()
+    found = call("inspect", m.save(tmp_path / "m.onnx", "softmax16"), "--json").value
+    assert found["ok"] and found["plan"]["arena_bytes"] >= found["least_ram_bytes"] > 0
+    assert found["macs"] == sum(one["macs"] for one in found["operators"]) > 0
+    numbers = [one["number"] for one in found["operators"]]
+    assert numbers == sorted(numbers) and numbers[-1] == len(m.nodes) - 1

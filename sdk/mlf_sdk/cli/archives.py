@@ -28,7 +28,7 @@ class InspectOptions:
 def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcome:
     """Show what a model or an archive holds, or what a firmware was made from.
 
-    Of a .tflite, before anything is compiled: operators, what they need, what is not supported.
+    Of a .tflite, .onnx or .pt2, before it is compiled: operators, their needs, what is not supported.
 
     Example: mlf-sdk inspect model.tflite
 
@@ -158,7 +158,7 @@ class CompileOptions:
 
 
 def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outcome:
-    """Compile a .tflite model to an archive with kernels made for it.
+    """Compile a .tflite, .onnx or .pt2 model to an archive with kernels made for it.
 
     Example: mlf-sdk compile model.tflite -o model.tar
 

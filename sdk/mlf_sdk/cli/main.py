@@ -26,7 +26,7 @@ _COMPLETE = "_MLF_SDK_COMPLETE"
 
 # Name, module and summary of each command, in the order of work; modules are imported when asked for.
 _COMMANDS = (
-    ("compile", "archives", "Compile a .tflite model to an archive with kernels made for it."),
+    ("compile", "archives", "Compile a .tflite, .onnx or .pt2 model to an archive with kernels made for it."),
     ("quantize", "archives", "Quantise a float ONNX model to int8, and show what it saves and loses."),
     ("convert", "archives", "Write a compiled model of any format as an archive or as a bundle."),
     ("inspect", "archives", "Show what an archive holds, or what a firmware was made from."),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -85,14 +86,50 @@ def load_onnx(path: Path, name: str = "", shapes: Shapes | None = None, batch: i
         InputError: it is no ONNX file, or a shape is missing.
     """
     faults = BoundedFaults(str(path))
+    found = read_graph(path, name, shapes or {}, batch, faults)
+    faults.raise_if_any()
+    return found.graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Graph of a model as far as it could be read.
+
+    Attributes:
+        graph: of the nodes that can be compiled.
+        nodes: of the file, in the order of the run.
+        node_of: for each operator of the graph, the number of its node.
+        refused: numbers of nodes that can't be compiled.
+        behind: numbers of nodes that read what those write.
+        tensors: those that are known, by name.
+    """
+
+    graph: Graph
+    nodes: tuple[RawNode, ...]
+    node_of: tuple[int, ...]
+    refused: frozenset[int]
+    behind: frozenset[int]
+    tensors: Mapping[str, Tensor]
+
+
+def read_graph(path: Path, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Reading:
+    """Read what can be read of a model.
+
+    Args:
+        faults: gets every node that can't be compiled.
+
+    Raises:
+        ArchiveError: the file is damaged, or a shape is missing; all faults at once.
+        InputError: it is no ONNX file.
+    """
     raw = read_onnx(path, faults, frozenset(BUILDERS))
     faults.raise_if_any()
     name = name or re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    return build_graph(spelt_out(raw), name, shapes or {}, batch, faults)
+    return build_graph(spelt_out(raw), name, shapes, batch, faults)
 
 
-def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Graph:
-    """The graph of a model that was read."""
+def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Reading:
+    """The graph of a model that was read, as far as its nodes are supported."""
     context = Context(raw.opset)
     context.readers = stored.readers_of(raw.nodes)
     context.results = frozenset(raw.outputs)
@@ -105,21 +142,28 @@ def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: Fa
             f"shape of {shown(key)}", f"no such input; there are {', '.join(i.name for i in raw.inputs)}"
         )
     faults.raise_if_any()
-    _build(context, raw.nodes, faults)
-    faults.raise_if_any()
+    node_of, refused, behind = _build(context, raw.nodes, faults)
     outputs: list[int] = []
     for key in raw.outputs:
-        if key not in context.tensors:
+        if key in context.tensors:
+            outputs.append(_result(context, context.tensors[key], key, {*outputs, *(v.id for v in inputs)}))
+        elif not refused:
             faults.add("outputs", f"{shown(key)} is written by no node")
-            continue
-        outputs.append(_result(context, context.tensors[key], key, {*outputs, *(v.id for v in inputs)}))
-    faults.raise_if_any()
-    return Graph(
+    last = raw.nodes[-1].number if raw.nodes else 0
+    graph = Graph(
         name=name,
         values=tuple(context.values),
         operators=tuple(context.operators),
         inputs=tuple(v.id for v in inputs),
         outputs=tuple(outputs),
+    )
+    return Reading(
+        graph=graph,
+        nodes=raw.nodes,
+        node_of=(*node_of, *[last] * (len(graph.operators) - len(node_of))),
+        refused=refused,
+        behind=behind,
+        tensors=context.tensors,
     )
 
 
@@ -150,8 +194,17 @@ def _placeholder(
     return value
 
 
-def _build(context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector) -> None:
-    """Add each node; one that follows a failed one is not reported again, one without a builder is."""
+def _build(
+    context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector
+) -> tuple[list[int], frozenset[int], frozenset[int]]:
+    """Add each node; one that follows a failed one is not reported again, one without a builder is.
+
+    Returns:
+        Number of the node of each operator; numbers of the nodes that failed, and of those behind them.
+    """
+    node_of: list[int] = []
+    refused: set[int] = set()
+    behind: set[int] = set()
     for raw in nodes:
         known = all(not n or n in context.tensors for n in raw.inputs)
         try:
@@ -161,14 +214,20 @@ def _build(context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector)
                 raise UnsupportedError(_unsupported(raw.kind))
             if known:
                 BUILDERS[raw.kind](context, Node(context, raw))
+            else:
+                behind.add(raw.number)
         except UnsupportedError as error:
             faults.add(raw.place, error.what)
+            refused.add(raw.number)
         except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
             faults.add(raw.place, f"damaged, or of a form that is not known: {str(error)[:200]}")
+            refused.add(raw.number)
+        node_of += [raw.number] * (len(context.operators) - len(node_of))
         large = [v for v in context.values[-4:] if v.elements > MAX_ELEMENTS or len(v.shape) > 16]
         if large:
             faults.add(raw.place, f"its result has the shape {large[0].shape}, which is too large")
-            return
+            faults.raise_if_any()
+    return node_of, frozenset(refused), frozenset(behind)
 
 
 def _unsupported(kind: str) -> str:
@@ -208,4 +267,4 @@ def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int
     return value.id
 
 
-__all__ = ["BUILDERS", "build_graph", "load_onnx"]
+__all__ = ["BUILDERS", "Reading", "build_graph", "load_onnx", "read_graph"]

@@ -11,6 +11,7 @@ from mlf_sdk.frontends.compiled import CompilingFrontend
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.compiler.survey import Survey
 
 
 class OnnxFrontend(CompilingFrontend):
@@ -31,6 +32,12 @@ class OnnxFrontend(CompilingFrontend):
         from mlf_sdk.compiler.onnx.load import load_onnx
 
         return load_onnx(path, name, shapes_of(options.shapes), options.batch)
+
+    def survey(self, path: Path, options: CompileOptions) -> Survey:
+        """Survey the model, with nodes that can't be compiled."""
+        from mlf_sdk.compiler.onnx.survey import survey_onnx
+
+        return survey_onnx(path, shapes_of(options.shapes), options.batch)
 
     def files(self, path: Path) -> tuple[Path, ...]:
         """The model and its external data."""
