@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from mlf_sdk.compiler.operators import Axis, Region
 
@@ -130,8 +131,11 @@ def rows(x: Shape, y: Shape, down: Sequence[int], across: Sequence[int]) -> Regi
 def simplified(region: Region) -> Region:
     """The same region without axes of one iteration, neighbours merged where they are one run."""
     axes: list[Axis] = []
-    for axis in region.axes:
-        if axis.extent == 1 and (isinstance(axis.source, int) or axis.source == (0,)):
+    source = region.source
+    for given in region.axes:
+        first, axis = _stepped(given)
+        source += first
+        if axis.extent == 1:
             continue
         last = axes[-1] if axes else None
         if (
@@ -145,5 +149,16 @@ def simplified(region: Region) -> Region:
         else:
             axes.append(axis)
     return Region(
-        input=region.input, output=region.output, source=region.source, target=region.target, axes=tuple(axes)
+        input=region.input, output=region.output, source=source, target=region.target, axes=tuple(axes)
     )
+
+
+def _stepped(axis: Axis) -> tuple[int, Axis]:
+    """Place of the first element, and the axis from there on: listed places at one distance become that."""
+    if isinstance(axis.source, int):
+        return 0, axis
+    places = axis.source
+    step = places[1] - places[0] if len(places) > 1 else 0
+    if step < 0 or any(b - a != step for a, b in pairwise(places)):
+        return 0, axis
+    return places[0], Axis(extent=axis.extent, source=step, target=axis.target)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from compiled_models import KernelRunner
+from compiled_models import KernelRunner, PlannedRunner
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
@@ -33,13 +33,17 @@ def inputs_of(graph: Graph, seed: int = 5) -> dict[str, np.ndarray]:
 
 
 def agree(path: Path, tolerance: float = 2e-6) -> Graph:
-    """Compare ONNX Runtime, the numpy reference and the kernels; relative to the largest number."""
+    """Compare ONNX Runtime, the numpy reference, the kernels and those in their arena; by the largest number."""
     graph = load_onnx(path)
     given = inputs_of(graph)
     wanted = runtime(path, given)
     compiled = compile_graph(graph, Choice())
-    runner = KernelRunner(archive_of(compiled), path.parent, ("-O1",))
-    for found in (Interpreter(graph).run(given), runner.run(list(given.values()))):
+    files = archive_of(compiled)
+    runner = KernelRunner(files, path.parent, ("-O1",))
+    planned = PlannedRunner(runner, files, path.parent).run(list(given.values()))
+    by_kernels = runner.run(list(given.values()))
+    assert [found.tobytes() for found in by_kernels] == planned
+    for found in (Interpreter(graph).run(given), by_kernels):
         for got, expected in zip(found, wanted, strict=True):
             most = max(1.0, float(np.abs(expected).max()))
             np.testing.assert_allclose(got.reshape(expected.shape), expected, rtol=0, atol=tolerance * most)
@@ -53,6 +57,18 @@ def test_convolutions(tmp_path: Path) -> None:
     assert "BatchNormalization" not in kinds and "Relu" not in kinds and "Clip" not in kinds
     # The order of axes changes once, at the input: the layer behind the flattening has its weights in order.
     assert [o.kind for o in graph.operators if isinstance(o, Move)].count("Transpose") == 1
+
+
+def test_parts_that_are_gathered(tmp_path: Path) -> None:
+    """Neighbours are read where they lie, without a copy; what lies apart is copied."""
+    m = OnnxMaker(9)
+    x = m.add("Exp", m.input(4, 3, 5))
+    parts = [m.add("Gather", x, m.constant(np.int64(i)), axis=0) for i in range(4)]
+    pair = m.add("Gather", x, m.constant(np.array([1, 2])), axis=0)
+    apart = m.add("Gather", x, m.constant(np.array([3, 0, 2])), axis=0)
+    every = m.add("Gather", x, m.constant(np.array([0, 2])), axis=2)
+    outputs = [m.add("Abs", one) for one in (*parts, pair, apart, every)]
+    agree(m.save(tmp_path / "m.onnx", *outputs))
 
 
 def test_only_windows_over_the_border_are_copied(tmp_path: Path) -> None:
