@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz fuzz-models attack kills mutate onnx-nodes clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz fuzz-models attack kills mutate onnx-nodes onnx-models clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
 	@echo "make onnx-nodes  ONNX's tests of single operators, all of them; their list is docs/onnx-nodes.md"
+	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -105,6 +106,12 @@ mutate: tools dev
 
 onnx-nodes: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_nodes.py
+
+# Models of packages are taken from those that are installed: pip install --no-deps silero-vad basic-pitch
+onnx-models: tools dev
+	@$(PY) -c 'import torch, onnxscript' 2>/dev/null || \
+	  $(PY) -m pip install --disable-pip-version-check --editable '.[dev,torch]'
+	PYTHONPATH=sdk:tests/models $(PY) -W ignore tests/models/models_table.py build/onnx-models
 
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:
