@@ -282,7 +282,7 @@ KERNEL(asks) {
   return 0;
 }
 
-/* A request of `size_bytes` fails the run, and what was refused is told. */
+/* A request of `size_bytes` fails the run, and what was refused is reported. */
 static void check_refused(mlf_kernel_t kernel, const mlf_slot_t *slots, uint64_t size_bytes) {
   ask_bytes = size_bytes;
   CHECK(run_one(kernel, slots) == MLF_E_WORKSPACE);

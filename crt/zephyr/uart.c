@@ -150,7 +150,7 @@ static void drain(uint32_t baud) {
   k_sleep(K_USEC(2u * 10u * 1000000u / baud));
 }
 
-/* The rate in devicetree, once the driver has told it. */
+/* The rate in devicetree, once the driver has stated it. */
 static uint32_t first_baud;
 
 static bool get_config(struct uart_config *out_config) {

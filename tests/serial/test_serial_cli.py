@@ -299,7 +299,7 @@ def test_a_board_that_does_not_tell_its_build_id_is_refused(call: Caller, projec
     with PtyDevice() as device:
         device.device.models[:] = models
         done = call("profile", project, "--port", device.path)
-        assert done.code == 4 and "does not tell its build id" in done.block()["what"]
+        assert done.code == 4 and "does not report its build id" in done.block()["what"]
     assert "--image is for a port" in call("run", project, "--image", project).err
 
 

@@ -180,11 +180,11 @@ REFUSED = {
     "one before": (chain(REACH.format(256, "i - 1")), "4 bytes before the first of .* which has 1024"),
     "an old designator": (
         chain("int32_t* q[1] = { [0] & ((int32_t*)p0)[0] };\n" + LATE_Q0),
-        "workspace of 'tvmgen_a_k2' is told neither by its code",
+        "workspace of 'tvmgen_a_k2' is stated neither by its code",
     ),
     "a type of numbers that is none": (
         chain("int32_t* q = ((half*)p0)[0];\n" + LATE_READ, before="typedef int32_t half[4];\n"),
-        "workspace of 'tvmgen_a_k2' is told neither by its code .*another meaning",
+        "workspace of 'tvmgen_a_k2' is stated neither by its code .*another meaning",
     ),
     "two definitions": (
         {**chain(COPY), "codegen/host/src/a_lib2.c": (PREAMBLE + kernel("tvmgen_a_k2", 1, COPY)).encode()},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about operators for people: multiply-accumulates, and a text that tells two of a kind apart."""
+"""Facts about operators for people: multiply-accumulates, and a text that distinguishes two of a kind."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def analyse(model: Model, compiler: Compiler | None, *, as_compiled: bool = Fals
             is shown to consist of.
 
     Raises:
-        ArchiveError: functions that are defined twice, workspaces that nothing tells, kernels that reach
+        ArchiveError: functions that are defined twice, workspaces of unknown size, kernels that reach
             beyond their tensors; all of them at once.
         InputError: a kernel writes to a parameter, or the code is recursive.
     """

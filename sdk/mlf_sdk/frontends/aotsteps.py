@@ -3,7 +3,7 @@
 
 Main gives each kernel addresses: of inputs and outputs, of parts of workspaces or of memory pools, of
 constants. Each value that a kernel fills becomes a tensor of its own, so that memory is planned by lifetime.
-A workspace whose values can't be told apart stays one tensor, in which they lie as main has them.
+A workspace whose values cannot be distinguished stays one tensor, in which they lie as main has them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Arguments:
 
 
 def _convert(model: Model, entry: Step, code: Code, calls: CallList, whole: Iterable[object] = ()) -> Model:
-    """Make tensors and steps; a workspace whose values can't be told apart is taken as a whole."""
+    """Make tensors and steps; a workspace whose values cannot be distinguished is taken as a whole."""
     if not 0 < len(calls.calls) <= _MAX_CALLS:
         raise RefusedError(f"the main function has {len(calls.calls)} calls")
     uses = {call.symbol: _uses(call, code) for call in calls.calls}
@@ -155,7 +155,7 @@ def _uses(call: KernelCall, code: Code) -> tuple[ParameterUse, ...]:
 
 
 class _Builder:
-    """One attempt to tell the values apart."""
+    """One attempt to distinguish the values."""
 
     def __init__(
         self,

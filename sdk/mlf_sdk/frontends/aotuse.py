@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Use of a kernel's parameters, as far as its code tells."""
+"""Use of a kernel's parameters, as far as it follows from its code."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def parameter_uses(function: FunctionDefinition, code: Code, count: int) -> tupl
     """Uses of a kernel's arguments in order.
 
     Args:
-        count: arguments of a packed kernel, which its signature does not tell.
+        count: arguments of a packed kernel, which its signature does not state.
     """
     effects = code.effects.of(function)
     number = count if function.is_packed else len(function.parameters)

@@ -14,7 +14,7 @@ from mlf_sdk.ir.names import NameTable
 
 
 class SharedError(Exception):
-    """Values of one storage that can't be told apart.
+    """Values of one storage that cannot be distinguished.
 
     Attributes:
         base: of the storage.

@@ -44,7 +44,7 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
     if not bound and (bound is None or step.symbol in code.allocating):
         faults.add(
             "./metadata.json",
-            f"the workspace of '{step.symbol[:128]}' is told neither by its code ({found.whole}) nor here",
+            f"the workspace of '{step.symbol[:128]}' is stated neither by its code ({found.whole}) nor here",
             field="memory.functions.operator_functions",
         )
     return dataclasses.replace(found, workspaces=(), workspace_stack_bytes=bound or 0)
@@ -69,7 +69,7 @@ def _of_ffi(step: Step, code: Code, faults: FaultCollector) -> Step:
     if peak.bytes is None:
         faults.add(
             code.functions[step.symbol].member,
-            f"the workspace of '{step.symbol[:128]}' is not told by its code ({peak.reason})",
+            f"the workspace of '{step.symbol[:128]}' cannot be derived from its code ({peak.reason})",
         )
     return dataclasses.replace(
         step,

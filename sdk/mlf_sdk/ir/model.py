@@ -108,7 +108,7 @@ class Model:
 
     Attributes:
         executor: kind of schedule that the compiler made, e.g. ``graph`` or ``aot``.
-        targets: as the compiler was told them.
+        targets: as they were given to the compiler.
         steps: in an order in which they can run.
         symbol_prefix: of all functions; displays leave it out.
         alignment: bytes; of the arena, its buffers and the constants.

@@ -75,7 +75,7 @@ def generate(
         force: replace generated files that were edited; each is kept as ``NAME.orig``.
         sample_outputs: the standalone application compares its outputs with those of the host twin, which is
             built and run for it.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`.
 
     Raises:
@@ -147,7 +147,7 @@ def open_session(
         source: an archive, or the folder of a project.
         request: prepared options.
         console: called with each piece of text that the target prints.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`; ``port`` names a board that runs the image already.
 
     Raises:

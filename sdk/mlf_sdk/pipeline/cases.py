@@ -65,7 +65,7 @@ class CasesReport:
 
     Attributes:
         check: of the project's image against its promises; None: a board on a port runs an image of its own.
-        build_id: of the image that answered, in hex; empty: it does not tell.
+        build_id: of the image that answered, in hex; empty: not reported.
         accuracy: share of right classes among the answers; None without labels or answers. It is no case.
         accuracy_why: why the accuracy that was asked for is not reached; empty when it is.
         error: why the target died; None when it did not.
@@ -114,7 +114,7 @@ def test(
         cases: npz file or arrays: inputs by name, expected outputs by name or number, ``label`` for classes.
         request: prepared options.
         min_accuracy: least share of right classes, 0 to 1.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`.
 
     Raises:

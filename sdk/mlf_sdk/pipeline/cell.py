@@ -39,7 +39,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         evidence: what its outputs were compared with (`mlf_sdk.judge.evidence`).
         rows: every promise: the archive's summary, plan, image, measured.
         arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
-        arena_is_exact: False where the plan holds a bound (code that does not tell its workspace).
+        arena_is_exact: False where the plan holds a bound (code from which the workspace does not follow).
         lower_bound_bytes: no plan can do with less.
         stack_bound_bytes: static bound; on Zephyr of a run alone, where its thread has none.
         stack_measured_bytes, stack_bytes: painted mark, reserved.

@@ -64,7 +64,7 @@ def compare(
         source: an archive, or the folder of a project (made from `archive`, or a file beside it).
         request: prepared options.
         own: prepared options of this function alone.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `CompareOptions` and `Request`.
 
     Raises:

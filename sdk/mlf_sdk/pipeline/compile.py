@@ -61,7 +61,7 @@ def compile(
         example_inputs: tensors that a module of PyTorch is called with: their shapes are those of the model.
         name: of the module in the archive; by default that of the file or of the class, as a C identifier.
         with_choices: list the kernels of each layer as well.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
 
     Raises:

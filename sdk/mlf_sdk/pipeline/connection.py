@@ -55,7 +55,7 @@ def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
         )
     if not device.build_id:
         raise TargetError(
-            f"the board does not tell its build id; the image has {built}",
+            f"the board does not report its build id; the image has {built}",
             where=port,
             hint="Is src/main.c yours? Its mlf_rpc_config_t needs .build_id = mlf_build_id.",
         )

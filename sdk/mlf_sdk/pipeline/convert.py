@@ -62,7 +62,7 @@ def convert(
             replaced, others stay).
         request: options that were prepared.
         own: the command's own options, prepared.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: keyword arguments: fields of `Request` and of `ConvertOptions`.
 
     Raises:

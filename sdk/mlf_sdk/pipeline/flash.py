@@ -75,7 +75,7 @@ def flash(
         request: prepared options; its port is what the runner works on: a serial port, a debug server, or
             the folder of a volume.
         own: prepared options of this function alone.
-        progress: told what is done, and each line of the runner's output.
+        progress: called with each stage, and with each line of the runner's output.
         options: fields of `FlashOptions` and `Request`.
 
     Raises:

@@ -41,7 +41,7 @@ class OpenTarget:
 
     @property
     def build_id(self) -> str:
-        """Build id of the target's image, in hex; empty: it does not tell."""
+        """Build id of the target's image, in hex; empty: not reported."""
         return self.session.info.build_id
 
     @property

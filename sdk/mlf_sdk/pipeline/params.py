@@ -155,7 +155,7 @@ def push_params(params: Source, request: Request, progress: Progress = SILENT) -
         params: archive or ``.params`` file.
         request: the folder of a project for an emulated board or the host (it is started, and its slots are
             kept in its build folder), or the port of a board; with both, the board must run its image.
-        progress: told what is done, and how many bytes of how many are written.
+        progress: called with each stage, and with the bytes written of the total.
 
     Raises:
         InputError: the parameters do not fit, or the firmware can't replace any.

@@ -53,7 +53,7 @@ class Pipeline:
     """Runs stages for requests.
 
     Args:
-        progress: told what is done.
+        progress: called with each stage and its state.
     """
 
     def __init__(self, progress: Progress = SILENT) -> None:
@@ -261,7 +261,7 @@ class Pipeline:
         return Twin(self._checked(twin, "the image that shares no memory"), BOARD_APART), ""
 
     def _checked(self, twin: Request, name: str) -> Execution:
-        """Execute a twin; a fault, or a write outside of a buffer, is told as the twin's."""
+        """Execute a twin; a fault, or a write outside of a buffer, is reported as the twin's."""
         try:
             done = self.execute(twin)
         except TargetError as error:

@@ -47,7 +47,7 @@ def probe_outputs(pipeline: Pipeline, request: Request, error: UndecidedError) -
         target = resolve_target(stages.target_choice(probe))
         if not target.is_host and target.board.qemu is None:
             raise error from None
-        pipeline.progress.say("running the model to tell inputs from outputs")
+        pipeline.progress.say("running the model to distinguish inputs from outputs")
         kept, changed = _paints(pipeline, probe)
     except MlfError as failed:
         raise error from failed

@@ -68,7 +68,7 @@ def profile(
         request: prepared options; the first inference of its inputs is measured.
         runs: inferences to measure; default: 1 where the count is exact, else 10.
         wait_states: of the flash, for the estimate of cycles on an emulated board.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`.
 
     Raises:
@@ -150,7 +150,7 @@ class _Profiler:
                 opened.session, opened.info, model, self.batch.inputs(0), runs=self.own.runs or _RUNS_BY_CLOCK
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
-            notes = (*notes, "compiled ahead of time: a clock can't tell the kernels inside apart; QEMU can")
+            notes = (*notes, "compiled ahead of time: a clock cannot separate the kernels inside; QEMU can")
         if target.counts_instructions and hz:
             step = tick_instructions(hz)
             return _Measured(

@@ -87,7 +87,7 @@ def quantize(
         output: path of the quantised model (``.onnx``), or of its archive (``.tar``).
         request: options that were prepared.
         own: the command's own options, prepared.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: keyword arguments: fields of `Request` and of `QuantizeOptions`; ``calibration`` and
             ``cases`` may be mappings of arrays.
 

@@ -29,7 +29,7 @@ def is_exact(model: LockModel) -> bool:
 class MemoryFigures:
     """Planned and measured memory, in bytes; None if the target can't measure it.
 
-    ``exact`` is false when the plan holds a bound: a workspace that the code does not tell.
+    ``exact`` is false when the plan holds a bound: a workspace whose size does not follow from the code.
     """
 
     exact: bool
@@ -61,7 +61,7 @@ class RunReport:
     """Everything that a run showed.
 
     Attributes:
-        build_id: of the image that answered, in hex; empty: it does not tell.
+        build_id: of the image that answered, in hex; empty: not reported.
         outputs: by name, each (inferences, *shape).
         compare: against the reference that was given; None without one.
         twin: against the same model with memory of its own for each buffer; None when that was not asked for.

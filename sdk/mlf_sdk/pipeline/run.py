@@ -44,7 +44,7 @@ def run(
     Args:
         source: an archive, or the folder of a project.
         request: prepared options.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`; they win over ``request``.
 
     Returns:

@@ -2,7 +2,7 @@
 """Stages of the pipeline: each a function of a request and the result of the stage before it.
 
 Load, plan and render only read files; build and everything behind it drives programs and boards.
-`mlf_sdk.pipeline.pipeline` runs them in order, keeps their results and tells progress.
+`mlf_sdk.pipeline.pipeline` runs them in order, keeps their results and reports progress.
 """
 
 from __future__ import annotations

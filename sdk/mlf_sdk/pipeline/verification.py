@@ -108,7 +108,7 @@ def verify(
     Args:
         source: an ELF file, the folder of a project, or an archive.
         request: prepared options; ``port``, or a ``board`` that is a place.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: fields of `Request`.
 
     Raises:

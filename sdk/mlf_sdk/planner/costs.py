@@ -67,7 +67,7 @@ def _as_whole(step: Step) -> Step:
 
 
 def _at_best(step: Step) -> Step:
-    """The step with nothing in use at the same time: no analysis could tell more."""
+    """The step with nothing in use at the same time: the limit of any analysis."""
     count = len(step.arguments) + len(step.workspaces)
     phases = [Span(first=phase, last=phase) for phase in range(count)]
     own, tensors = phases[: len(step.workspaces)], phases[len(step.workspaces) :]

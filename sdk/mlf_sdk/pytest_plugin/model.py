@@ -24,7 +24,7 @@ class BoardModel:
         model: what was promised about the model: inputs, outputs, memory.
         board: name of the board.
         port: where the board answers; None: it was started here.
-        build_id: of the image that answers, in hex; empty: it does not tell.
+        build_id: of the image that answers, in hex; empty: not reported.
     """
 
     def __init__(self, pool: BoardPool, key: Key, opened: OpenTarget, port: str | None) -> None:
@@ -57,7 +57,7 @@ class BoardModel:
     def guarded(self) -> Iterator[Session]:
         """Lend the session; raises GuardError at the end if the model wrote outside of its memory.
 
-        A board that does not answer any more is no matter here: its next use tells.
+        A board that does not answer any more is no error here: its next use reports it.
         """
         from mlf_sdk.errors import TargetError
         from mlf_sdk.judge.guards import GuardError

@@ -34,7 +34,7 @@ def report(
         request: prepared options.
         output: file of the page; None: no page is written.
         made: date to show on the page.
-        progress: told what is done.
+        progress: called with each stage and its state.
         options: ``with_run``, ``with_profile``, and fields of `Request`.
 
     Raises:

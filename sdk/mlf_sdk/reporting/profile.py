@@ -61,7 +61,7 @@ def _estimate_lines(profile: Profile) -> Parts:
         parts.append(line("assumes", found.assumes))
     if found.undecided:
         parts.append(
-            line("open", f"{number(found.undecided)} branches, taken as far as the counts tell: all")
+            line("open", f"{number(found.undecided)} branches, taken as far as the counts show: all")
         )
     if found.unknown:
         parts.append(line("no price", f"{number(found.unknown)} instructions, taken as one cycle each"))

@@ -39,7 +39,7 @@ def run_sweep(
         plan: file of a plan, or a plan; None: the options make one, or with ``resume`` the folder's last.
         output: folder of journal and results.
         options: how and where to run.
-        watcher: told of progress.
+        watcher: called on progress.
 
     Returns:
         All cells of the plan; results are written beside the journal as well.

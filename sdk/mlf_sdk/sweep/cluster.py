@@ -151,7 +151,7 @@ class ClusterExecutor:
 
     def _done(self, name: str, key: str, future: Future) -> None:
         if self._tasks.get(name, ("",))[0] != key:
-            return  # it was cancelled, or its worker's death was told already
+            return  # it was cancelled, or its worker's death was reported already
         self._tasks.pop(name, None)
         worker = self._at.pop(name, "")
         if future.status == "finished":
@@ -178,7 +178,7 @@ class ClusterExecutor:
         return self._workers
 
     def _check_scheduler(self) -> None:
-        """Wait for a scheduler that was lost; the jobs that it had are lost and told.
+        """Wait for a scheduler that was lost; the jobs that it had are lost, and reported.
 
         Raises:
             ToolError: it does not come back.
@@ -218,7 +218,7 @@ def open_cluster(
         ToolError: the scheduler does not answer.
     """
     setup = Setup.of_this_process()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is told as events
+    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # what matters is reported as events
     with dask.config.set(_CONFIG):
         if scheduler is None:
             with (

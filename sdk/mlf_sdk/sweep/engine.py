@@ -100,7 +100,7 @@ class Engine:
         journal: for everything that happens.
         executor: runs the jobs.
         references: jobs that give expected outputs, by name.
-        watcher: told of progress.
+        watcher: called on progress.
         wait_s: for workers with a resource that none has yet.
     """
 

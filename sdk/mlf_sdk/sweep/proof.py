@@ -74,7 +74,7 @@ def proof(
         source: archives; each model of each is proven.
         request: prepared options.
         own: prepared options of this function alone.
-        progress: told of each cell.
+        progress: called for each cell.
         options: fields of `ProofOptions` and `Request`.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 _PIECE_BYTES = 65_536
-_LONGEST_LINE = 8_192  # a longer one is told in pieces
+_LONGEST_LINE = 8_192  # a longer one is passed on in pieces
 _TAIL_LINES = 30
 TAIL_BYTES = 8_192  # what a message shows of an output
 

@@ -38,7 +38,7 @@ def add_sanitizer_report(found: Triage, output: str, root: Path) -> Triage:
     frames: list[CallFrame] = []
     for match in _FRAME.finditer(output):
         if int(match["number"]) != len(frames):
-            break  # the next stack tells where the memory was allocated
+            break  # the next stack is that of the allocation
         path, line = match["path"].removeprefix("./"), int(match["line"] or 0)
         frames.append(
             CallFrame(

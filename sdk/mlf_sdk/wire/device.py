@@ -116,7 +116,7 @@ class DeviceInfo:
         sdk_version: of the SDK that generated its project; empty: not known.
         max_payload: bytes of the largest message.
         capabilities: what it can do.
-        boot_nonce: differs from boot to boot; 0: the device can't tell boots apart.
+        boot_nonce: differs from boot to boot; 0: the device cannot distinguish boots.
         ticks_hz: frequency of its counter in Hz; 0: not known, or no counter.
         window_bytes: of requests that it takes while it is busy; 0: one request at a time.
         models: by index.

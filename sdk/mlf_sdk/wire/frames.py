@@ -79,8 +79,8 @@ def _end_of_characters(data: bytes | bytearray) -> int:
 class Deframer:
     """Splits a byte stream into payloads and console text, however the bytes are cut into pieces.
 
-    What is neither is told line by line: text with a few bytes that are none is text, noise is dropped. No
-    byte mutes what follows it.
+    What is neither is passed on line by line: text with a few bytes that are none is text, noise is dropped.
+    No byte mutes what follows it.
 
     Args:
         max_payload: bytes of the largest payload; what is longer is no frame.
@@ -111,7 +111,7 @@ class Deframer:
     def flush(self, *, quiet: bool = False) -> None:
         """Hand over what no delimiter has ended yet; a frame under way is kept.
 
-        The second byte of a frame is its version, which is not printable, so two bytes tell.
+        The second byte of a frame is its version, which is not printable, so two bytes suffice.
 
         Args:
             quiet: nothing has come for longer than a pause inside a frame: nothing is kept.

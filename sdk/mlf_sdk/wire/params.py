@@ -221,7 +221,7 @@ class DeviceParams:
             self._shrink()
         else:
             return True
-        try:  # an empty piece behind it tells whether it got there, and only the reply was lost
+        try:  # an empty piece behind it shows whether it arrived, and only the reply was lost
             self._call(ParamsOpcode.PARAMS_WRITE, struct.pack("<I", offset + len(piece)), until)
         except ParamsError as error:
             if error.status != BlobStatus.GAP:

@@ -110,7 +110,7 @@ def as_written(files: Mapping[str, bytes], sources: Sequence[str]) -> dict[str, 
 
 
 def _doubt(text: str, *, is_certain: bool) -> str:
-    """Return the reason why preprocessing a file here does not tell what the build compiles; '' if none."""
+    """Return the reason why preprocessing a file here may differ from what the build compiles; '' if none."""
     source = read_text(text)
     directives = [_COMMENT.sub(" ", directive) for _, directive in source.directives]
     if source.is_remapped or any(_LINE.match(directive) for directive in directives):

@@ -21,7 +21,7 @@ class StackPeak:
     """Most bytes on the workspace stack at any time of one call of the entry.
 
     Attributes:
-        bytes: the peak; None when it cannot be told from the sources (trace a run on the host instead).
+        bytes: the peak; None when it does not follow from the sources (trace a run on the host instead).
         requests: requests met in the replay, a loop's body taken once.
         depth: most requests open at a time.
         exact: the peak is reached, rather than only never exceeded.

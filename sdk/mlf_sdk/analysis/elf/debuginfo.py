@@ -24,7 +24,7 @@ _SP, _LR = 13, 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLine:
-    """A line of a source file; the path as the compiler was told to write it."""
+    """A line of a source file; the path as the compiler recorded it."""
 
     path: str
     line: int

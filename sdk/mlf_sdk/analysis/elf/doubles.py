@@ -16,7 +16,7 @@ _WIDE = (0b11101, 0b11110, 0b11111)  # first five bits of a 32-bit instruction
 def computes_in_double(elf: RawElf) -> bool:
     """Return whether the code of a little-endian ARM object has an instruction that computes in double.
 
-    Data between code is told apart by the mapping symbols ``$t`` and ``$d``; where there are none, all of a
+    Data between code is recognised by the mapping symbols ``$t`` and ``$d``; where there are none, all of a
     section counts as code.
     """
     return any(_has_double(code) for code in _code(elf))

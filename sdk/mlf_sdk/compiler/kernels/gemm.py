@@ -107,7 +107,7 @@ def finish(
 
 
 def label(rescale: Rescale) -> str:
-    """Part of a function's name that tells its requantisation."""
+    """Part of a function's name that identifies its requantisation."""
     low, high = rescale.clamp
     shift = str(rescale.shift) if rescale.shift else ""
     return f"{rescale.form.value}{shift}_{low & 255}_{high & 255}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generations of exported libraries: the symbol of the serialized modules tells layout and kernel ABI."""
+"""Generations of exported libraries: the symbol of the serialized modules decides layout and kernel ABI."""
 
 from __future__ import annotations
 

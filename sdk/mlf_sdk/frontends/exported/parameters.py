@@ -15,7 +15,7 @@ _MAX_BYTES: Final = 256 << 20
 
 
 def read_parameters(path: Path) -> tuple[NamedTensor, ...]:
-    """Read the parameters in a file, told by its content.
+    """Read the parameters in a file, whose format is recognised by content.
 
     Raises:
         InputError: it can't be read, is damaged, or is too large.

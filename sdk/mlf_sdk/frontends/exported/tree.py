@@ -130,7 +130,7 @@ def _tree_last(stream: Stream, generation: Generation) -> tuple[Module, ...]:
 
 
 def _payload(kind: str, stream: Stream, generation: Generation, before: list[str], at: int) -> Content:
-    """Read the payload of a module of the old layout, where only its kind tells its length."""
+    """Read the payload of a module of the old layout, where its length follows from its kind alone."""
     if kind in (LIBRARY, "metadata_module"):
         return b""
     if kind in _RELAX:
@@ -138,7 +138,7 @@ def _payload(kind: str, stream: Stream, generation: Generation, before: list[str
     if kind in _DECODED:
         return _DECODED[kind](stream)
     read = ", ".join(map(shown, before)) or "none"
-    raise Damaged(f"the kind {shown(kind)} is not known, and nothing tells its length; read: {read}", at)
+    raise Damaged(f"the kind {shown(kind)} is not known, and nothing states its length; read: {read}", at)
 
 
 def _content(kind: str, part: Stream, generation: Generation) -> Content:

@@ -30,7 +30,7 @@ def read_weights(files: Mapping[str, bytes], size: int, faults: FaultCollector) 
     """Read the constants of a bundle from ``files``, which must all hold the same ``size`` bytes.
 
     Args:
-        files: content by name; the end of a name tells binary from text.
+        files: content by name; the suffix of a name distinguishes binary from text.
         size: bytes of the constants, as the bundle states them.
 
     Returns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forward-only, bounded stream over an archive file: plain, gzip or xz, told apart by content."""
+"""A forward-only, bounded stream over an archive file: plain, gzip or xz, recognised by content."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def folder_hash(files: Mapping[str, bytes]) -> str:
 def read_archive(path: Path, limits: Limits = DEFAULT_LIMITS) -> ArchiveFiles:
     """Read the files that matter of a ``.tar``, ``.tar.gz``, ``.tar.xz`` or an unpacked folder.
 
-    The container is told by its content, not by its name.
+    The container is recognised by its content, not by its name.
 
     Raises:
         InputError: there is no such file.
@@ -172,7 +172,7 @@ def collect_files(
     """Read an archive like ``read_archive``, but return tolerable faults to the caller.
 
     Args:
-        kept: tells by the name of a member whether its content matters.
+        kept: predicate on a member's name: whether its content is kept.
 
     Raises:
         InputError: there is no such file, or it is neither a file nor a folder.

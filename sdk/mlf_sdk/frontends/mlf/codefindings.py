@@ -12,7 +12,7 @@ from mlf_sdk.frontends.mlf.schedule import BuildInput
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
 
-# Seven digits, the last of them not 0: float needs nine to be told from its neighbours.
+# Seven digits, the last of them not 0: float needs nine to be distinct from its neighbours.
 _ROUNDED = re.compile(rb"\b\d\.\d{5}[1-9]e[+-]\d\df\b")
 _LARGEST = b"3.402823e+38f"  # the first value of a maximum: any that is low enough serves
 _INFINITE = re.compile(rb"\binff\b")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C interface header of an ahead-of-time module (``codegen/host/include/tvmgen_<module>.h``).
 
-It tells the order of the inputs and outputs and the parameters of the run function. Its ``_SIZE``
+It gives the order of the inputs and outputs and the parameters of the run function. Its ``_SIZE``
 macros may be garbage (TVM 0.11 prints addresses): they are reported and nothing is sized by them.
 """
 

@@ -35,7 +35,7 @@ def assign_members(
 ) -> tuple[ModuleMembers, ...]:
     """Give every module its members, in the order of ``modules``.
 
-    An archive with one module gives it everything; of several, files are told by the longest module
+    An archive with one module gives it everything; of several, files belong to the longest module
     name that they begin with.
     """
     code: dict[str, list[CodeFile]] = {name: [] for name in modules}

@@ -60,9 +60,9 @@ class ModuleMetadata:
         targets: TVM's target strings.
         main: one a device.
         operator_functions: (device, workspace bytes) of each function of a full model.
-        storage_bytes: size of each storage id, as TVM tells it; often wrong, for comparison only.
+        storage_bytes: size of each storage id, as TVM states it; often wrong, for comparison only.
         operator_args: arguments of each function of an operator archive.
-        tvm_version: of the compiler, where ``external_dependencies`` tells it.
+        tvm_version: of the compiler, where ``external_dependencies`` states it.
         export_datetime: as written; local time, though it ends in Z.
         extension: facts that its compiler states beyond the format; None without them.
     """

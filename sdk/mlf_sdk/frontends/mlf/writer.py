@@ -57,7 +57,7 @@ class ArchiveContent:
         sequence: names of inputs, parameters, states and calls in the order of the graph's nodes; empty: in
             the order of these lists.
         summary: memory that the archive states for itself; what is None is counted here.
-        targets: as the compiler was told them.
+        targets: as they were given to the compiler.
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps of a model that a graph can't express.
     """
