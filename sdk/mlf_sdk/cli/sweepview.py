@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console, Group
@@ -26,6 +26,7 @@ from mlf_sdk.sweep.engine import Watcher
 from mlf_sdk.sweep.job import JobResult
 
 _SHOWN_RUNNING = 8
+_SHOWN_NAME = 8  # digits
 _LINES_EVERY_S = 10.0  # without a terminal
 
 
@@ -40,11 +41,12 @@ class SweepView(Watcher):
         self.console = console
         self.total = self.done = 0
         self.running: dict[str, str] = {}
+        self.titles: Mapping[str, str] = {}
         self._printed = time.monotonic()
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, titles: Mapping[str, str] | None = None) -> None:
         """See Watcher."""
-        self.total, self.done = total, done
+        self.total, self.done, self.titles = total, done, titles or {}
         self.console.print(f"{total:,} cells, {done:,} finished before", highlight=False)
 
     def started(self, name: str, worker: str) -> None:
@@ -57,10 +59,14 @@ class SweepView(Watcher):
         self.running.pop(name, None)
         cell = result.cell if result is not None else None
         if cell is None:
-            self.say(f"{name}: {why}")
+            self.say(f"{self.title(name)}: {why}")
         elif cell.outcome not in (PROVEN, NOT_HERE):
-            self.say(f"{name}: {cell.archive} on {cell.board}: {cell.outcome}: {cell.why}")
+            self.say(f"{self.title(name)}: {cell.outcome}: {cell.why}")
         self.moved()
+
+    def title(self, name: str) -> str:
+        """Return what people call a cell, after the beginning of its name, which `sweep show` takes."""
+        return f"{name[:_SHOWN_NAME]} {self.titles.get(name, '')}".rstrip()
 
     def say(self, what: str) -> None:
         """See Watcher."""
@@ -89,10 +95,10 @@ class LiveView(SweepView):
         )
         self._task = self.bar.add_task("cells", total=None)
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, titles: Mapping[str, str] | None = None) -> None:
         """See Watcher."""
-        super().begin(total, done)
-        self.bar.update(self._task, total=total, completed=done)
+        super().begin(total, done, titles)
+        self.bar.reset(self._task, total=total, completed=done)  # cells of before say nothing of the speed
 
     def moved(self) -> None:
         """See SweepView."""
@@ -101,7 +107,10 @@ class LiveView(SweepView):
     def __rich__(self) -> Group:
         """Bar and running cells."""
         shown = list(self.running.items())[:_SHOWN_RUNNING]
-        lines = [Text(f"  {name} on {worker}", style="dim") for name, worker in shown]
+        lines = [
+            Text(f"  {self.title(name)}: {worker}", style="dim", no_wrap=True, overflow="ellipsis")
+            for name, worker in shown
+        ]
         if len(self.running) > len(shown):
             lines.append(Text(f"  and {len(self.running) - len(shown):,} more", style="dim"))
         return Group(self.bar, *lines)

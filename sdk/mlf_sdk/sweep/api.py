@@ -82,7 +82,7 @@ def _enter(journal: Journal, plan: str | Path | Plan | None, own: SweepOptions) 
 def _run(journal: Journal, number: int, own: SweepOptions, shown: Watcher) -> dict[str, str]:
     wanted = journal.pending(number)
     total = sum(journal.counts(number).values())
-    shown.begin(total, total - len(wanted))
+    shown.begin(total, total - len(wanted), journal.titles(number))
     if not wanted:
         return {}
     boards = tuple(dict.fromkeys(place for spec in wanted for place in spec.places))

@@ -72,8 +72,8 @@ class Executor(Protocol):
 class Watcher:
     """Receiver of what a sweep does; this one shows nothing."""
 
-    def begin(self, total: int, done: int) -> None:
-        """State how many cells there are, and how many are finished."""
+    def begin(self, total: int, done: int, titles: Mapping[str, str] | None = None) -> None:
+        """State how many cells there are, and how many are finished; what people call the others, by name."""
 
     def started(self, name: str, worker: str) -> None:
         """Name a cell that a worker began."""

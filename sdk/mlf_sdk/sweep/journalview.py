@@ -97,6 +97,15 @@ class JournalView:
         decoder = msgspec.json.Decoder(Spec)
         return [decoder.decode(spec) for (spec,) in rows]
 
+    def titles(self, number: int) -> dict[str, str]:
+        """Labels of a plan's cells that are to be run, as one text by name."""
+        rows = self.db.execute(
+            "SELECT cell, labels FROM plan_cells JOIN cells ON cell = name "
+            "WHERE plan = ? AND state = 'planned'",
+            (number,),
+        )
+        return {name: ", ".join(json.loads(labels).values()) for name, labels in rows}
+
     def counts(self, number: int) -> Mapping[str, int]:
         """Cells of a plan by state."""
         rows = self.db.execute(

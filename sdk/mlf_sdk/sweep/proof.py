@@ -7,6 +7,7 @@ plan; its outputs are the reference for every board.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,7 +155,7 @@ class _Progress(Watcher):
         self._progress, self._labels = progress, labels
         self._total = self._done = 0
 
-    def begin(self, total: int, done: int) -> None:
+    def begin(self, total: int, done: int, titles: Mapping[str, str] | None = None) -> None:
         """See Watcher."""
         self._total, self._done = total, done
 
