@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from attacks import ILLEGAL
 from cli_helpers import Caller
 
 DIGITS = Path(__file__).parents[2] / "examples/digits/digits-graph-tvm0.11.1.tar"
@@ -125,3 +126,13 @@ def test_proof_of_what_is_not_there(call: Caller, tmp_path: Path) -> None:
     assert call("proof", tmp_path / "none.tar").code == 2
     assert call("proof", DIGITS, "-b", "no-board").code == 2
     assert call("proof", DIGITS, "--markdown", tmp_path / "no" / "p.md").code == 2
+
+
+def test_proof_tells_why_a_cell_is_not_here(call: Caller, tmp_path: Path) -> None:
+    """An archive whose kernel leaves its tensor: the table shows no reason, the lines below it do."""
+    (bigger,) = (attack for attack in ILLEGAL if attack.name == "bigger_kernel")
+    called = call("proof", bigger.write(tmp_path), "-b", "mps2-an386")
+    assert called.code == 1
+    shown = " ".join(called.out.split())
+    assert "not here bigger_kernel.tar on mps2-an386: " in shown
+    assert "byte 1200 of" in shown and "which has 1024" in shown

@@ -178,6 +178,10 @@ REFUSED = {
     ),
     "one too many": (chain(REACH.format(257, "i")), "reaches byte 1028 .* which has 1024"),
     "one before": (chain(REACH.format(256, "i - 1")), "4 bytes before the first of .* which has 1024"),
+    "one byte before": (
+        chain(REACH.format(256, "i - 1").replace("((int32_t*)T)", "((int8_t*)T)")),
+        "reaches 1 byte before the first of .* which has 1024",
+    ),
     "an old designator": (
         chain("int32_t* q[1] = { [0] & ((int32_t*)p0)[0] };\n" + LATE_Q0),
         "workspace of 'tvmgen_a_k2' is stated neither by its code",

@@ -130,9 +130,9 @@ def _check_reach(model: Model, step: Step, function: FunctionDefinition, faults:
         if argument.at_least * size > tensor.size_bytes:
             faults.add(function.member, what.format(f"reaches byte {argument.at_least * size}"))
         if argument.before:
-            faults.add(
-                function.member, what.format(f"reaches {argument.before * size} bytes before the first")
-            )
+            before = argument.before * size
+            unit = "byte" if before == 1 else "bytes"
+            faults.add(function.member, what.format(f"reaches {before} {unit} before the first"))
 
 
 def _check_written(step: Step, function: FunctionDefinition, faults: FaultCollector) -> None:

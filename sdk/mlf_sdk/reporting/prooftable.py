@@ -139,18 +139,23 @@ def _absent(proof: Proof) -> Iterator[str]:
     """Table of missing cells: each reason with its boards."""
     yield "## Not possible"
     yield ""
-    rows = []
+    yield from _grid(["archive", "board", "why"], _reasons(proof))
+
+
+def _reasons(proof: Proof) -> list[tuple[str, str, str]]:
+    """Archive, boards and reason of the cells that are not here; boards of one reason stand together."""
+    found = []
     for name, row in _rows(proof).items():
         reasons: dict[str, list[str]] = {}
         for cell in row:
             if cell.outcome == NOT_HERE:
-                reasons.setdefault(cell.why, []).append(cell.board)
-        rows += [[name, ", ".join(boards), why.splitlines()[0]] for why, boards in reasons.items()]
-    yield from _grid(["archive", "board", "why"], rows)
+                reasons.setdefault(cell.why.splitlines()[0], []).append(cell.board)
+        found += [(name, ", ".join(boards), why) for why, boards in reasons.items()]
+    return found
 
 
 def proof_parts(proof: Proof) -> Parts:
-    """Lay out a proof: overview and failed cells."""
+    """Lay out a proof: overview, and the reasons of all cells that are not proven."""
     rows = [[name, *(cell.outcome for cell in row)] for name, row in _rows(proof).items()]
     failed, unproven = (
         [f"{_name(c)} on {c.board}: {c.why}" for c in proof.cells if c.outcome == outcome]
@@ -162,6 +167,7 @@ def proof_parts(proof: Proof) -> Parts:
         table(["archive", *proof.boards], rows),
         *lines("failed", failed),
         *lines("unproven", unproven),
+        *lines(NOT_HERE, [f"{name} on {boards}: {why}" for name, boards, why in _reasons(proof)]),
         *lines("evidence", used),
         line("cells", counts),
         line("verdict", verdict(proof.ok)),
