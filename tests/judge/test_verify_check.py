@@ -186,7 +186,11 @@ def depth(unknown: tuple[str, ...] = ()) -> Depth:
 
 
 def stack_of(
-    monkeypatch: pytest.MonkeyPatch, lock: Lock, bound: StackBound | None, reserved: int
+    monkeypatch: pytest.MonkeyPatch,
+    lock: Lock,
+    bound: StackBound | None,
+    reserved: int,
+    allocators: tuple[Allocator, ...] = (),
 ) -> CheckReport:
     """The check of an image whose code is known to have this bound."""
     symbols = [
@@ -197,7 +201,7 @@ def stack_of(
     monkeypatch.setattr(Image, "code", object())
     monkeypatch.setattr("mlf_sdk.judge.check.call_graph", lambda *_: object())
     monkeypatch.setattr("mlf_sdk.judge.check.stack_bound", lambda *_: bound)
-    monkeypatch.setattr("mlf_sdk.judge.check.linked_allocators", lambda *_: ())
+    monkeypatch.setattr("mlf_sdk.judge.check.linked_allocators", lambda *_: allocators)
     return check_image(lock, linked, [])
 
 
@@ -235,6 +239,15 @@ def test_state_of_the_stack(
     row = rows(report)["stack"]
     assert row.state == state and row.note.startswith(note) and bool(row.note) == bool(note)
     assert report.unproven == (("stack",) if state == "unproven" else ())
+    assert rows(report)["heap"].state == "proven"
+
+
+def test_a_heap_that_a_model_uses_fails_the_check(monkeypatch: pytest.MonkeyPatch, lock: Lock) -> None:
+    report = stack_of(monkeypatch, lock, bound_of(), 8192, (allocator(True),))
+    row = rows(report)["heap"]
+    assert (row.state, row.image, report.ok) == ("failed", 1, False) and report.allocators == (
+        allocator(True),
+    )
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,21 @@ def test_a_tensor_that_a_step_takes_twice_lives_from_its_first_use_to_its_last(
         assert [(b.first, b.last) for b in plan.buffers if b.key == 0] == [(0, 4)]
 
 
+@pytest.mark.parametrize("order", [(0, 2), (2, 0)])
+def test_a_storage_that_a_step_writes_in_two_phases_lives_from_the_first(order: tuple[int, int]) -> None:
+    """In whichever order the step names the tensor and its alias."""
+    phases = {0: (0, 1), 2: (2, 3)}
+    step = PlanStep(
+        phases=4, writes=tuple(touch(t, *phases[t]) for t in order), workspaces=(scratch(24, 0, 0, 0),)
+    )
+    problem = PlanProblem(
+        tensors=tensors(32, 8, 32, aliases={2: 0}), inputs=(), outputs=(0,), steps=(step,), alignment=8
+    )
+    plan = plan_memory(problem)
+    assert [b.first for b in plan.buffers if b.key == 0] == [1]
+    assert plan.arena_bytes == plan.lower_bound_bytes == 56
+
+
 def laid_out(reads: tuple[tuple[int, int], tuple[int, int]], folder: Path) -> PlanProblem:
     """The problem of a model with a step that takes its only input twice."""
     net = Net()

@@ -644,6 +644,38 @@ def test_a_replayed_reply_is_refused(device: FakeDevice, opcode: Opcode) -> None
     assert replayed
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"opcode": Opcode.STATS | protocol.REPLY},
+        {"opcode": int(Opcode.RUN)},
+        {"sequence": 4},
+        {"session": 77},
+        {"body": b""},
+    ],
+    ids=str,
+)
+def test_a_reply_to_another_request_is_passed_over(device: FakeDevice, change: dict[str, object]) -> None:
+    """It comes before the right one, and says that the model ran 99 times."""
+    inserted = 0
+
+    def feed(data: bytes) -> bytes:
+        nonlocal inserted
+        real = device.feed(data)
+        reply = protocol.Message.unpack(frames.decode(real.strip(b"\0")))
+        if reply.opcode != Opcode.RUN | protocol.REPLY:
+            return real
+        inserted += 1
+        said = replace(protocol.RunReply.unpack(reply.body[1:]), runs=99)
+        other = replace(reply, **{"body": reply.body[:1] + said.pack(), **change})  # type: ignore[arg-type]
+        return frames.encode(other.pack()) + real
+
+    session = session_over(feed)
+    session.hello()
+    session.write_input(1, 0, FLOATS)
+    assert session.run(1).runs == 1 and inserted == 1
+
+
 # ---- console ----------------------------------------------------------------------------------
 
 
