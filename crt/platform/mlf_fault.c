@@ -13,25 +13,28 @@ __attribute__((weak)) void mlf_fault_context(mlf_fault_context_t *out_context) {
   out_context->step = -1;
 }
 
-static void put_char(char c) {
+/* Small before fast: inlined they would be most of an image without a server. */
+#define OUT_OF_LINE __attribute__((noinline))
+
+OUT_OF_LINE static void put_char(char c) {
   const uint8_t byte = (uint8_t)c;
   mlf_uart_write(&byte, 1);
 }
 
-static void put_text(const char *text) {
+OUT_OF_LINE static void put_text(const char *text) {
   for (; *text != '\0'; text++) {
     put_char(*text);
   }
 }
 
-static void put_digits(uint32_t value, uint32_t digits) {
+OUT_OF_LINE static void put_digits(uint32_t value, uint32_t digits) {
   for (uint32_t shift = 4u * digits; shift != 0u;) {
     shift -= 4u;
     put_char("0123456789abcdef"[(value >> shift) & 15u]);
   }
 }
 
-static void put_hex(const char *name, uint32_t value) {
+OUT_OF_LINE static void put_hex(const char *name, uint32_t value) {
   put_text(name);
   put_digits(value, 8);
 }

@@ -5,7 +5,36 @@
 
 mlf_context_t mlf_context;
 
+#if MLF_SEQUENCES
+/* Marks of a sequence's steps: addresses from that of its code on, which has more bytes than steps. */
+static const uint8_t *first_mark(const mlf_model_t *model) {
+  return (const uint8_t *)(uintptr_t)model->sequence;
+}
+
+/* Not in mlf_run(), where it would take registers from the loop. */
+__attribute__((noinline)) static mlf_status_t run_sequence(const mlf_model_t *model) {
+#if MLF_WORKSPACE_SLOTS
+  static const mlf_slot_t no_slots[1] = {MLF_SLOT_END};
+#endif
+  const uint8_t *const first = first_mark(model);
+  mlf_status_t status = MLF_OK;
+
+  if (!mlf_claim(first)) {
+    return MLF_E_BUSY;
+  }
+#if MLF_WORKSPACE_SLOTS
+  mlf_context.slot = no_slots;
+#endif
+  if (model->sequence(&mlf_context.step, first) != 0) {
+    status = mlf_note_failure();
+  }
+  mlf_release();
+  return status;
+}
+#endif
+
 mlf_status_t mlf_run(const mlf_model_t *model) {
+#if MLF_STEP_TABLES
   const mlf_step_t *step = model->steps;
   const mlf_step_t *const end = step + model->num_steps;
   int32_t *const type_codes = MLF_ABI_POINTER(model->type_codes);
@@ -13,6 +42,11 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   int32_t ret_type_code;
   mlf_status_t status = MLF_OK;
 
+#if MLF_SEQUENCES
+  if (model->sequence != NULL) {
+    return run_sequence(model);
+  }
+#endif
   if (!mlf_claim(step)) {
     return MLF_E_BUSY;
   }
@@ -28,6 +62,9 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
   }
   mlf_release();
   return status;
+#else
+  return run_sequence(model);
+#endif
 }
 
 void *mlf_refuse(uint32_t size_bytes) {
@@ -38,11 +75,17 @@ void *mlf_refuse(uint32_t size_bytes) {
   return NULL;
 }
 
-static int32_t index_of(const mlf_model_t *model, const mlf_step_t *step) {
+static int32_t index_of(const mlf_model_t *model, const void *step) {
   const uintptr_t first = (uintptr_t)model->steps;
   const uintptr_t at = (uintptr_t)step;
   const uintptr_t span = sizeof(mlf_step_t) * model->num_steps;
 
+#if MLF_SEQUENCES
+  if (model->sequence != NULL) {
+    const uintptr_t mark = at - (uintptr_t)first_mark(model);
+    return mark < model->num_steps ? (int32_t)mark : -1;
+  }
+#endif
   return at >= first && at - first < span ? (int32_t)((at - first) / sizeof(mlf_step_t)) : -1;
 }
 

@@ -6,9 +6,10 @@
 #include <mlf/mlf.h>
 
 typedef struct {
-  const mlf_step_t *step;   /* the running step; NULL: no model runs. First: ldrex has no offset */
+  const void *step;         /* the running one: its mlf_step_t, or the mark of a sequence; NULL: no model runs.
+                             * First: ldrex has no offset */
   const mlf_slot_t *slot;   /* next workspace slot of the running step; NULL: stack mode */
-  const mlf_step_t *failed; /* the step at which the last run failed; NULL: it did not */
+  const void *failed;       /* the step at which the last run failed; NULL: it did not */
   uint32_t refused_bytes;   /* size of the last refused request of this run; 0: none */
   uint8_t *top;             /* stack mode: first free byte */
   uint8_t *limit;           /* stack mode: end of the workspace */
@@ -22,9 +23,9 @@ extern mlf_context_t mlf_context;
  * An interrupt handler that runs a model between the load and the store has ended, and has released the
  * executor, before the store: that is correct without an atomic access. Another thread may still be in its
  * run then: where the core has exclusive accesses, these close the window. */
-static inline int mlf_claim(const mlf_step_t *step) {
+static inline int mlf_claim(const void *step) {
 #if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_4) || defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_8)
-  const mlf_step_t *none = NULL;
+  const void *none = NULL;
   if (!__atomic_compare_exchange_n(&mlf_context.step, &none, step, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     return 0;
   }

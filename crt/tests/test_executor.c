@@ -86,6 +86,60 @@ static mlf_status_t run_one(mlf_kernel_t kernel, const mlf_slot_t *slots) {
   return run(&model);
 }
 
+#if MLF_SEQUENCES
+/* ---- a sequence in place of a table ------------------------------------------------------------ */
+
+static int sequence_fails_at = -1;
+static int sequence_calls;
+static const mlf_model_t in_sequence, of_neighbours;
+
+static int32_t step_of_sequence(int number) {
+  CHECK(mlf_running_step(&in_sequence) == number);
+  CHECK(mlf_running_step(&of_neighbours) == -1);
+  CHECK(mlf_run(&in_sequence) == MLF_E_BUSY);
+  sequence_calls++;
+  if (number == 1) {
+    CHECK(take(16) == NULL); /* there is no slot: the request is refused */
+  }
+  return number == sequence_fails_at ? -1 : 0;
+}
+
+static int32_t sequence(const void *volatile *mark, const uint8_t *first) {
+  for (int number = 0; number < 3; number++) {
+    *mark = first + number;
+    if (step_of_sequence(number) != 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int32_t no_steps(const void *volatile *mark, const uint8_t *first) {
+  CHECK(*mark == (const void *)first);
+  return 0;
+}
+
+static const mlf_model_t in_sequence = {.name = "sequence", .sequence = sequence, .num_steps = 3};
+static const mlf_model_t of_neighbours = {.name = "neighbours", .sequence = no_steps, .num_steps = 0};
+
+static void test_sequence(void) {
+  sequence_fails_at = -1;
+  sequence_calls = 0;
+  CHECK(mlf_run(&in_sequence) == MLF_OK);
+  CHECK(sequence_calls == 3);
+  CHECK(mlf_running_step(&in_sequence) == -1 && mlf_failed_step(&in_sequence) == -1);
+  sequence_fails_at = 2;
+  CHECK(mlf_run(&in_sequence) == MLF_E_WORKSPACE); /* of step 1 */
+  CHECK(mlf_running_step(&in_sequence) == -1 && mlf_failed_step(&in_sequence) == 2);
+  CHECK(mlf_failed_step(&of_neighbours) == -1);
+  sequence_fails_at = 0;
+  CHECK(mlf_run(&in_sequence) == MLF_E_KERNEL);
+  CHECK(mlf_failed_step(&in_sequence) == 0);
+  CHECK(mlf_run(&of_neighbours) == MLF_OK);
+  CHECK(mlf_failed_step(&in_sequence) == -1);
+}
+#endif
+
 /* ---- order, arguments, failures --------------------------------------------------------------- */
 
 static const TVMValue values[3] = {{.v_int64 = 11}, {.v_int64 = 22}, {.v_int64 = 33}};
@@ -570,6 +624,9 @@ int main(void) {
   test_last_error();
   test_tensors();
   test_parallel_launch();
+#if MLF_SEQUENCES && MLF_WORKSPACE_SLOTS
+  test_sequence();
+#endif
 #if MLF_WORKSPACE_SLOTS
   test_slots();
   test_each_step_has_its_own_slots();

@@ -49,7 +49,23 @@ def test_no_warnings(name: str, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("switch", ["MLF_OBSERVE", "MLF_TRACE", "MLF_WORKSPACE_SLOTS", "MLF_WORKSPACE_STACK"])
+@pytest.mark.parametrize("tables", [0, 1])
+def test_ways_to_run_compile_alone(tables: int, tmp_path: Path) -> None:
+    ways = [f"-DMLF_STEP_TABLES={tables}", f"-DMLF_SEQUENCES={1 - tables}"]
+    call(compiler("gcc"), *WARNINGS, *ways, "-O2", INCLUDE, "-c", *SOURCES, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        "MLF_OBSERVE",
+        "MLF_TRACE",
+        "MLF_WORKSPACE_SLOTS",
+        "MLF_WORKSPACE_STACK",
+        "MLF_STEP_TABLES",
+        "MLF_SEQUENCES",
+    ],
+)
 @pytest.mark.parametrize("value", ["2", "-1"])
 def test_options_out_of_range_do_not_compile(switch: str, value: str) -> None:
     command = [compiler("cc"), f"-D{switch}={value}", INCLUDE, "-fsyntax-only", str(SOURCES[0])]

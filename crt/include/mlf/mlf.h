@@ -75,6 +75,20 @@ extern "C" {
 #define MLF_WORKSPACE_HEAP 0
 #endif
 
+/* Ways to run a model. STEP_TABLES: steps in a table. SEQUENCES: a generated function that calls them. 1
+ * (default): compiled in. 0 saves code in an image in which no model is run that way. */
+#ifndef MLF_STEP_TABLES
+#define MLF_STEP_TABLES 1
+#endif
+#ifndef MLF_SEQUENCES
+#define MLF_SEQUENCES 1
+#endif
+
+#if (MLF_STEP_TABLES != 0 && MLF_STEP_TABLES != 1) || (MLF_SEQUENCES != 0 && MLF_SEQUENCES != 1) || \
+    (MLF_STEP_TABLES == 0 && (MLF_SEQUENCES == 0 || MLF_OBSERVE == 1))
+#error "MLF_STEP_TABLES and MLF_SEQUENCES must be 0 or 1, one of them 1; MLF_OBSERVE needs MLF_STEP_TABLES"
+#endif
+
 /* ---- status --------------------------------------------------------------------------------- */
 
 typedef enum {
@@ -133,6 +147,10 @@ typedef struct {
   int32_t num_args;
 } mlf_step_t;
 
+/* Calls all kernels of a model in order. Before the call of step n it stores the address first + n in *running;
+ * before that of step 0 it is there. Returns 0, or what a kernel returned that failed. */
+typedef int32_t (*mlf_sequence_t)(const void *volatile *running, const uint8_t *first);
+
 /* An argument of a step: a tensor in the arena or in the parameters. */
 typedef struct {
   const void *data;
@@ -155,7 +173,7 @@ typedef struct {
   const char *name; /* model (module) name in the archive, UTF-8 */
   const mlf_tensor_t *inputs;
   const mlf_tensor_t *outputs;
-  const mlf_step_t *steps;
+  const mlf_step_t *steps;       /* NULL: the model has a sequence */
   const int32_t *type_codes;     /* one 7 (DLTensor *) for each argument of the longest step */
   const char *const *step_names; /* num_steps names; NULL: left out */
   uint8_t *arena;
@@ -170,6 +188,7 @@ typedef struct {
   const mlf_observed_t *observed; /* num_steps entries; NULL: left out (generated without MLF_OBSERVE) */
   uint8_t *const *guards;         /* num_guards: before and behind arena, states, parameters in RAM; NULL: none */
   uint16_t num_guards;
+  mlf_sequence_t sequence; /* NULL: its steps are in the table (always with MLF_OBSERVE) */
 } mlf_model_t;
 
 /* ---- running -------------------------------------------------------------------------------- */

@@ -86,6 +86,7 @@ def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -
         "uses_ffi": any(step.abi.convention is Convention.FFI for step in steps),
         "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
         "entries": entries,
+        "calls": [_entry(layout, linkage, step) for step in layout.steps if is_sequence([step])],
     }
 
 
@@ -116,6 +117,17 @@ def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
             for index, argument in arguments
         ],
     }
+
+
+def is_sequence(steps: Sequence[Step]) -> bool:
+    """Return whether one generated function can call all steps: plain functions that allocate nothing."""
+    return bool(steps) and all(
+        step.abi.convention is Convention.C
+        and not (step.is_direct or step.abi.unit or step.abi.header)
+        and not (step.allocated or step.workspace_stack_bytes)
+        and all(argument.value is not None for argument in step.abi.arguments)
+        for step in steps
+    )
 
 
 class _ModelView:
@@ -170,6 +182,7 @@ class _ModelView:
             "tensors": tensors,
             "uses_packed": bool(tensors),
             "shapes": [{"symbol": s, "extents": list(e)} for e, s in self._shapes.items()],
+            "sequence": f"{self.c_name}_sequence" if is_sequence(self.layout.steps) else "",
             "steps": steps,
             "kernels": list(dict.fromkeys(s["kernel"] for s in steps)),
             "type_codes": [DL_TENSOR_HANDLE] * max([len(s["args"]) for s in steps] + [1]),

@@ -130,6 +130,8 @@ class _Renderer:
         models = []
         for layout, linkage, outputs in zip(self.layouts, self.linkages, self.expected, strict=True):
             values = model_values(layout, linkage, self.options.params)
+            if self.options.executor == "graph":
+                values["sequence"] = ""  # the device reads which step calls which adapter
             files.update(self._model_files(layout, linkage, values))
             if self.options.app == "standalone":
                 sample = {"s": sample_values(layout, outputs), "m": values}
@@ -183,10 +185,13 @@ class _Renderer:
             "trace": self.options.traces,
             "apart": self.options.plan == "none",
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
+            "uses_tables": not all(m["sequence"] for m in models),
+            "uses_sequences": any(m["sequence"] for m in models),
             "uses_slots": any(s.allocated for s in steps),
             "uses_stack": any(s.workspace_stack_bytes for s in steps),
             "definitions": self.platform.definitions,
             "runtime_sources": runtime,
+            "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
             "p": mlperf_values(self.layouts[0].model, self.options) if self.options.app == "mlperf" else None,

@@ -71,7 +71,7 @@ def call_graph(lock: Lock, code: ThumbCode) -> CallGraph:
 
     steps = {}
     for model in lock.models:
-        for table in ("steps", "kernels"):
+        for table in ("model", "steps", "kernels"):  # a model without a table names its sequence
             symbol = code.image.find(f"{model.c_name}_{table}")
             if symbol is not None and not symbol.is_function:
                 steps[model.name] = (symbol.address, symbol.end)
