@@ -35,6 +35,7 @@ class OperatorSpec:
     outputs: tuple[int, ...]
     options: tuple[str, dict[str, Any]] | None = None
     version: int = 1
+    custom: bytes = b""
 
 
 @dataclass
@@ -76,8 +77,12 @@ def write_model(spec: ModelSpec) -> bytes:
     kinds = list(dict.fromkeys(o.kind for o in spec.operators))
     codes = []
     for kind in kinds:
+        kind, _, custom = kind.partition(":")
         number = getattr(tflite.BuiltinOperator, kind)
+        name = b.CreateString(custom) if custom else None
         tflite.OperatorCodeStart(b)
+        if name is not None:
+            tflite.OperatorCodeAddCustomCode(b, name)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(number, 127))
         tflite.OperatorCodeAddVersion(b, 3)
         tflite.OperatorCodeAddBuiltinCode(b, number)
@@ -155,7 +160,10 @@ def _operator(b: Any, operator: OperatorSpec, kinds: list[str]) -> Any:
         for key, value in fields.items():
             getattr(tflite, f"{name}Add{key}")(b, value)
         options = getattr(tflite, f"{name}End")(b)
+    custom = b.CreateByteVector(operator.custom) if operator.custom else None
     tflite.OperatorStart(b)
+    if custom is not None:
+        tflite.OperatorAddCustomOptions(b, custom)
     tflite.OperatorAddOpcodeIndex(b, kinds.index(operator.kind))
     tflite.OperatorAddInputs(b, inputs)
     tflite.OperatorAddOutputs(b, outputs)

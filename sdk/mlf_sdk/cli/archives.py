@@ -152,6 +152,11 @@ class CompileOptions:
 
     output: str = option("", "Archive to write.", flags=("-o", "--output"), metavar="FILE", required=True)
     name: str = option("", "Name of the model in C and in the archive. Default: the file's.", metavar="NAME")
+    tune: bool = option(
+        False,
+        "Count the kernels of each layer on an emulated board with the core, or in cycles on that of --port, "
+        "and take the cheapest.",
+    )
     report: str | None = option(
         None, "Write a page with the kernels of each layer, and what the choice costs.", metavar="PAGE"
     )
@@ -163,6 +168,8 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     Example: mlf-sdk compile model.tflite -o model.tar
 
     Example: mlf-sdk compile model.tflite -o model.tar --core cortex-m4 --for speed
+
+    Example: mlf-sdk compile model.tflite -o model.tar --core cortex-m4 --tune
     """
     from mlf_sdk.pipeline.compile import compile as compile_model
     from mlf_sdk.planner.layout import lay_out
@@ -177,6 +184,7 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
         request,
         name=own.name,
         with_choices=own.report is not None,
+        tune=own.tune,
         progress=progress,
     )
     layout = lay_out(found.model)
@@ -243,7 +251,7 @@ COMMANDS = {
         source="MODEL",
         source_help="Model: .tflite, .onnx or .pt2.",
         stages=frozenset({Stage.LOAD}),
-        takes=("board", "board_file", "platform"),
+        takes=("board", "board_file", "platform", "port", "baud", "max_baud"),
         omits=("module", "output_names", "tensor_types", "more_sources"),
         own=CompileOptions,
     ),

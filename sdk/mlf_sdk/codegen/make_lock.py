@@ -26,6 +26,7 @@ from mlf_sdk.codegen.lock import (
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.regions import regions_of
 from mlf_sdk.ir.model import Model, Tensor
+from mlf_sdk.ir.step import Layer
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.version import __version__
 
@@ -153,11 +154,20 @@ def _steps(layout: ModelLayout, linkage: Linkage) -> tuple[LockStep, ...]:
                 phases=step.phases,
                 workspace_bytes=step.workspace_bytes,
                 exact=step.exact,
-                layer=None if step.layer is None else LockLayer(**dataclasses.asdict(step.layer)),
+                layer=_lock_layer(step.layer),
             )
         )
         time += step.phases
     return tuple(found)
+
+
+def _lock_layer(layer: Layer | None) -> LockLayer | None:
+    """The layer without what only its choice of a kernel is about."""
+    if layer is None:
+        return None
+    values = dataclasses.asdict(layer)
+    del values["counted"]
+    return LockLayer(**values)
 
 
 def _kernel_symbols(layout: ModelLayout, linkage: Linkage) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.compiler.emit import emit
@@ -10,17 +11,23 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice, kernel_for
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
 from mlf_sdk.ir.names import legal_identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledOperator:
-    """One operator after compilation; without a kernel it only gives its input another shape."""
+    """One operator after compilation; without a kernel it only gives its input another shape.
+
+    Attributes:
+        counted: kernels that were measured, the chosen one first; empty: it was chosen by rule.
+    """
 
     operator: Operator
     kernel: Kernel | None
     symbol: str = ""
+    counted: tuple[Counted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +39,36 @@ class CompiledGraph:
     source: str
 
 
-def compile_graph(graph: Graph, choice: Choice) -> CompiledGraph:
-    """Improve ``graph`` and compile each of its operators."""
+def compile_graph(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> CompiledGraph:
+    """Improve ``graph`` and compile each of its operators.
+
+    Args:
+        tuner: measures kernels; None: they are chosen by rule.
+    """
     graph = improve(graph)
-    chosen = [(operator, kernel_for(graph, operator, choice)) for operator in graph.operators]
+    found = kernels_of(graph, choice, tuner)
+    return with_kernels(graph, found)
+
+
+def with_kernels(graph: Graph, found: Sequence[tuple[Counted, ...]]) -> CompiledGraph:
+    """Compile each operator of a graph with the first of its kernels."""
+    chosen = [
+        (operator, kernels[0].kernel if kernels else None, kernels)
+        for operator, kernels in zip(graph.operators, found, strict=True)
+    ]
     name = legal_identifier(graph.name, fallback="model", max_length=40)
-    source, symbols = emit(name, [kernel for _, kernel in chosen if kernel is not None])
+    source, symbols = emit(name, [kernel for _, kernel, _ in chosen if kernel is not None])
     remaining = iter(symbols)
     return CompiledGraph(
         graph=graph,
         operators=tuple(
-            CompiledOperator(operator=o, kernel=k, symbol="" if k is None else next(remaining))
-            for o, k in chosen
+            CompiledOperator(
+                operator=o,
+                kernel=k,
+                symbol="" if k is None else next(remaining),
+                counted=tuple(one for one in kernels if one.cost is not None),
+            )
+            for o, k, kernels in chosen
         ),
         source=source,
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.schedule import Choice, candidates
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tuning import Tuner, kernels_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +20,14 @@ class Candidate:
         constants_bytes: packed weights, biases and multipliers, in flash.
         workspace_bytes: of scratch memory, in RAM.
         overlaps: its output may lie over its input.
+        cost: of one call, counted; None: it was not.
     """
 
     kernel: str
     constants_bytes: int
     workspace_bytes: int
     overlaps: bool
+    cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +47,20 @@ class LayerChoice:
     candidates: tuple[Candidate, ...]
 
 
-def choices_of(graph: Graph, choice: Choice) -> tuple[LayerChoice, ...]:
+def choices_of(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> tuple[LayerChoice, ...]:
     """Candidates of every operator of an improved graph that needs code."""
     found = []
-    for operator in graph.operators:
+    for operator, counted in zip(graph.operators, kernels_of(graph, choice, tuner), strict=True):
         reads = graph.read(operator)
         kernels = tuple(
             Candidate(
-                kernel=kernel.family,
-                constants_bytes=sum(array.nbytes for array in kernel.constants),
-                workspace_bytes=kernel.workspace_bytes,
-                overlaps=bool(kernel.overlaps),
+                kernel=one.kernel.label,
+                constants_bytes=one.kernel.constants_bytes,
+                workspace_bytes=one.kernel.workspace_bytes,
+                overlaps=bool(one.kernel.overlaps),
+                cost=one.cost,
             )
-            for kernel in candidates(graph, operator, choice)
+            for one in counted
         )
         if kernels:
             found.append(

@@ -191,6 +191,23 @@ class Move(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Custom(Operator):
+    """A function of the user's: nothing but the shapes of its outputs is known of it.
+
+    Attributes:
+        symbol: the function.
+        declaration: of it, in C.
+        options: bytes that the model has for it.
+        source: C source that defines it.
+    """
+
+    symbol: str
+    declaration: str
+    options: bytes
+    source: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape(Operator):
     """The same bytes in another shape."""
 

@@ -84,6 +84,8 @@ class CompileOptions:
         io: value of `Io`.
         batch: extent of a first dimension that the model leaves open.
         shapes: of inputs whose shape the model leaves open: ``NAME=1,3,32,32``, several with semicolons.
+        custom: C code of custom operators of a .tflite model: ``NAME=FILE.c``, several with semicolons.
+        tuned: board, unit and compiler of the measurement that chose kernels; empty: rules did.
     """
 
     core: str = Core.GENERIC.value
@@ -91,10 +93,13 @@ class CompileOptions:
     io: str = Io.MODEL.value
     batch: int = 1
     shapes: str = ""
+    custom: str = ""
+    tuned: str = ""
 
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them."""
-        return {one.name: str(getattr(self, one.name)) for one in fields(self)}
+        found = {one.name: str(getattr(self, one.name)) for one in fields(self)}
+        return {name: text for name, text in found.items() if text or name not in ("custom", "tuned")}
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> CompileOptions:

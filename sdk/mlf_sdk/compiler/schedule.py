@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
     convolution,
+    custom,
     dense,
     depthwise,
     digits,
@@ -32,6 +34,7 @@ from mlf_sdk.compiler.kernels.floats import pointwise as real_pointwise
 from mlf_sdk.compiler.kernels.floats import pooling as real_pooling
 from mlf_sdk.compiler.kernels.floats import recurrent
 from mlf_sdk.compiler.kernels.floats import rows as real_rows
+from mlf_sdk.compiler.kernels.gemm import MAX_PIXELS
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.operators import (
@@ -39,6 +42,7 @@ from mlf_sdk.compiler.operators import (
     Binary,
     Conv2D,
     Convert,
+    Custom,
     DepthwiseConv2D,
     Elementwise,
     FullyConnected,
@@ -78,6 +82,11 @@ class Choice:
     core: Core = Core.GENERIC
 
 
+_GROWTH: Final = (
+    1.125  # of constants that may take more flash for fewer instructions, where the goal is balanced
+)
+_SMALL: Final = 256  # bytes of constants that always may be
+
 Maker = Callable[[Graph, Any], Kernel | None]
 
 KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
@@ -95,6 +104,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Svdf: (softmax.svdf,),
     Lstm: (lstm.lstm,),
     Move: (movement.move,),
+    Custom: (custom.custom,),
     ResizeBilinear: (movement.resize_bilinear,),
     ArgExtreme: (movement.arg_extreme,),
     ReadState: (movement.read_state,),
@@ -153,6 +163,37 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
     best = _preferred(choice, type(operator))
     makers = makers[-1:] if choice.goal is Goal.SIZE else (*best, *makers)
     yield from (kernel for make in makers if (kernel := make(graph, operator)) is not None)
+
+
+def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
+    """Kernels of an operator that differ, the one of `kernel_for` first: those that are counted.
+
+    Those of other cores are among them, and tiles of other sizes, where their constants are not much larger.
+    """
+    usual = tuple(candidates(graph, operator, choice))
+    if not usual or choice.goal is Goal.SIZE:
+        return usual[:1]
+    found = list(usual)
+    if len(usual) > 1:
+        found[-1] = dataclasses.replace(usual[-1], variant="general")
+    for core, makers in _OF_CORES.items():
+        if choice.core.has_mve or core is not Core.CORTEX_M55:
+            made = [make(graph, operator) for make in makers.get(type(operator), ())]
+            found += [dataclasses.replace(k, variant=f"as on {core.value}") for k in made if k is not None]
+    if choice.core in _WITH_DSP:
+        made = [make(graph, operator) for make in _FAST.get(type(operator), ())]
+        found += [dataclasses.replace(k, variant="for speed") for k in made if k is not None]
+    if isinstance(operator, Conv2D) and choice.core.has_dsp:
+        for pixels in range(1, MAX_PIXELS + 1):
+            kernel = convolution.tiled(graph, operator, pixels)
+            if kernel is not None:
+                found.append(dataclasses.replace(kernel, variant=f"tiles of {pixels}"))
+    most = max(usual[0].constants_bytes * _GROWTH, _SMALL)
+    different = {usual[0].content: usual[0]}
+    for kernel in found:
+        if kernel.constants_bytes <= most or choice.goal is Goal.SPEED:
+            different.setdefault(kernel.content, kernel)
+    return tuple(different.values())
 
 
 def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import platformdirs
 
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
+from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.registry import Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.schedule import Choice
     from mlf_sdk.compiler.survey import Survey
+    from mlf_sdk.compiler.tuning import Tuner
 
 
 class CompilingFrontend(Frontend):
@@ -78,7 +80,7 @@ class CompilingFrontend(Frontend):
         """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
         digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.stem.encode())
         digest.update(repr(options).encode())
-        for file in self.files(path):
+        for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
         archive = Path(platformdirs.user_cache_dir("mlf-sdk")) / "compiled" / f"{digest.hexdigest()[:24]}.tar"
         if not archive.is_file():
@@ -87,25 +89,35 @@ class CompilingFrontend(Frontend):
             write_whole(archive, content)
         return archive
 
-    def compile(self, path: Path, options: CompileOptions, name: str = "") -> bytes:
-        """The archive of a model, as a tar; arguments and errors as in `graph`."""
+    def compile(
+        self, path: Path, options: CompileOptions, name: str = "", tuner: Tuner | None = None
+    ) -> bytes:
+        """The archive of a model, as a tar; arguments and errors as in `graph`.
+
+        Args:
+            tuner: measures kernels; None: they are chosen by rule.
+        """
         from mlf_sdk.compiler.build import compile_graph
         from mlf_sdk.frontends.mlf.compiled import archive_of
         from mlf_sdk.frontends.mlf.writer import tar_of
 
         graph = self._prepared(path, options, name)
-        return tar_of(archive_of(compile_graph(graph, choice_of(options)), options))
+        return tar_of(archive_of(compile_graph(graph, choice_of(options), tuner), options))
 
-    def choices(self, path: Path, options: CompileOptions) -> tuple[LayerChoice, ...]:
+    def choices(
+        self, path: Path, options: CompileOptions, tuner: Tuner | None = None
+    ) -> tuple[LayerChoice, ...]:
         """Kernels that were chosen for a model and those that were not; errors as in `graph`."""
         from mlf_sdk.compiler.choices import choices_of
         from mlf_sdk.compiler.passes import improve
 
-        return choices_of(improve(self._prepared(path, options, "")), choice_of(options))
+        return choices_of(improve(self._prepared(path, options, "")), choice_of(options), tuner)
 
     def _prepared(self, path: Path, options: CompileOptions, name: str) -> Graph:
         from mlf_sdk.compiler.passes.edges import strip_conversions
 
+        if options.custom and self.extension != ".tflite":
+            raise InputError("only .tflite models have custom operators", where="--custom")
         graph = self.graph(path, name, options)
         return strip_conversions(graph) if options.io == Io.INT8.value else graph
 
@@ -115,6 +127,12 @@ def choice_of(options: CompileOptions) -> Choice:
     from mlf_sdk.compiler.schedule import Choice
 
     return Choice(goal=Goal(options.goal), core=Core(options.core))
+
+
+def _custom_files(options: CompileOptions) -> list[Path]:
+    """Sources of custom operators that are there; the compiler refuses others."""
+    files = [Path(part.partition("=")[2]) for part in options.custom.split(";")]
+    return [file for file in files if file.is_file()]
 
 
 def _compiler_digest() -> bytes:

@@ -54,6 +54,7 @@ class Layer:
         detail: such as a window: ``3x3, stride 2``; empty: none.
         kernel: family of the kernel that computes it.
         macs: multiplications with weights.
+        counted: kernels that were measured and the cost of a call, the chosen one first; empty: none was.
     """
 
     number: int
@@ -61,6 +62,7 @@ class Layer:
     detail: str
     kernel: str
     macs: int
+    counted: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

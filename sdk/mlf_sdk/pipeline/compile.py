@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mlf_sdk.pipeline.loading import options_in
 from mlf_sdk.pipeline.pipeline import for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.tune import BoardTuner, measuring_request, tuned_options
 from mlf_sdk.tools.files import write_whole
 
 
@@ -49,6 +50,7 @@ def compile(
     example_inputs: tuple[Any, ...] | None = None,
     name: str = "",
     with_choices: bool = False,
+    tune: bool = False,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> CompiledModel:
@@ -61,17 +63,29 @@ def compile(
         example_inputs: tensors that a module of PyTorch is called with: their shapes are those of the model.
         name: of the module in the archive; by default that of the file or of the class, as a C identifier.
         with_choices: list the kernels of each layer as well.
+        tune: count the kernels of each layer on an emulated board with the core, or on that of the ``port``,
+            in cycles, and take the cheapest.
         progress: called with each stage and its state.
         options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
 
     Raises:
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
-        InputError: it is of no format that is compiled, or the archive can't be written.
+        InputError: it is of no format that is compiled, or the archive can't be written; ``tune``: nothing
+            that can count.
+        ToolError: ``tune``: a tool is missing or failed.
+        TargetError: ``tune``: the board did not answer.
     """
     if example_inputs is not None or not isinstance(source, str | os.PathLike):
         with _exported(source, example_inputs, name) as path:
             return compile(
-                path, output, request, name=name, with_choices=with_choices, progress=progress, **options
+                path,
+                output,
+                request,
+                name=name,
+                with_choices=with_choices,
+                tune=tune,
+                progress=progress,
+                **options,
             )
     from mlf_sdk.frontends import load
 
@@ -82,15 +96,20 @@ def compile(
         raise InputError("the archive would replace the model", where="--output", hint="Give another path.")
     if made.board is not None:
         made = for_core(made)
-    progress.say(f"compiling {path}")
-    content = frontend.compile(path, options_in(made), name)
-    write_whole(Path(output), content)
-    return CompiledModel(
-        output=Path(output),
-        size_bytes=len(content),
-        model=load(Path(output)),
-        choices=frontend.choices(path, options_in(made)) if with_choices else (),
-    )
+    if made.port is not None and not tune:
+        raise InputError("a port is for counting only", where="--port", hint="Add --tune.")
+    with measuring_request(made) if tune else nullcontext(made) as counting:
+        tuner = BoardTuner(counting, progress) if tune else None
+        options_of = tuned_options(options_in(made), tuner)
+        progress.say(f"compiling {path}")
+        content = frontend.compile(path, options_of, name, tuner)
+        write_whole(Path(output), content)
+        return CompiledModel(
+            output=Path(output),
+            size_bytes=len(content),
+            model=load(Path(output)),
+            choices=frontend.choices(path, options_of, tuner) if with_choices else (),
+        )
 
 
 @contextmanager

@@ -43,3 +43,8 @@ class CompilerRequest:
         "Shape of an input that the model leaves open, such as input=1,3,32,32. May repeat.",
         metavar="NAME=N,N,...",
     )
+    custom: tuple[str, ...] = _compiling(
+        (),
+        "C code of a custom operator of a .tflite model: the function NAME in FILE.c. May repeat.",
+        metavar="NAME=FILE.c",
+    )

@@ -54,6 +54,7 @@ def options_in(request: Request) -> CompileOptions:
         io=request.io,
         batch=request.batch,
         shapes=";".join(request.shape),
+        custom=";".join(request.custom),
     )
 
 

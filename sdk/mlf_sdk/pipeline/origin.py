@@ -48,8 +48,10 @@ def _options(path: Path, model: LockModel) -> dict[str, Any]:
     if not loading.compiled_sources(request):
         return {}
     found = dataclasses.asdict(CompileOptions.from_texts(model.compile_options))
-    shapes = found.pop("shapes")
-    return {**found, "shape": tuple(filter(None, shapes.split(";")))}
+    del found["tuned"]
+    for field, option in (("shapes", "shape"), ("custom", "custom")):
+        found[option] = tuple(filter(None, found.pop(field).split(";")))
+    return found
 
 
 def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) -> tuple[Path, str | None]:

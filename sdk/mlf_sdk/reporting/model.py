@@ -56,7 +56,21 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
         parts.append(line("state", f"{size(layout.state_bytes)} kept from one run to the next"))
     if model.external_headers:
         parts.append(line("needs", ", ".join(model.external_headers)))
-    return [*parts, "", _steps(layout), "", _code(model)]
+    tuned = dict(model.provenance.options).get("tuned", "")
+    measured = [line("tuned", f"kernels chosen by {tuned}"), *_counted(model)] if tuned else []
+    return [*parts, *measured, "", _steps(layout), "", _code(model)]
+
+
+def _counted(model: Model) -> Parts:
+    """Kernels that were measured, the cheapest two of each layer."""
+    rows = []
+    for step in model.steps:
+        if step.layer is not None and step.layer.counted:
+            best, *others = step.layer.counted
+            other = (others[0][0], number(others[0][1])) if others else ("", "")
+            rows.append((str(step.layer.number), step.layer.operator, best[0], number(best[1]), *other))
+    heads = (">layer", "operator", "kernel", ">cost", "the next best", ">cost")
+    return ["", table(heads, rows)] if rows else []
 
 
 def arena_text(arena_bytes: int, bound_bytes: int) -> str:
@@ -128,6 +142,7 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
                 "workspace_bytes": step.workspace_bytes,
                 "exact": step.exact,
                 "looked_into": not step.whole,
+                "counted": dict(step.layer.counted) if step.layer is not None else {},
                 **effect_values(model, step),
             }
             for step in layout.steps

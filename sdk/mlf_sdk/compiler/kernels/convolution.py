@@ -18,14 +18,18 @@ MAX_OFFSET = 4095  # of a load or store with a constant offset, in bytes
 UNROLL = 36
 
 
-def tiled(graph: Graph, operator: Conv2D) -> Kernel | None:
-    """CONV_2D by tiles of up to five pixels; None for a layer that this does not fit."""
+def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
+    """CONV_2D by tiles of up to five pixels; None for a layer that this does not fit.
+
+    Args:
+        pixels: of a tile; 0: the best by rule.
+    """
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     if x.dtype != np.int8 or weights.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
         return None
     channels = y.shape[3]
-    layout = Layout(x, weights, y, operator.window)
+    layout = Layout(x, weights, y, operator.window, pixels)
     if layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
     flat = weights.constant.reshape(channels, -1)

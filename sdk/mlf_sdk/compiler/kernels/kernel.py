@@ -56,6 +56,7 @@ class Kernel:
 
     Attributes:
         family: short name for symbols and reports, e.g. ``conv_1x1``.
+        variant: what tells it apart from others of its family, for reports; empty: the usual one.
         parameters: of the C function; outputs are put behind what it reads, a workspace last.
         body: of the function; complete apart from its name.
         helpers: texts of static functions that the body calls, by name.
@@ -76,12 +77,29 @@ class Kernel:
     overlaps: dict[int, int] = field(default_factory=dict)
     joins: tuple[int, ...] = ()
     slices: tuple[int, ...] = ()
+    variant: str = ""
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""
         last = (Role.OUTPUT, Role.WORKSPACE)
         ordered = sorted(self.parameters, key=lambda p: last.index(p.role) + 1 if p.role in last else 0)
         object.__setattr__(self, "parameters", tuple(ordered))
+
+    @property
+    def constants_bytes(self) -> int:
+        """Bytes of all constants."""
+        return sum(array.nbytes for array in self.constants)
+
+    @property
+    def label(self) -> str:
+        """Family and variant, for people."""
+        return f"{self.family}, {self.variant}" if self.variant else self.family
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Code and constants: kernels of an operator with equal ones are the same, whatever they are called."""
+        helpers = tuple(sorted(self.helpers.items()))
+        return self.body, helpers, self.parameters, tuple(array.tobytes() for array in self.constants)
 
     @property
     def key(self) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array, Operator, ReadState, WriteState
+from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
 from mlf_sdk.compiler.reference import layers, lstm, movement, pointwise, reals, recurrent, softmax
 from mlf_sdk.compiler.reference.table import REFERENCES, States
+from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
 _FAMILIES = (layers, lstm, movement, pointwise, reals, recurrent, softmax)
@@ -22,7 +23,14 @@ def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: Stat
     Args:
         inputs: in the order of ``operator.inputs``, of the shapes of those values.
         states: current values, by their numbers; written in place.
+
+    Raises:
+        InputError: only its code says what the operator computes.
     """
+    if isinstance(operator, Custom):
+        raise InputError(
+            "only its code says what a custom operator computes", where=f"operator {operator.number}"
+        )
     if isinstance(operator, ReadState):
         return [states[operator.state].copy()]
     if isinstance(operator, WriteState):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite import layers, movement, pointwise, recurrent
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
+from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import BoundedFaults
@@ -104,19 +105,20 @@ BUILDERS: Final[dict[str, Builder]] = {
 }
 
 
-def load_tflite(path: Path, name: str = "", batch: int = 1) -> Graph:
+def load_tflite(path: Path, name: str = "", batch: int = 1, custom: str = "") -> Graph:
     """Read a model.
 
     Args:
         name: of the model; by default the file's, as a C identifier.
         batch: extent of a first dimension that the file leaves open.
+        custom: C code of custom operators, as in `CompileOptions`.
 
     Raises:
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
         InputError: it is no ``.tflite`` file.
     """
     faults = model_faults(path)
-    found = read_graph(path, name, faults, batch)
+    found = read_graph(path, name, faults, batch, custom)
     faults.raise_if_any()
     return found.graph
 
@@ -138,22 +140,25 @@ class Reading:
     behind: frozenset[int]
 
 
-def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1) -> Reading:
+def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, custom: str = "") -> Reading:
     """Read what can be read of a model.
 
     Args:
         faults: gets every operator that can't be compiled.
+        custom: C code of custom operators, as in `CompileOptions`.
 
     Raises:
         ArchiveError: the file is damaged; all faults at once.
-        InputError: it is no ``.tflite`` file.
+        InputError: it is no ``.tflite`` file, or there is something wrong with the code.
     """
+    sources = custom_sources(custom)
     subgraphs = read_tflite(path, faults, batch)
     faults.raise_if_any()
+    refuse_unused(subgraphs[0], sources)
     states, known = _initial_states(subgraphs, faults)
     context = Context(subgraphs[0], states, known)
     inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)
-    refused, behind = _build(context, faults)
+    refused, behind = _build(context, faults, sources)
     outputs = []
     for number in subgraphs[0].outputs:
         if number in context.value_of:
@@ -189,7 +194,9 @@ def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
     return value.id
 
 
-def _build(context: Context, faults: FaultCollector) -> tuple[frozenset[int], frozenset[int]]:
+def _build(
+    context: Context, faults: FaultCollector, sources: Mapping[str, tuple[str, bytes]]
+) -> tuple[frozenset[int], frozenset[int]]:
     """Add each operator; one that follows a failed one is not reported again.
 
     Returns:
@@ -204,9 +211,12 @@ def _build(context: Context, faults: FaultCollector) -> tuple[frozenset[int], fr
             missing.update(operator.outputs)
             continue
         try:
-            if operator.kind not in BUILDERS:
+            if operator.kind in BUILDERS:
+                BUILDERS[operator.kind](context, operator)
+            elif operator.kind.startswith(PREFIX):
+                build_custom(context, operator, sources)
+            else:
                 refuse("this operator is not supported", "replace it in the model and convert that again")
-            BUILDERS[operator.kind](context, operator)
         except (UnsupportedError, DamagedError) as error:
             refused.add(operator.number)
             missing.update(operator.outputs)

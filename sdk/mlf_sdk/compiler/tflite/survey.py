@@ -14,7 +14,7 @@ BEHIND = "behind one that is not supported"
 FOLDED = "computed at compile time"
 
 
-def survey_tflite(path: Path, batch: int = 1) -> Survey:
+def survey_tflite(path: Path, batch: int = 1, custom: str = "") -> Survey:
     """Survey the model in ``path``.
 
     Raises:
@@ -22,7 +22,7 @@ def survey_tflite(path: Path, batch: int = 1) -> Survey:
         InputError: it is no ``.tflite`` file.
     """
     faults = model_faults(path)
-    found = read_graph(path, "", faults, batch)
+    found = read_graph(path, "", faults, batch, custom)
     built = {operator.number for operator in found.graph.operators}
     rest = [_row(o, found) for o in found.raw.operators if o.number not in built]
     return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults])

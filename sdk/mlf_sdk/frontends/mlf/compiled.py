@@ -11,9 +11,9 @@ from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.operators import Array, Operator, ReadState, states_of
+from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, states_of
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts, OverlapFact
+from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
@@ -84,7 +84,12 @@ class _Builder:
                 number=operator.number,
                 operator=operator.kind,
                 detail=detail_of(operator),
-                kernel=kernel.family,
+                kernel=kernel.label,
+                counted=tuple(
+                    KernelCost(kernel=one.kernel.label, cost=one.cost)
+                    for one in compiled.counted
+                    if one.cost is not None
+                ),
             ),
         )
         self._node(operator, compiled.symbol, arguments, facts)
@@ -120,7 +125,7 @@ class _Builder:
             name=graph.name,
             compiler="mlf-sdk",
             compiler_version=__version__,
-            code={f"codegen/host/src/{graph.name}_lib0.c": source.encode()},
+            code={f"codegen/host/src/{graph.name}_lib0.c": source.encode(), **_custom_code(graph)},
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
             outputs=tuple(
                 (name, v.name or f"output{index}", (_dtype(v.dtype), v.shape))
@@ -132,6 +137,12 @@ class _Builder:
             calls=tuple(self.calls),
             options=options.texts(),
         )
+
+
+def _custom_code(graph: Graph) -> dict[str, bytes]:
+    """Sources of custom operators, by member of the archive."""
+    found = [operator for operator in graph.operators if isinstance(operator, Custom)]
+    return {f"codegen/host/src/custom_{one.symbol}.c": one.source for one in found}
 
 
 def _dtype(dtype: np.dtype[Any]) -> DType:

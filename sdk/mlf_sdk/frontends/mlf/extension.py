@@ -25,6 +25,13 @@ MAX_BYTES: Final = 1 << 30
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]
 
 
+class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel that was measured for a layer, and what one call takes, in the unit that the options state."""
+
+    kernel: str
+    cost: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
 class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Operator of the source model that a call computes.
 
@@ -33,12 +40,14 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         operator: as the model's format names it, e.g. ``CONV_2D``.
         detail: what distinguishes it from others of its kind, such as a window: ``3x3, stride 2``.
         kernel: family of the kernel.
+        counted: kernels that were measured, the chosen one first; empty: it was chosen by rule.
     """
 
     number: Count
     operator: str
     detail: str = ""
     kernel: str = ""
+    counted: tuple[KernelCost, ...] = ()
 
 
 class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):

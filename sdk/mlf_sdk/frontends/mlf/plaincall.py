@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.frontends.mlf.extension import CallFacts, LayerFacts, OverlapFact
+from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.step import Layer
@@ -46,7 +46,12 @@ def _layer(facts: CallFacts) -> Layer | None:
     if said is None:
         return None
     return Layer(
-        number=said.number, operator=said.operator, detail=said.detail, kernel=said.kernel, macs=facts.macs
+        number=said.number,
+        operator=said.operator,
+        detail=said.detail,
+        kernel=said.kernel,
+        macs=facts.macs,
+        counted=tuple((one.kernel, one.cost) for one in said.counted),
     )
 
 
@@ -62,7 +67,11 @@ def facts_of(step: Step) -> CallFacts | None:
         ),
         macs=layer.macs if layer else 0,
         layer=LayerFacts(
-            number=layer.number, operator=layer.operator, detail=layer.detail, kernel=layer.kernel
+            number=layer.number,
+            operator=layer.operator,
+            detail=layer.detail,
+            kernel=layer.kernel,
+            counted=tuple(KernelCost(kernel=kernel, cost=cost) for kernel, cost in layer.counted),
         )
         if layer
         else None,

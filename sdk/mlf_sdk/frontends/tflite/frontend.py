@@ -34,10 +34,10 @@ class TfliteFrontend(CompilingFrontend):
         """Read the model."""
         from mlf_sdk.compiler.tflite.load import load_tflite
 
-        return load_tflite(path, name, options.batch)
+        return load_tflite(path, name, options.batch, options.custom)
 
     def survey(self, path: Path, options: CompileOptions) -> Survey:
         """Survey the model, with operators that can't be compiled."""
         from mlf_sdk.compiler.tflite.survey import survey_tflite
 
-        return survey_tflite(path, options.batch)
+        return survey_tflite(path, options.batch, options.custom)

@@ -9,9 +9,8 @@ from mlf_sdk.reporting.html.page import environment
 
 def choices_page(found: CompiledModel) -> bytes:
     """Render the page, in UTF-8: one file without scripts or external resources."""
-    text = (
-        environment()
-        .get_template("choices.html.j2")
-        .render(model=found.model, choices=found.choices, options=dict(found.model.provenance.options))
-    )
+    options = dict(found.model.provenance.options)
+    values = {"options": options, "unit": options.get("tuned", "").partition(" ")[0]}
+    page = environment().get_template("choices.html.j2")
+    text = page.render(model=found.model, choices=found.choices, **values)
     return (text.rstrip() + "\n").encode()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of kernels by counting: what a measurement says of the kernels of each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.kernel import Kernel, Role
+from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.schedule import Choice, alternatives, candidates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """A kernel of an operator, and the cost of one call.
+
+    Attributes:
+        cost: in the unit of the measurement; None: it was not measured.
+    """
+
+    kernel: Kernel
+    cost: int | None = None
+
+
+Question = tuple[Operator, tuple[Kernel, ...]]
+"""An operator and its kernels, the preferred one first."""
+
+Tuner = Callable[[Graph, list[Question]], list[tuple[Counted, ...]]]
+"""Answers each question with those of its kernels whose outputs are right, the best one first."""
+
+
+def kernels_of(graph: Graph, choice: Choice, tuner: Tuner | None) -> list[tuple[Counted, ...]]:
+    """Kernels of each operator of an improved graph, the chosen one first; none where no code is needed."""
+    if tuner is None:
+        return [tuple(Counted(kernel=k) for k in candidates(graph, o, choice)) for o in graph.operators]
+    asked = [(operator, alternatives(graph, operator, choice)) for operator in graph.operators]
+    questions = [question for question in asked if _is_open(question[1])]
+    answers = iter(tuner(graph, questions))
+    return [
+        next(answers) if _is_open(kernels) else tuple(Counted(kernel=kernel) for kernel in kernels)
+        for _, kernels in asked
+    ]
+
+
+def _is_open(kernels: tuple[Kernel, ...]) -> bool:
+    """Return whether there is something to choose: several kernels, none of which keeps state."""
+    return len(kernels) > 1 and not any(p.role is Role.STATE for k in kernels for p in k.parameters)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of kernels by counting: those of many layers in one image, on an emulated board or on a real one.
+
+Each kernel computes its layer on the same inputs. Only those whose outputs equal the compiler's reference (of
+floats: the outputs of the kernel that the rules choose), bit for bit, can be chosen. Costs are kept in the
+cache under everything that decides them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from mlf_sdk.compiler.options import CompileOptions, Core
+from mlf_sdk.errors import InputError, MlfError, ToolError
+from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.progress import Progress
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.load import find_board, load_board
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.process import run_process
+from mlf_sdk.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.compiler.operators import Array
+    from mlf_sdk.compiler.tuning import Counted, Question
+    from mlf_sdk.judge.profile import Profile
+
+RULES: Final = 1  # changes with the meaning of what is kept
+_BOARDS: Final = {
+    Core.CORTEX_M3: "mps2-an385",
+    Core.CORTEX_M4: "mps2-an386",
+    Core.CORTEX_M7: "mps2-an500",
+    Core.CORTEX_M33: "mps2-an505",
+    Core.CORTEX_M55: "mps3-an547",
+}
+_SMALL_CORES: Final = (Core.CORTEX_M0, Core.CORTEX_M0PLUS)
+_SHARE: Final = 0.6  # of a board's memories that kernels and what they read and write may take
+_TIMEOUT_S: Final = 600.0  # of one image
+
+
+@contextmanager
+def measuring_request(request: Request) -> Iterator[Request]:
+    """Request for the board that counts: that of ``request``, or an emulated one with its core.
+
+    Raises:
+        InputError: neither is stated; the board is not emulated, and no port is given.
+    """
+    if request.board is not None:
+        board = find_board(request.board, Path(request.board_file) if request.board_file else None)
+        if board.qemu is None and request.port is None:
+            raise InputError(
+                f"{board.name} is not emulated",
+                where="--tune",
+                hint="Give its --port to count cycles on it, or --core to count on an emulated board.",
+            )
+        yield request
+        return
+    core = Core(request.core or Core.GENERIC.value)
+    if request.port is not None or core not in (*_BOARDS, *_SMALL_CORES):
+        raise InputError("which processor?", where="--tune", hint="Give --board or --core.")
+    if core in _BOARDS:
+        yield request.replace(board=_BOARDS[core])
+        return
+    with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
+        path = Path(folder) / "board.toml"
+        path.write_text(_small_board(core), encoding="utf-8")
+        yield request.replace(board=load_board(path).name, board_file=str(path))
+
+
+def _small_board(core: Core) -> str:
+    """A board row: code for a core without a large emulated board, executed by the AN385's Cortex-M3."""
+    text = (data_dir("board_templates") / "boards" / "mps2-an385.toml").read_text(encoding="utf-8")
+    text = text.replace('cpu = "cortex-m3"', f'cpu = "{core.value}"')
+    text = text.replace('name = "mps2-an385"', f'name = "mps2-an385-{core.value}"')
+    return text.replace('machine = "mps2-an385"', 'machine = "mps2-an385"\ncpu = "cortex-m3"')
+
+
+class BoardTuner:
+    """Answers which kernel of a layer takes the least on a board.
+
+    Args:
+        request: board and port, as of `measuring_request`.
+        progress: called with each stage and its state.
+
+    Attributes:
+        unit: of the costs.
+        measured: layers that were measured, and not taken from the cache.
+    """
+
+    def __init__(self, request: Request, progress: Progress) -> None:
+        self.progress = progress
+        self.board = _board_of(request)
+        self.unit = "cycles" if request.port is not None else "instructions"
+        self.measured = 0
+        self._request = dataclasses.replace(
+            Request(source=request.source),
+            **{name: getattr(request, name) for name in ("board", "board_file", "port", "baud", "max_baud")},
+            timeout_s=_TIMEOUT_S,
+        )
+        self._kept = cache_folder().parent / "tuned"
+        self._compiler = _compiler_version(self.board)
+
+    @property
+    def text(self) -> str:
+        """Board, unit and compiler, as archives keep them."""
+        return f"{self.unit} on {self.board.name}, {self._compiler}"
+
+    def __call__(self, graph: Graph, questions: list[Question]) -> list[tuple[Counted, ...]]:
+        """Answer each question; the cost of every kernel that is right, the cheapest first.
+
+        Raises:
+            ToolError: a tool is missing or failed, or a kernel that the rules choose is wrong.
+            TargetError: the board did not answer.
+        """
+        from mlf_sdk.compiler.tuning import Counted
+
+        keys = [self._key(graph, question) for question in questions]
+        costs = {key: found for key in keys if (found := self._read(key)) is not None}
+        missing = {key: q for key, q in zip(keys, questions, strict=True) if key not in costs}
+        for batch in self._batches(graph, missing):
+            layers, count = len(batch), sum(len(missing[key][1]) for key in batch)
+            self.progress.say(f"counting {count} kernels of {layers} layers on {self.board.name}")
+            costs |= self._measure(graph, {key: missing[key] for key in batch})
+        answers: list[tuple[Counted, ...]] = []
+        for key, (_, kernels) in zip(keys, questions, strict=True):
+            found = costs.get(key)
+            if found is None:  # the board can't hold its kernels
+                answers.append((Counted(kernel=kernels[0]),))
+                continue
+            right = [Counted(kernel=k, cost=c) for k, c in zip(kernels, found, strict=True) if c is not None]
+            answers.append(tuple(sorted(right, key=lambda one: one.cost or 0)))
+        return answers
+
+    def _key(self, graph: Graph, question: Question) -> str:
+        """Hash of everything that decides: code, constants, shapes, board, compiler, SDK."""
+        operator, kernels = question
+        digest = hashlib.sha256(f"{RULES} {__version__} {self.text} {self._request.port}".encode())
+        digest.update(repr(self.board).encode())
+        digest.update(repr(dataclasses.replace(operator, number=0, inputs=(), outputs=())).encode())
+        for value in (*graph.read(operator), *graph.written(operator)):
+            digest.update(f"{value.dtype} {value.shape} {value.quantisation}".encode())
+            digest.update(b"" if value.data is None else value.data.tobytes())
+        for kernel in kernels:
+            digest.update(f"{kernel.key} {sorted(kernel.helpers.items())}".encode())
+            for array in kernel.constants:
+                digest.update(array.tobytes())
+        return digest.hexdigest()[:32]
+
+    def _read(self, key: str) -> list[int | None] | None:
+        try:
+            found = json.loads((self._kept / f"{key}.json").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, list) else None
+
+    def _batches(self, graph: Graph, missing: dict[str, Question]) -> Iterator[list[str]]:
+        """Layers that fit on the board together; those that don't fit alone are left out."""
+        room = int(self.board.ram.size_bytes * _SHARE), int(self.board.flash.size_bytes * _SHARE)
+        batch: list[str] = []
+        used = 0
+        for key, (operator, kernels) in missing.items():
+            reads = [v for v in graph.read(operator) if v.data is None]
+            writes = graph.written(operator)
+            wanted = sum(v.size_bytes for v in writes)
+            ram = wanted * (len(kernels) if any(v.dtype.kind == "f" for v in writes) else 1)
+            ram += max(k.workspace_bytes for k in kernels)
+            flash = sum(v.size_bytes for v in reads) + wanted + sum(k.constants_bytes + 4096 for k in kernels)
+            if ram > room[0] or flash > room[1]:
+                continue
+            if batch and used + flash > room[1]:
+                yield batch
+                batch, used = [], 0
+            batch.append(key)
+            used += flash
+        if batch:
+            yield batch
+
+    def _measure(self, graph: Graph, questions: dict[str, Question]) -> dict[str, list[int | None]]:
+        """Cost of each kernel of each question; None for one whose outputs differ."""
+        from mlf_sdk.pipeline.tunegraph import Trial
+
+        trial = Trial(graph, list(questions.values()))
+        with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
+            path = Path(folder) / "kernels.tar"
+            path.write_bytes(trial.archive())
+            found, outputs = self._run(self._request.replace(source=(str(path),)))
+        costs = {step.layer.number: step.cost for step in found.steps if step.layer is not None}
+        right = trial.right(outputs)
+        answers: dict[str, list[int | None]] = {}
+        number = 0
+        for key, (operator, kernels) in questions.items():
+            answers[key] = []
+            for _ in kernels:
+                answers[key].append(costs[number] if right[number] else None)
+                number += 1
+            if answers[key][0] is None:
+                raise ToolError(
+                    f"{kernels[0].label} gives wrong outputs on {self.board.name}",
+                    where=f"layer {operator.number}, {operator.kind}",
+                    hint="This is a fault of the compiler: report it with the model. Compile without --tune.",
+                )
+            self.measured += 1
+            self._kept.mkdir(parents=True, exist_ok=True)
+            write_whole(self._kept / f"{key}.json", json.dumps(answers[key]).encode())
+        return answers
+
+    def _run(self, request: Request) -> tuple[Profile, Sequence[Array]]:
+        """Costs of the steps, and the outputs."""
+        from mlf_sdk.pipeline.options import ProfileOptions
+        from mlf_sdk.pipeline.profile import profile_request
+
+        pipeline = Pipeline()
+        if request.port is not None:
+            _flash(request)
+        found = profile_request(request, ProfileOptions(), pipeline)
+        return found, pipeline.execute(request.replace(trace=False)).outputs
+
+
+def _flash(request: Request) -> None:
+    """Build the image and flash it to the board on the port."""
+    from mlf_sdk.pipeline.api import build, generate
+    from mlf_sdk.pipeline.flash import flash
+
+    with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
+        app = Path(folder) / "app"
+        made = request.replace(port=None, baud=None, max_baud=None, inputs=None, trace=False)
+        generate(request.source[0], app, made.replace(source=()))
+        build(app)
+        flash(app, port=request.port, baud=request.baud, max_baud=request.max_baud)
+
+
+def _board_of(request: Request) -> Board:
+    from mlf_sdk.pipeline.stages import target_choice
+    from mlf_sdk.targets.registry import resolve_target
+
+    return resolve_target(target_choice(request.replace(port=None, baud=None, max_baud=None))).board
+
+
+def _compiler_version(board: Board) -> str:
+    program = "arm-none-eabi-gcc" if board.cpu else "cc"
+    try:
+        return f"{program} {run_process([program, '-dumpfullversion'], timeout_s=20).stdout.strip()}"
+    except MlfError as error:
+        error.hint = f"Counting needs {program}. " + error.hint
+        raise
+
+
+def tuned_options(options: CompileOptions, tuner: BoardTuner | None) -> CompileOptions:
+    """The options with what chose the kernels."""
+    return options if tuner is None else dataclasses.replace(options, tuned=tuner.text)

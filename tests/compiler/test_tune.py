@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that are chosen by counting them on an emulated board."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlf_sdk
+from core_images import MISSING
+from mlf_sdk.compiler import tuning
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.schedule import Choice, alternatives
+from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline.tune import BoardTuner
+from mlf_sdk.reporting.html.choices import choices_page
+from tflite_models import Maker
+
+needs_emulator = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model of a convolution and a matrix product, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    m = Maker(4)
+    x = m.conv(m.input((1, 6, 7, 3)), 5, (3, 3), 1, same=True, activation=1)
+    path = tmp_path / "two.tflite"
+    path.write_bytes(m.finish(m.dense(x, 4)))
+    return path
+
+
+@pytest.mark.qemu
+@needs_emulator
+def test_cheapest_kernels_are_chosen_once(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "tuned.tar"
+    found = mlf_sdk.compile(model, output, core="cortex-m4", tune=True, with_choices=True)
+    layers = [step.layer for step in found.model.steps if step.layer is not None and step.layer.counted]
+    assert {layer.operator for layer in layers} == {"CONV_2D", "FULLY_CONNECTED"}
+    for layer in layers:
+        costs = [cost for _, cost in layer.counted]
+        assert len(costs) > 1
+        assert costs == sorted(costs)
+        assert layer.kernel == layer.counted[0][0]
+    assert [c.candidates[0].cost for c in found.choices if c.candidates[0].cost] == [
+        layer.counted[0][1] for layer in layers
+    ]
+    assert dict(found.model.provenance.options)["tuned"].startswith("instructions on mps2-an386, ")
+    page = choices_page(found).decode()
+    assert "instructions, counted" in page
+    assert all(f"{layer.counted[-1][1]:,}" in page for layer in layers)
+    profile = mlf_sdk.profile(output, board="mps2-an386")
+    assert [s.cost for s in profile.steps if s.layer] == [layer.counted[0][1] for layer in layers]
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(BoardTuner, "_measure", never)
+    again = mlf_sdk.compile(model, tmp_path / "again.tar", core="cortex-m4", tune=True)
+    assert Path(again.output).read_bytes() == output.read_bytes()
+
+
+def _breaking(first: bool) -> Any:
+    """Alternatives with a kernel that writes nothing, and takes the least."""
+
+    def broken(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
+        kernels = alternatives(graph, operator, choice)
+        nothing = dataclasses.replace(kernels[0], family="nothing", body="")
+        return (nothing, *kernels) if first else (*kernels, nothing)
+
+    return broken
+
+
+@pytest.mark.qemu
+@needs_emulator
+def test_wrong_kernel_is_never_chosen(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = mlf_sdk.compile(model, tmp_path / "plain.tar", core="cortex-m4")
+    monkeypatch.setattr(tuning, "alternatives", _breaking(first=False))
+    found = mlf_sdk.compile(model, tmp_path / "tuned.tar", core="cortex-m4", tune=True)
+    names = {name for step in found.model.steps if step.layer for name, _ in step.layer.counted}
+    assert names
+    assert not any("nothing" in name for name in names)
+    name = found.model.tensors[found.model.inputs[0]].name
+    inputs = {name: np.arange(126, dtype=np.int8).reshape(1, 6, 7, 3)}
+    results = [
+        next(iter(mlf_sdk.run(archive.output, board="host", inputs=inputs).outputs.values()))
+        for archive in (plain, found)
+    ]
+    assert results[0].tobytes() == results[1].tobytes()
+    monkeypatch.setattr(tuning, "alternatives", _breaking(first=True))
+    with pytest.raises(ToolError, match="nothing gives wrong outputs on mps2-an386"):
+        mlf_sdk.compile(model, tmp_path / "wrong.tar", core="cortex-m4", tune=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "which processor"),
+        ({"core": "generic"}, "which processor"),
+        ({"board": "host"}, "host is not emulated"),
+    ],
+)
+def test_nothing_that_counts_is_refused(model: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mlf_sdk.compile(model, model.with_suffix(".tar"), tune=True, **options)
+
+
+def test_port_without_counting_is_refused(model: Path) -> None:
+    with pytest.raises(InputError, match="a port is for counting only"):
+        mlf_sdk.compile(model, model.with_suffix(".tar"), core="cortex-m4", port="/dev/ttyACM0")
