@@ -22,9 +22,12 @@ Values = dict[str, Any]
 DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
 
 
-def model_values(layout: ModelLayout, linkage: Linkage, params: str = "flash") -> Values:
+def model_values(
+    layout: ModelLayout, linkage: Linkage, params: str = "flash", executor: str = "static"
+) -> Values:
     """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``; ``params``: memory of the parameters."""
-    return {**_ModelView(layout, linkage).values(), **_region_values(layout, linkage, params)}
+    values = {**_ModelView(layout, linkage).values(), **_region_values(layout, linkage, params)}
+    return {**values, "sequence": values["sequence"] if executor == "static" else ""}
 
 
 def _region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:

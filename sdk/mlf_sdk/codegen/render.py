@@ -129,9 +129,7 @@ class _Renderer:
         files = dict(self.platform.files)
         models = []
         for layout, linkage, outputs in zip(self.layouts, self.linkages, self.expected, strict=True):
-            values = model_values(layout, linkage, self.options.params)
-            if self.options.executor == "graph":
-                values["sequence"] = ""  # the device reads which step calls which adapter
+            values = model_values(layout, linkage, self.options.params, self.options.executor)
             files.update(self._model_files(layout, linkage, values))
             if self.options.app == "standalone":
                 sample = {"s": sample_values(layout, outputs), "m": values}
