@@ -158,6 +158,24 @@ def test_a_library_is_not_built(bench: Bench, make_tree: MakeTree, tiny: Path, t
             "refuses the options: attempt to assign to FOO",
             "prj.conf",
         ),
+        (
+            "warning: HAS_RPI_PICO (defined at modules/hal_rpi_pico/Kconfig:4) has direct dependencies 0 with "
+            "value n, but is currently being y-selected\n\nerror: Aborting due to Kconfig warnings",
+            "Zephyr's module hal_rpi_pico is missing",
+            "west update hal_rpi_pico",
+        ),
+        (
+            "warning: SWO_FREQ (defined at soc/st/Kconfig:39) defined without a type\n\n"
+            "error: Aborting due to Kconfig warnings",
+            "refuses the options: SWO_FREQ",
+            "No option of the project is the cause",
+        ),
+        (
+            "warning: UART_CONSOLE (defined at drivers/console/Kconfig:40) was assigned the value y but got n"
+            "\n\nerror: Aborting due to Kconfig warnings",
+            "refuses the options: UART_CONSOLE",
+            "Correct prj.conf",
+        ),
         ("region `RAM' overflowed by 1234 bytes", "does not fit: RAM overflows by 1,234", "more memory"),
         ("error: x.c: wrong\n" + "x" * 9000, "x.c: wrong", "kept"),
     ],

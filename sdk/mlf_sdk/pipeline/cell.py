@@ -42,6 +42,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         arena_is_exact: False where the plan holds a bound (code from which the workspace does not follow).
         lower_bound_bytes: no plan can do with less.
         stack_bound_bytes: static bound; on Zephyr of a run alone, where its thread has none.
+        stack_bound_is_run: it is of a run alone: the mark, which is the thread's, can be higher.
         stack_measured_bytes, stack_bytes: painted mark, reserved.
         allocators: functions of a heap that are linked.
         instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
@@ -67,6 +68,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     arena_is_exact: bool = True
     lower_bound_bytes: int | None = None
     stack_bound_bytes: int | None = None
+    stack_bound_is_run: bool = False
     stack_measured_bytes: int | None = None
     stack_bytes: int | None = None
     allocators: int | None = None
@@ -203,7 +205,7 @@ def _outcome(cell: Cell, outcome: str, why: str) -> Cell:
 def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
     """The cell of a run: proven when all of it holds."""
     memory, checked = report.memory, report.check
-    bound = next((row.planned for row in checked.rows if row.item in (STACK, RUN_STACK)), None)
+    bounds = [row for row in checked.rows if row.item in (STACK, RUN_STACK)]
     used = {region.name.lower(): region.used_bytes for region in checked.regions}
     wrong = [f"{row.item}: {row.note or 'differs'}" for row in checked.rows if row.state == FAILED]
     unproven = [f"{row.item}: {row.note}" for row in checked.rows if row.state == UNPROVEN]
@@ -227,7 +229,8 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         arena_measured_bytes=memory.arena_high_water_bytes,
         arena_is_exact=memory.exact,
         lower_bound_bytes=memory.lower_bound_bytes,
-        stack_bound_bytes=bound,
+        stack_bound_bytes=bounds[0].planned if bounds else None,
+        stack_bound_is_run=bool(bounds) and bounds[0].item == RUN_STACK,
         stack_measured_bytes=memory.stack_high_water_bytes,
         stack_bytes=memory.stack_bytes,
         allocators=None if checked.allocators is None else len(checked.allocators),

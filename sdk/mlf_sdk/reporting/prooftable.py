@@ -38,6 +38,9 @@ def _head(proof: Proof, command: str) -> Iterator[str]:
     yield "- the arena's high-water mark on the target is the planned size, to the byte;"
     yield "- arena, parameters and functions are in the image as planned, and no allocator is linked;"
     yield "- the painted stack is within the static bound, and that within what is reserved;"
+    if any(cell.stack_bound_is_run for cell in proof.cells):
+        yield "  on Zephyr, whose drivers have none, the bound is that of the model's run (kernels, runtime);"
+        yield "  it and the painted stack of the whole thread are each within what is reserved;"
     yield "- no guard byte around arena, states and parameters in RAM was written;"
     yield "- integer outputs are those of the evidence, bit for bit; floats within 1e-5 of the largest."
     yield ""
@@ -119,7 +122,7 @@ def _figures_of(cell: Cell) -> list[str]:
         cell.board,
         f"{'' if cell.arena_is_exact else '<= '}{number(cell.arena_bytes)}",
         measured,
-        number(cell.stack_bound_bytes),
+        f"{'run: ' if cell.stack_bound_is_run else ''}{number(cell.stack_bound_bytes)}",
         number(cell.stack_measured_bytes),
         number(cell.flash_bytes),
         _outputs(cell),

@@ -15,6 +15,8 @@ _LONGEST_LINE = 500  # the command of a link is longer, and says nothing
 _KCONFIG = "Aborting due to Kconfig warnings"
 _WARNING = re.compile(r"^(?:\S+ )?warning: (.+)$", re.MULTILINE)
 _BOARD_DTS = re.compile(r"(/\S+/boards/\S+\.dts)\b")
+_DEFINED = re.compile(r"\bdefined at ([^\s,):]+)")  # where Kconfig has an option that it warns of
+_GLUE = re.compile(r"modules/([A-Za-z0-9_-]+)/Kconfig\b")  # options of a module in Zephyr's own tree
 _MODULE = re.compile(r'^"([^"]+)":', re.MULTILINE)
 _INCLUDE = re.compile(r'#include [<"](?:arm/|arm64/|riscv/|xtensa/)?([a-z0-9_-]+)/')
 _CMSIS = re.compile(
@@ -38,6 +40,12 @@ _HALS = {
     "gd": "hal_gigadevice",
 }
 _MORE = {"hal_espressif": "; then its binary parts: west blobs fetch hal_espressif"}
+
+_CORRECT = "Correct prj.conf, or move it away and generate the project again for this version."
+_RENEW = (
+    "No option of the project is the cause: the tree {tree} is not whole, or its modules are of another "
+    "version (in a workspace: west update)."
+)
 
 # Output of Zephyr's build -> hint.
 _HINTS = (
@@ -89,11 +97,23 @@ def explain_build(
             hint=_bring(missing, topdir),
         )
     if _KCONFIG in output and (warnings := _WARNING.findall(output)):
-        hints.append("Correct prj.conf, or move it away and generate the project again for this version.")
+        own = _is_of_project(warnings[0], folder)
+        hints.append(
+            _CORRECT if own else f"No option of the project is the cause: {_RENEW.format(tree=tree)}"
+        )
         return ToolError(f"Zephyr refuses the options: {warnings[0]}", where=str(folder), hint=hints[0])
     if hints:
         error.hint = hints[0]
     return error
+
+
+def _is_of_project(warning: str, folder: Path) -> bool:
+    """Return whether a warning of Kconfig may be about an option that the project sets or defines."""
+    places = _DEFINED.findall(warning)
+    named = {name for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", warning) if len(name) > 1}
+    given = "".join(_text(path) for path in sorted(folder.glob("*.conf")))
+    is_set = any(re.search(rf"^CONFIG_{name}=", given, re.MULTILINE) for name in named)
+    return is_set or not places or any((folder / place).is_file() for place in places)
 
 
 def _missing_module(output: str, build: Path, tree: Path) -> str:
@@ -102,6 +122,9 @@ def _missing_module(output: str, build: Path, tree: Path) -> str:
     dts = _BOARD_DTS.search(output)
     vendors = _INCLUDE.findall(_text(Path(dts[1]))) if dts else []
     needed = [_HALS[vendor] for vendor in vendors if vendor in _HALS]
+    if _KCONFIG in output:
+        for warning in _WARNING.findall(output):
+            needed += [glue[1] for place in _DEFINED.findall(warning) if (glue := _GLUE.match(place))]
     if _CMSIS.search(output):
         needed += ["cmsis", *(["cmsis_6"] if (tree / "modules" / "cmsis_6").is_dir() else [])]
     return next((name for name in needed if name not in present), "")
