@@ -48,7 +48,7 @@ def function(name: str, parameters: str, lines: list[str], plain: str) -> str:
 
 def instructions_per_mac(pixels: int) -> float:
     """Cost of a tile's inner loop."""
-    return (1 + (1 if pixels == MAX_PIXELS else 0.5) + 2 + 2 * pixels) / (4 * pixels)
+    return (1 + (1 if pixels == MAX_PIXELS else 1 / 3) + 2 + 2 * pixels) / (4 * pixels)
 
 
 def best_tile(width: int) -> int:
@@ -189,7 +189,7 @@ def _tile_instructions(
     whole = count == quads
     last = sums[-1]
     spare = [_register(i) for i in range(first + pixels, 14)]
-    words = max(w for w in range(1, min(3, len(spare) - 1) + 1) if count % w == 0)
+    words = min(3, len(spare) - 1)
     even, raw = spare[0], spare[1 : 1 + words]
 
     def products(weights: str, *, start: bool) -> list[str]:
@@ -208,7 +208,7 @@ def _tile_instructions(
     for quad in range(count):
         word = raw[quad % words]
         if word == raw[0]:
-            loaded = [last, *raw] if whole and quad == 0 else raw
+            loaded = [*([last] if whole and quad == 0 else []), *raw[: count - quad]]
             lines.append(
                 f"ldmia r1!, {{{', '.join(loaded)}}}" if len(loaded) > 1 else f"ldr {word}, [r1], #4"
             )
