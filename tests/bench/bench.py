@@ -138,7 +138,8 @@ class Bench:
             self.failed["sweeps"] = str(error)
             return
         for name, target in sweeps.TARGETS.items():
-            self._below(f"sweeps: {name}", self.sweeps[name], target)
+            if self.sweeps[name] is not None:  # no browser is installed
+                self._below(f"sweeps: {name}", self.sweeps[name], target)
 
     def report(self) -> dict[str, Any]:
         """Everything, as it goes into the JSON file."""

@@ -81,6 +81,8 @@ def test_the_page_of_many_cells(tmp_path: Path) -> None:
             "rowBox.value = 'cflags'; columnBox.value = 'model'; rowBox.dispatchEvent(new Event('change'))"
         )
         assert browser.ask("document.querySelectorAll('#pivot-table tbody tr').length") == 50
+        browser.ask("columnBox.value = 'cflags'; columnBox.dispatchEvent(new Event('change'))")
+        assert browser.ask("document.querySelectorAll('#pivot-table tbody td button').length") == 50
         assert browser.logged() == []
     finally:
         browser.close()

@@ -54,11 +54,11 @@ function drawPivot() {
   const groups = new Map();
   for (const cell of data.cells) {
     if (filters.some((box, axis) => box && box.value && cell.labels[axis] !== box.value)) continue;
-    const key = JSON.stringify([cell.labels[r], cell.labels[c]]);
+    const key = JSON.stringify([cell.labels[r], r === c ? words(figure) : cell.labels[c]]);
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push(cell);
   }
-  const columns = data.axes[axes[c]];
+  const columns = r === c ? [words(figure)] : data.axes[axes[c]]; // one axis twice: its labels alone
   const head = element("thead", {}, row("th", [words(axes[r]), ...columns]));
   const body = element("tbody");
   for (const label of data.axes[axes[r]]) {
