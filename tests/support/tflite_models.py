@@ -74,17 +74,17 @@ def _ints(builder: Any, items: tuple[int, ...]) -> Any:
 def write_model(spec: ModelSpec) -> bytes:
     """The file of a model."""
     b = flatbuffers.Builder(1024)
-    kinds = list(dict.fromkeys(o.kind for o in spec.operators))
+    kinds = list(dict.fromkeys((o.kind, o.version) for o in spec.operators))
     codes = []
-    for kind in kinds:
-        kind, _, custom = kind.partition(":")
+    for name, version in kinds:
+        kind, _, custom = name.partition(":")
         number = getattr(tflite.BuiltinOperator, kind)
-        name = b.CreateString(custom) if custom else None
+        text = b.CreateString(custom) if custom else None
         tflite.OperatorCodeStart(b)
-        if name is not None:
-            tflite.OperatorCodeAddCustomCode(b, name)
+        if text is not None:
+            tflite.OperatorCodeAddCustomCode(b, text)
         tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(number, 127))
-        tflite.OperatorCodeAddVersion(b, 3)
+        tflite.OperatorCodeAddVersion(b, version)
         tflite.OperatorCodeAddBuiltinCode(b, number)
         codes.append(tflite.OperatorCodeEnd(b))
     buffers = []
@@ -151,7 +151,7 @@ def _tensor(b: Any, tensor: TensorSpec, buffer: int) -> Any:
     return tflite.TensorEnd(b)
 
 
-def _operator(b: Any, operator: OperatorSpec, kinds: list[str]) -> Any:
+def _operator(b: Any, operator: OperatorSpec, kinds: list[tuple[str, int]]) -> Any:
     inputs, outputs = _ints(b, operator.inputs), _ints(b, operator.outputs)
     options = None
     if operator.options is not None:
@@ -164,7 +164,7 @@ def _operator(b: Any, operator: OperatorSpec, kinds: list[str]) -> Any:
     tflite.OperatorStart(b)
     if custom is not None:
         tflite.OperatorAddCustomOptions(b, custom)
-    tflite.OperatorAddOpcodeIndex(b, kinds.index(operator.kind))
+    tflite.OperatorAddOpcodeIndex(b, kinds.index((operator.kind, operator.version)))
     tflite.OperatorAddInputs(b, inputs)
     tflite.OperatorAddOutputs(b, outputs)
     if operator.options is not None:

@@ -93,9 +93,10 @@ class Pool2D(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean(Operator):
-    """Mean over ``axes``."""
+    """Mean over ``axes``; the sum where ``total`` is set."""
 
     axes: tuple[int, ...]
+    total: bool = False
 
 
 class Arithmetic(enum.Enum):
@@ -107,6 +108,14 @@ class Arithmetic(enum.Enum):
     DIV = "div"
     MAXIMUM = "maximum"
     MINIMUM = "minimum"
+    PRELU = "prelu"
+    SQUARED_DIFFERENCE = "squared_difference"
+    EQUAL = "equal"
+    NOT_EQUAL = "not_equal"
+    GREATER = "greater"
+    GREATER_EQUAL = "greater_equal"
+    LESS = "less"
+    LESS_EQUAL = "less_equal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

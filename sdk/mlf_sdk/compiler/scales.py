@@ -73,4 +73,23 @@ def mean_multiplier(x: Value, y: Value, count: int) -> Multiplier:
     return Multiplier((whole.value << shift) // count, whole.shift - shift)
 
 
+def difference_multipliers(a: Value, b: Value, y: Value) -> tuple[int, Multiplier, Multiplier, Multiplier]:
+    """Left shift and multipliers of the operands and the result of SQUARED_DIFFERENCE."""
+    shift = 7 if y.dtype.itemsize == 1 else 0
+    twice = 2 * max(a.scale, b.scale)
+    last = twice * twice / ((1 << 2 * shift) * y.scale)
+    return shift, Multiplier.of(a.scale / twice), Multiplier.of(b.scale / twice), Multiplier.of(last)
+
+
+COMPARED_SHIFT = 8
+"""Left shift of operands before TFLM compares them."""
+
+COMPARISONS = (
+    Arithmetic.EQUAL,
+    Arithmetic.NOT_EQUAL,
+    Arithmetic.GREATER,
+    Arithmetic.GREATER_EQUAL,
+    Arithmetic.LESS,
+    Arithmetic.LESS_EQUAL,
+)
 SUMS = (Arithmetic.ADD, Arithmetic.SUB)

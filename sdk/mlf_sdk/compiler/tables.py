@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu
+from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu, rectified
 from mlf_sdk.compiler.reference.softmax import logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift
 from mlf_sdk.compiler.scales import single_ratio
@@ -102,11 +102,76 @@ def _requantise(x: Value, y: Value) -> Array:
     return convert_values(x, y, all_values(x))
 
 
+def _abs(x: Value, y: Value) -> Array:
+    return rectified("abs", x, y, all_values(x))
+
+
+def _relu6(x: Value, y: Value) -> Array:
+    """RELU6: TFLM limits int8 values in the quantisation of the input and keeps that."""
+    if x.dtype != np.int8:
+        return _rectify(0.0, 6.0)(x, y)
+    six = min(stored(6.0, x), 127)
+    return np.clip(all_values(x), max(x.zero_point, -128), max(six, x.zero_point)).astype(y.dtype)
+
+
+def _elu(x: Value, y: Value) -> Array:
+    reals = np.float32(x.scale) * (all_values(x).astype(np.int64) - x.zero_point).astype(np.float32)
+    found = np.where(reals < 0, np.exp(np.minimum(reals, 0)) - np.float32(1), reals).astype(np.float32)
+    scaled = (found * (np.float32(1) / np.float32(y.scale))).astype(np.float64)
+    rounded = np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)
+    info = np.iinfo(y.dtype)
+    return np.clip(rounded + y.zero_point, info.min, info.max).astype(y.dtype)
+
+
+def hard_swish_exponent(x: Value, y: Value) -> int:
+    """Exponent of HARD_SWISH's output multiplier, which must not be positive."""
+    return _narrow(float(np.float32(x.scale) * np.float32(1 / 128) / np.float32(y.scale)))[1]
+
+
+def _narrow(real: float) -> tuple[int, int]:
+    """A multiplier of 16 bits and its exponent."""
+    found = Multiplier.of(real)
+    return min((found.value + (1 << 15)) >> 16, 32767), found.shift
+
+
+def _high16(a: Array, b: Array | int) -> Array:
+    """Half of the high word of a product of 16-bit numbers, rounded half away from zero."""
+    product = a * b
+    nudged = np.where(product >= 0, product + (1 << 14), product + 1 - (1 << 14))
+    result = np.where(nudged >= 0, nudged >> 15, -((-nudged) >> 15))
+    return np.clip(result, -(1 << 15), (1 << 15) - 1)
+
+
+def _shifted16(a: Array, bits: int) -> Array:
+    return np.clip(a << bits, -(1 << 15), (1 << 15) - 1)
+
+
+def _hard_swish(x: Value, y: Value) -> Array:
+    fine = np.float32(x.scale) * np.float32(1 / 128)
+    factor, exponent = _narrow(float(fine / np.float32(y.scale)))
+    slope, steps = _narrow(float(fine / np.float32(3 / 32768)))
+    values = (all_values(x).astype(np.int64) - x.zero_point) * 128
+    gate = _shifted16(values, steps - 1) if steps > 0 else values
+    gate = _high16(gate, slope)
+    if steps > 0:
+        gate = _shifted16(gate, 1)
+    elif steps < 0:
+        gate = rounding_shift(gate, -steps)
+    gate = (gate + (1 << 15)) >> 1
+    product = gate * _high16(values, factor)
+    high = np.where(product >= 0, product >> 15, -((-product) >> 15))
+    info = np.iinfo(y.dtype)
+    return np.clip(rounding_shift(high, -exponent) + y.zero_point, info.min, info.max).astype(y.dtype)
+
+
 TABLES: dict[str, Callable[[Value, Value], Array]] = {
     "logistic": _logistic,
     "tanh": _tanh,
     "relu": _rectify(0.0, None),
-    "relu6": _rectify(0.0, 6.0),
+    "relu6": _relu6,
+    "abs": _abs,
+    "elu": _elu,
+    "hard_swish": _hard_swish,
     "relu_n1_to_1": _rectify(-1.0, 1.0),
     "requantise": _requantise,
 }

@@ -13,10 +13,22 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, 
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
+from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
+from mlf_sdk.compiler.reference.pointwise import WIDE
+from mlf_sdk.compiler.reference.wide import argument_of, sigmoid_table
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, single_ratio, sum_multipliers
+from mlf_sdk.compiler.scales import (
+    COMPARED_SHIFT,
+    COMPARISONS,
+    SUMS,
+    difference_multipliers,
+    product_multiplier,
+    ratio,
+    single_ratio,
+    sum_multipliers,
+)
 
 _SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
 
@@ -145,6 +157,8 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
     function = operator.function
     if function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
         return f"(a {'>' if function is Arithmetic.MAXIMUM else '<'} b ? a : b)", {}
+    if function in _PAIRS or function in COMPARISONS:
+        return _pair_value(operator, a, b, y)
     sign = _OPERATIONS[function]
     if y.dtype.kind == "f":
         return f"({limited(f'a {sign} b', operator.clamp)})", {}
@@ -165,6 +179,37 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
     else:
         value = _scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
     return f"saturate({value} + ({y.zero_point}), {low}, {high})", dict(_SCALING)
+
+
+_PAIRS: Final = (Arithmetic.PRELU, Arithmetic.SQUARED_DIFFERENCE)
+_SIGNS: Final = dict(zip(COMPARISONS, ("==", "!=", ">", ">=", "<", "<="), strict=True))
+_SQUARED: Final = """static inline int32_t squared(int32_t v)
+{
+    return v * v;
+}
+"""
+
+
+def _pair_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, dict[str, str]]:
+    """Expression of PRELU, SQUARED_DIFFERENCE or a comparison of quantised values."""
+    left, right = f"(a - ({a.zero_point}))", f"(b - ({b.zero_point}))"
+    if operator.function in COMPARISONS:
+        first, second = (
+            _scaled(f"{v} * {1 << COMPARED_SHIFT}", Multiplier.of(x.scale))
+            for v, x in ((left, a), (right, b))
+        )
+        return f"({first} {_SIGNS[operator.function]} {second})", {"scale_sum": RESCALE_INT32}
+    low, high = _limits(y)
+    helpers = dict(_SCALING)
+    if operator.function is Arithmetic.PRELU:
+        slope = _scaled(f"{left} * {right}", product_multiplier(a, b, y))
+        value = f"({left} >= 0 ? {_scaled(left, ratio(a, y))} : {slope})"
+    else:
+        shift, one, two, last = difference_multipliers(a, b, y)
+        first, second = _scaled(f"{left} * {1 << shift}", one), _scaled(f"{right} * {1 << shift}", two)
+        value = _scaled(f"squared({first} - {second})", last)
+        helpers["squared"] = _SQUARED
+    return f"saturate({value} + ({y.zero_point}), {low}, {high})", helpers
 
 
 def _scaled(value: str, by: Multiplier) -> str:
@@ -191,11 +236,22 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
     """Functions of one value."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     helpers: dict[str, str] = {}
+    constants: tuple[Array, ...] = ()
     if operator.function == "leaky_relu" and x.dtype.kind != "f":
         low, high = _limits(y)
         identity, slope = single_ratio(x, y), single_ratio(x, y, operator.alpha)
         result = f"saturate((v >= 0 ? {_scaled('v', identity)} : {_scaled('v', slope)}) + ({y.zero_point}), {low}, {high})"
         start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
+    elif operator.function in WIDE and x.dtype.kind != "f":
+        start, result, helpers = _wide(operator.function, x)
+        constants = (sigmoid_table(),)
+    elif x.dtype.kind != "f":
+        low, high = _limits(y)
+        value = "v > 0 ? v : 0" if operator.function == "relu" else "v < 0 ? -v : v"
+        if operator.function == "relu" or x.scale != y.scale:
+            value = _scaled(value, single_ratio(x, y))
+        start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
+        result = f"saturate(({value}) + ({y.zero_point}), {low}, {high})"
     else:
         start = "float v = x0[i];"
         result = _REAL.get(operator.function) or f"v >= 0.0f ? v : v * {_real(operator.alpha)}"
@@ -206,8 +262,18 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
 """
     return Kernel(
         family=operator.function,
-        parameters=arguments(graph, operator),
+        parameters=arguments(graph, operator, constants=constants),
         body=body,
         helpers=helpers,
+        constants=constants,
         overlaps=of_elements(x, y),
     )
+
+
+def _wide(function: str, x: Value) -> tuple[str, str, dict[str, str]]:
+    """Statement, expression and static functions of LOGISTIC or TANH of a 16-bit value."""
+    multiplier, shift = argument_of(x, function)
+    argument = f"x0[i] * {3 << shift}" if multiplier == 0 else f"x0[i] * {multiplier}"
+    if multiplier and shift:
+        argument = f"({argument} + {1 << (shift - 1)}) >> {shift}"
+    return f"int32_t v = {argument};", f"wide_{function}(v, p0)", {"wide_functions": WIDE_FUNCTIONS}

@@ -11,27 +11,11 @@ from mlf_sdk.compiler.kernels.gemm import DSP
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
 from mlf_sdk.compiler.operators import Array, Lstm
 from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
 from mlf_sdk.compiler.reference.wide import sigmoid_table
 from mlf_sdk.compiler.requantise import Multiplier
-
-# Two functions of a 16-bit value, by linear interpolation in one table.
-WIDE_FUNCTIONS = """static inline int32_t wide_logistic(int32_t v, const uint16_t *table)
-{
-    uint32_t size = (uint32_t)(v < 0 ? -v : v), at = size >> 9;
-    uint32_t sum = at >= 255 ? 0x7FFFu << 10
-                             : ((uint32_t)table[at] << 9) + (size & 511) * (uint32_t)(table[at + 1] - table[at]);
-    return (int32_t)((v >= 0 ? sum + 512 : (1u << 25) - sum + 511) >> 10);
-}
-static inline int32_t wide_tanh(int32_t v, const uint16_t *table)
-{
-    uint32_t size = (uint32_t)(v < 0 ? -v : v), at = size >> 8;
-    int32_t sum = at >= 255 ? 0xFFFF << 8
-                            : (int32_t)(((uint32_t)table[at] << 8) + (size & 255) * (uint32_t)(table[at + 1] - table[at]));
-    return (v >= 0 ? sum - (1 << 23) + 128 : (1 << 23) + 127 - sum) >> 8;
-}
-"""
 
 # Dot products of one vector with four rows, whose weights lie in groups of eight: two of each row.
 FOUR_GATES = f"""static inline void four_gates(const int16_t *x, const int8_t *w, int32_t pairs, int32_t *sums)

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
 from mlf_sdk.compiler.regions import strides
-from mlf_sdk.compiler.scales import mean_multiplier
+from mlf_sdk.compiler.scales import mean_multiplier, ratio
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel:
@@ -122,7 +122,7 @@ def mean(graph: Graph, operator: Mean) -> Kernel:
     if real:
         value, helpers = f"sum / {count}.0f", {}
     else:
-        by = mean_multiplier(x, y, count)
+        by = ratio(x, y) if operator.total else mean_multiplier(x, y, count)
         zero = f"({count * x.zero_point})"
         low, high = (-128, 127) if y.dtype.itemsize == 1 and y.dtype.kind == "i" else (0, 255)
         low, high = (low, high) if y.dtype.itemsize == 1 else (-32768, 32767)
@@ -135,7 +135,7 @@ def mean(graph: Graph, operator: Mean) -> Kernel:
         for i, a in enumerate(kept)
     )
     return Kernel(
-        family="mean",
+        family="sum" if operator.total else "mean",
         parameters=arguments(graph, operator),
         body="\n".join(lines),
         helpers=helpers,

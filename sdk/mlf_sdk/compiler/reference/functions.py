@@ -47,6 +47,11 @@ def _modulo(a: Array, b: Array) -> Array:
     return np.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
+def _floor_of_quotient(a: Array, b: Array) -> Array:
+    """Floor of the single-precision quotient."""
+    return np.floor(a.astype(np.float32) / b.astype(np.float32))
+
+
 def _power(a: Array, b: Array) -> Array:
     return np.power(a.astype(np.float64), b)
 
@@ -76,6 +81,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "erf": _erf,
     "exp": np.exp,
     "floor": np.floor,
+    "floor_div": _floor_of_quotient,
     "fmod": np.fmod,
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,
@@ -95,6 +101,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "mul": np.multiply,
     "neg": np.negative,
     "not": np.logical_not,
+    "not_equal": np.not_equal,
     "or": np.logical_or,
     "pow": _power,
     "prelu": lambda x, slope: np.where(x >= 0, x, slope * x),
@@ -110,6 +117,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "softplus": lambda x: np.logaddexp(0, x),
     "softsign": lambda x: x / (1 + np.abs(x)),
     "sqrt": np.sqrt,
+    "squared_difference": lambda a, b: np.square(a - b),
     "sub": np.subtract,
     "swish": lambda x: x * _sigmoid(x),
     "tan": np.tan,

@@ -19,7 +19,7 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, mean_multiplier
+from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, mean_multiplier, ratio
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:
@@ -155,13 +155,13 @@ def rounded_mean(total: Array, count: Array | int) -> Array:
 
 @reference(Mean)
 def mean(graph: Graph, operator: Mean, inputs: list[Array], _: States) -> list[Array]:
-    """MEAN."""
+    """MEAN, and SUM of quantised values."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype.kind == "f":
         return [inputs[0].mean(axis=operator.axes, dtype=np.float32)]
     count = int(np.prod([x.shape[a] for a in operator.axes]))
     total = inputs[0].astype(np.int64).sum(axis=operator.axes)
     centred = total - count * x.zero_point
-    scaled = multiply(centred, mean_multiplier(x, y, count))
+    scaled = multiply(centred, ratio(x, y) if operator.total else mean_multiplier(x, y, count))
     low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
     return [np.clip(scaled + y.zero_point, low, high)]

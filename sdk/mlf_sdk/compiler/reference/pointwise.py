@@ -9,9 +9,19 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
+from mlf_sdk.compiler.reference import wide
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import multiply, wrap32
-from mlf_sdk.compiler.scales import SUMS, product_multiplier, ratio, single_ratio, sum_multipliers
+from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
+from mlf_sdk.compiler.scales import (
+    COMPARED_SHIFT,
+    COMPARISONS,
+    SUMS,
+    difference_multipliers,
+    product_multiplier,
+    ratio,
+    single_ratio,
+    sum_multipliers,
+)
 
 _FLOAT = {
     Arithmetic.ADD: np.add,
@@ -21,11 +31,19 @@ _FLOAT = {
     Arithmetic.MAXIMUM: np.maximum,
     Arithmetic.MINIMUM: np.minimum,
 }
+_COMPARED = {
+    Arithmetic.EQUAL: np.equal,
+    Arithmetic.NOT_EQUAL: np.not_equal,
+    Arithmetic.GREATER: np.greater,
+    Arithmetic.GREATER_EQUAL: np.greater_equal,
+    Arithmetic.LESS: np.less,
+    Arithmetic.LESS_EQUAL: np.less_equal,
+}
 
 
 @reference(Binary)
 def binary(graph: Graph, operator: Binary, inputs: list[Array], _: States) -> list[Array]:
-    """ADD, SUB, MUL, DIV, MAXIMUM and MINIMUM."""
+    """ADD, SUB, MUL, DIV, MAXIMUM, MINIMUM, PRELU, SQUARED_DIFFERENCE and comparisons."""
     a, b = graph.read(operator)
     (y,) = graph.written(operator)
     function = operator.function
@@ -34,10 +52,20 @@ def binary(graph: Graph, operator: Binary, inputs: list[Array], _: States) -> li
     left, right = (x.astype(np.int64) for x in inputs)
     if function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
         return [_FLOAT[function](left, right)]
-    if y.quantisation is None:
+    if y.quantisation is None and function not in COMPARISONS:
         return [np.clip(_whole_numbers(function, left, right), *operator.clamp)]
     left, right = left - a.zero_point, right - b.zero_point
-    if function in SUMS:
+    if function in COMPARISONS:
+        scaled = (multiply(v << COMPARED_SHIFT, Multiplier.of(x.scale)) for v, x in ((left, a), (right, b)))
+        return [_COMPARED[function](*scaled)]
+    if function is Arithmetic.PRELU:
+        slopes = multiply(left * right, product_multiplier(a, b, y))
+        result = np.where(left >= 0, multiply(left, ratio(a, y)), slopes)
+    elif function is Arithmetic.SQUARED_DIFFERENCE:
+        shift, first, second, last = difference_multipliers(a, b, y)
+        difference = multiply(left << shift, first) - multiply(right << shift, second)
+        result = multiply(difference * difference, last)
+    elif function in SUMS:
         shift, first, second, last = sum_multipliers(function, a, b, y)
         left, right = multiply(left << shift, first), multiply(right << shift, second)
         result = multiply(left + right if function is Arithmetic.ADD else left - right, last)
@@ -123,7 +151,28 @@ def elementwise(graph: Graph, operator: Elementwise, inputs: list[Array], _: Sta
     """Functions of one value."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype.kind != "f":
-        return [leaky_relu(x, y, inputs[0], operator.alpha)]
+        return [_of_integers(operator, x, y, inputs[0])]
     if operator.function == "leaky_relu":
         return [np.where(inputs[0] >= 0, inputs[0], inputs[0] * np.float32(operator.alpha))]
     return [_ELEMENTWISE[operator.function](inputs[0]).astype(np.float32)]
+
+
+def _of_integers(operator: Elementwise, x: Value, y: Value, data: Array) -> Array:
+    """Functions of 16-bit values."""
+    if operator.function == "leaky_relu":
+        return leaky_relu(x, y, data, operator.alpha)
+    if operator.function in WIDE:
+        return WIDE[operator.function](data, *wide.argument_of(x, operator.function))
+    return rectified(operator.function, x, y, data)
+
+
+WIDE: dict[str, Callable[[Array, int, int], Array]] = {"logistic": wide.logistic, "tanh": wide.tanh}
+
+
+def rectified(function: str, x: Value, y: Value, data: Array) -> Array:
+    """ABS and RELU of stored values."""
+    centred = data.astype(np.int64) - x.zero_point
+    info = np.iinfo(y.dtype)
+    value = np.maximum(centred, 0) if function == "relu" else np.abs(centred)
+    scaled = multiply(value, single_ratio(x, y)) if function == "relu" or x.scale != y.scale else value
+    return np.clip(scaled + y.zero_point, info.min, info.max).astype(y.dtype)

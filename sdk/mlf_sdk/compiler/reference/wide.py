@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.requantise import wrap32
 
@@ -61,3 +62,15 @@ def tanh(x: Array, multiplier: int, shift: int) -> Array:
     result = np.where(magnitude >> 8 >= 255, 0xFFFF << 8, _interpolated(magnitude, 8))
     signed = np.where(argument >= 0, result - (1 << 23) + 128, -result + (1 << 23) + 127)
     return signed >> 8
+
+
+def argument_of(x: Value, function: str) -> tuple[int, int]:
+    """Multiplier and shift that make places in the table of stored values of ``x``."""
+    mantissa, exponent = np.frexp(x.scale)
+    shift = 12 + int(exponent) - 1
+    if mantissa == 0.5 and shift in ((0, 1) if function == "tanh" else (0,)):
+        return 0, shift
+    multiplier, shift = x.scale * 4096.0 * 3.0, 0
+    while multiplier <= 32767.0 / 2.0 and shift <= 30:
+        multiplier, shift = multiplier * 2.0, shift + 1
+    return int(multiplier), shift

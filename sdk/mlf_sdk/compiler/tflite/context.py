@@ -138,6 +138,14 @@ def expect_shape(value: Value, shape: tuple[int, ...]) -> None:
         refuse(f"'{value.name}' is stated with shape {value.shape}; {shape} follows from the operator")
 
 
+def broadcast_shape(*values: Value) -> tuple[int, ...]:
+    """Shape of an elementwise function of the values."""
+    try:
+        return tuple(int(e) for e in np.broadcast_shapes(*(v.shape for v in values)))
+    except ValueError:
+        refuse(f"operands of shapes {', '.join(str(v.shape) for v in values)}")
+
+
 def expect_elements(value: Value, count: int) -> None:
     """Refuse an output with another number of elements."""
     if value.elements != count:

@@ -13,14 +13,17 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import layers, movement, pointwise, recurrent
+from mlf_sdk.compiler.tflite import blocks, layers, movement, pointwise, reals, recurrent
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
 from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
+from mlf_sdk.compiler.tflite.versions import check_version
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import BoundedFaults
 
 Builder = Callable[[Context, RawOperator], None]
+# What the arithmetic of a builder raises on arguments that contradict each other.
+_UNFIT: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 def _nothing(_: Context, operator: RawOperator) -> None:
@@ -77,7 +80,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     **dict.fromkeys(
         (
             *("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU"),
-            *("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "HARD_SWISH"),
+            *("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "HARD_SWISH", "ELU"),
         ),
         pointwise.unary,
     ),
@@ -98,6 +101,22 @@ BUILDERS: Final[dict[str, Builder]] = {
     "RESIZE_BILINEAR": movement.resize_bilinear,
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), movement.arg_extreme),
     "SHAPE": movement.shape,
+    **dict.fromkeys(("PRELU", "SQUARED_DIFFERENCE", *reals.COMPARISONS), pointwise.pair),
+    **dict.fromkeys((*reals.UNARY, *reals.BINARY), reals.pointwise),
+    **dict.fromkeys(("SELECT", "SELECT_V2"), reals.select),
+    **dict.fromkeys(("SUM", "REDUCE_MAX", "REDUCE_MIN"), reals.reduce),
+    "ADD_N": reals.add_n,
+    "BATCH_MATMUL": reals.batch_matmul,
+    "CUMSUM": reals.cumsum,
+    "L2_NORMALIZATION": reals.l2_normalization,
+    "LOG_SOFTMAX": reals.log_softmax,
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), blocks.space_to_depth),
+    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), blocks.space_to_batch),
+    **dict.fromkeys(("FILL", "ZEROS_LIKE"), blocks.fill),
+    "BROADCAST_TO": blocks.broadcast_to,
+    "EMBEDDING_LOOKUP": blocks.embedding_lookup,
+    "GATHER_ND": blocks.gather_nd,
+    "REVERSE_V2": blocks.reverse,
     "CALL_ONCE": _nothing,
     "VAR_HANDLE": _handle,
     "READ_VARIABLE": _read,
@@ -212,12 +231,13 @@ def _build(
             continue
         try:
             if operator.kind in BUILDERS:
+                check_version(operator)
                 BUILDERS[operator.kind](context, operator)
             elif operator.kind.startswith(PREFIX):
                 build_custom(context, operator, sources)
             else:
                 refuse("this operator is not supported", "replace it in the model and convert that again")
-        except (UnsupportedError, DamagedError) as error:
+        except (UnsupportedError, DamagedError, *_UNFIT) as error:
             refused.add(operator.number)
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
@@ -225,9 +245,11 @@ def _build(
     return frozenset(refused), frozenset(behind)
 
 
-def _told(error: InputError) -> str:
+def _told(error: Exception) -> str:
     """A fault, and what to do about it."""
-    return f"{error.what}; {error.hint or 'convert the model again'}"
+    if isinstance(error, InputError):
+        return f"{error.what}; {error.hint or 'convert the model again'}"
+    return f"its tensors do not fit it ({error}); convert the model again"
 
 
 def model_faults(path: Path) -> BoundedFaults:
@@ -251,6 +273,7 @@ def _initial_states(
         for operator in graph.operators:
             place = f"subgraphs[{index}] operator {operator.number} {operator.kind}"
             try:
+                check_version(operator)
                 if operator.kind == "VAR_HANDLE":
                     options = operator.options("VarHandleOptions") or refuse("has no options")
                     handles[operator.outputs[0]] = (options.SharedName() or b"").decode("utf-8", "replace")
@@ -271,6 +294,6 @@ def _initial_states(
                     BUILDERS[operator.kind](context, operator)
                 else:
                     refuse("only constants can initialise variables")
-            except (UnsupportedError, DamagedError, KeyError) as error:
-                faults.add(place, str(error))
+            except (UnsupportedError, DamagedError, *_UNFIT) as error:
+                faults.add(place, _told(error))
     return names, states

@@ -10,6 +10,7 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear
+from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -22,7 +23,7 @@ from mlf_sdk.compiler.tflite.context import (
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 
-def _move(
+def move(
     context: Context,
     operator: RawOperator,
     inputs: list[Value],
@@ -30,6 +31,7 @@ def _move(
     moved: tuple[Region, ...],
     fill: float | None = None,
 ) -> None:
+    """Add copies of regions between tensors of one type and quantisation."""
     for x in (*inputs, *outputs):
         if x.dtype != outputs[0].dtype:
             refuse(f"tensors of types {x.dtype} and {outputs[0].dtype}")
@@ -61,7 +63,7 @@ def pad(context: Context, operator: RawOperator) -> None:
     pairs = _pairs(amounts, x)
     expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
     fill = float(constant(value[0], "value").reshape(-1)[0]) if value else float(y.zero_point)
-    _move(context, operator, [x], [y], (regions.pad(x.shape, [a for a, _ in pairs], y.shape),), fill)
+    move(context, operator, [x], [y], (regions.pad(x.shape, [a for a, _ in pairs], y.shape),), fill)
 
 
 def mirror_pad(context: Context, operator: RawOperator) -> None:
@@ -74,7 +76,7 @@ def mirror_pad(context: Context, operator: RawOperator) -> None:
     if any(max(pair) > extent - reflect for extent, pair in zip(x.shape, pairs, strict=True)):
         refuse("more padding than the input has elements")
     expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
-    _move(
+    move(
         context,
         operator,
         [x],
@@ -102,7 +104,7 @@ def concatenation(context: Context, operator: RawOperator) -> None:
         expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
     if sum(x.shape[axis] for x in inputs) != y.shape[axis]:
         refuse(f"'{y.name}' is stated with shape {y.shape}, which is not the sum of its inputs")
-    _move(context, operator, inputs, [y], regions.concatenate([x.shape for x in inputs], axis, y.shape))
+    move(context, operator, inputs, [y], regions.concatenate([x.shape for x in inputs], axis, y.shape))
 
 
 def pack(context: Context, operator: RawOperator) -> None:
@@ -115,7 +117,7 @@ def pack(context: Context, operator: RawOperator) -> None:
     if any(x.shape != inputs[0].shape for x in inputs):
         refuse("its inputs differ in shape")
     expect_shape(y, (*shape[:axis], len(inputs), *shape[axis + 1 :]))
-    _move(context, operator, inputs, [y], regions.concatenate([shape] * len(inputs), axis, y.shape))
+    move(context, operator, inputs, [y], regions.concatenate([shape] * len(inputs), axis, y.shape))
 
 
 def unpack(context: Context, operator: RawOperator) -> None:
@@ -129,7 +131,7 @@ def unpack(context: Context, operator: RawOperator) -> None:
     for y in outputs:
         expect_shape(y, (*x.shape[:axis], *x.shape[axis + 1 :]))
     part = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    _move(context, operator, [x], outputs, regions.split(x.shape, axis, [part] * len(outputs)))
+    move(context, operator, [x], outputs, regions.split(x.shape, axis, [part] * len(outputs)))
 
 
 def split(context: Context, operator: RawOperator) -> None:
@@ -146,7 +148,7 @@ def split(context: Context, operator: RawOperator) -> None:
         expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
     if sum(y.shape[axis] for y in outputs) != x.shape[axis]:
         refuse("its outputs do not make up its input")
-    _move(context, operator, [x], outputs, regions.split(x.shape, axis, [y.shape for y in outputs]))
+    move(context, operator, [x], outputs, regions.split(x.shape, axis, [y.shape for y in outputs]))
 
 
 def strided_slice(context: Context, operator: RawOperator) -> None:
@@ -179,7 +181,7 @@ def strided_slice(context: Context, operator: RawOperator) -> None:
     expect_elements(y, math.prod(extents))
     if not y.elements:
         refuse("an empty result")
-    _move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, step, tuple(extents)),))
+    move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, step, tuple(extents)),))
 
 
 def slice_(context: Context, operator: RawOperator) -> None:
@@ -193,7 +195,7 @@ def slice_(context: Context, operator: RawOperator) -> None:
     if any(b < 0 or s < 1 or b + s > e for e, b, s in zip(x.shape, first, sizes, strict=True)):
         refuse(f"begin {first} and size {sizes} of an input of shape {x.shape}")
     expect_shape(y, sizes)
-    _move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, (1,) * len(sizes), sizes),))
+    move(context, operator, [x], [y], (regions.strided_slice(x.shape, first, (1,) * len(sizes), sizes),))
 
 
 def transpose(context: Context, operator: RawOperator) -> None:
@@ -204,7 +206,7 @@ def transpose(context: Context, operator: RawOperator) -> None:
     if sorted(axes) != list(range(len(x.shape))):
         refuse(f"{axes} is no permutation of {len(x.shape)} axes")
     expect_shape(y, tuple(x.shape[a] for a in axes))
-    _move(context, operator, [x], [y], (regions.transpose(x.shape, axes),))
+    move(context, operator, [x], [y], (regions.transpose(x.shape, axes),))
 
 
 def gather(context: Context, operator: RawOperator) -> None:
@@ -217,7 +219,7 @@ def gather(context: Context, operator: RawOperator) -> None:
     if options.BatchDims() or any(not 0 <= i < x.shape[axis] for i in indices):
         refuse(f"batch dimensions, or an index outside of the {x.shape[axis]} elements of axis {axis}")
     expect_elements(y, x.elements // x.shape[axis] * len(indices))
-    _move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices, y.shape),))
+    move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices, y.shape),))
 
 
 def tile(context: Context, operator: RawOperator) -> None:
@@ -226,7 +228,7 @@ def tile(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     counts = whole_numbers(times, "multiples")
     expect_shape(y, tuple(e * n for e, n in zip(x.shape, counts, strict=True)))
-    _move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))
+    move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))
 
 
 def resize_nearest(context: Context, operator: RawOperator) -> None:
@@ -250,19 +252,23 @@ def resize_nearest(context: Context, operator: RawOperator) -> None:
                 max(0, min(math.floor(at + 0.5) if options.AlignCorners() else math.floor(at), size - 1))
             )
         places.append(found)
-    _move(context, operator, [x], [y], (regions.rows(x.shape, y.shape, *places),))
+    move(context, operator, [x], [y], (regions.rows(x.shape, y.shape, *places),))
 
 
 def resize_bilinear(context: Context, operator: RawOperator) -> None:
-    """RESIZE_BILINEAR of int8 values."""
+    """RESIZE_BILINEAR."""
     options = operator.options("ResizeBilinearOptions") or refuse("has no options")
     x, y = _resized(context, operator)
+    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    if x.dtype == np.float32 and y.dtype == np.float32:
+        reals.resample(context, operator, x, y, aligned=aligned, centred=centred)
+        return
     if x.dtype != np.int8 or y.dtype != np.int8:
-        refuse(f"values of type {x.dtype}: int8 is supported")
+        refuse(f"values of type {x.dtype}: int8 and float32 are supported")
     context.emit(
         ResizeBilinear(
             number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
-            align_corners=bool(options.AlignCorners()), half_pixel_centres=bool(options.HalfPixelCenters()),
+            align_corners=aligned, half_pixel_centres=centred,
         )
     )  # fmt: skip
 

@@ -9,7 +9,8 @@ from mlf_sdk.compiler import tables
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Arithmetic, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.reference import pointwise as reference
-from mlf_sdk.compiler.tflite.context import Context, clamp, expect_shape, refuse
+from mlf_sdk.compiler.tflite import reals
+from mlf_sdk.compiler.tflite.context import Context, broadcast_shape, clamp, expect_shape, refuse
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
@@ -23,7 +24,7 @@ def binary(context: Context, operator: RawOperator) -> None:
     options = operator.options(_OPTIONS[operator.kind]) if operator.kind in _OPTIONS else None
     if not a.dtype == b.dtype == y.dtype:
         refuse(f"operands of types {a.dtype} and {b.dtype}, a result of type {y.dtype}")
-    expect_shape(y, tuple(np.broadcast_shapes(a.shape, b.shape)))
+    expect_shape(y, broadcast_shape(a, b))
     quantised = y.quantisation is not None
     if quantised and function is Arithmetic.DIV:
         refuse("division of quantised values")
@@ -43,6 +44,40 @@ def binary(context: Context, operator: RawOperator) -> None:
     )  # fmt: skip
 
 
+def pair(context: Context, operator: RawOperator) -> None:
+    """PRELU, SQUARED_DIFFERENCE and comparisons."""
+    a, b = context.inputs(operator, 2)
+    y = context.output(operator)
+    expect_shape(y, broadcast_shape(a, b))
+    compared = operator.kind in reals.COMPARISONS
+    if y.dtype != (np.bool_ if compared else a.dtype):
+        refuse(f"is not supported from {a.dtype} to {y.dtype}")
+    if a.dtype == np.float32 and b.dtype == np.float32:
+        reals.emit(context, operator, operator.kind.lower(), [a, b], y)
+        return
+    if compared and a.dtype == b.dtype and a.quantisation is None and b.quantisation is None:
+        reals.emit(context, operator, operator.kind.lower(), [a, b], y)
+        return
+    small = operator.kind == "PRELU" and a.dtype == np.int16 and b.dtype == np.int8
+    if (
+        a.dtype not in (np.int8, np.int16)
+        or not (a.dtype == b.dtype or small)
+        or (compared and a.dtype != np.int8)
+    ):
+        refuse(f"operands of types {a.dtype} and {b.dtype}")
+    values = (a, b) if compared else (a, b, y)
+    if any(v.quantisation is None or v.quantisation.axis is not None for v in values):
+        refuse("a tensor that has not one scale")
+    if compared and max(a.scale, b.scale) >= 1:
+        refuse("a comparison of values with a scale of 1 or more")
+    context.emit(
+        Binary(
+            number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,),
+            function=Arithmetic(operator.kind.lower()), clamp=clamp(0, y) if not compared else (0, 1),
+        )
+    )  # fmt: skip
+
+
 _FUNCTIONS = {"RELU_N1_TO_1": "relu_n1_to_1", "RELU6": "relu6"}
 
 
@@ -52,6 +87,11 @@ def unary(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     expect_shape(y, x.shape)
     function, alpha = operator.kind.lower(), 0.0
+    if function == "hard_swish" and is_byte(x) and is_byte(y) and tables.hard_swish_exponent(x, y) > 0:
+        refuse(f"from the scale {x.scale} to {y.scale}")
+    if function == "elu" and x.dtype == y.dtype == np.float32:
+        reals.emit(context, operator, function, [x], y, (1.0,))
+        return
     if function == "leaky_relu":
         options = operator.options("LeakyReluOptions")
         alpha = float(options.Alpha()) if options else 0.0
@@ -64,12 +104,22 @@ def _function(
     ids = {"number": operator.number, "kind": operator.kind, "inputs": (x.id,), "outputs": (y.id,)}
     if is_byte(x) and is_byte(y) and function in tables.FUNCTIONS:
         context.emit(Table(**ids, table=tables.table_of(function, x, y, alpha)))  # type: ignore[arg-type]
+    elif function in ("logistic", "tanh", "relu", "abs") and _is_wide(x) and _is_wide(y):
+        if function in reference.WIDE and y.scale != 2.0**-15:
+            refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
+        context.emit(Elementwise(**ids, function=function))  # type: ignore[arg-type]
     elif (x.dtype.kind == "f" and y.dtype.kind == "f" and function in reference.FUNCTIONS) or (
         function == "leaky_relu" and x.quantisation and y.quantisation
     ):
         context.emit(Elementwise(**ids, function=function, alpha=alpha))  # type: ignore[arg-type]
     else:
         refuse(f"is not supported from {x.dtype} to {y.dtype}")
+
+
+def _is_wide(x: Value) -> bool:
+    """True for 16-bit values with one scale and the zero point 0."""
+    found = x.quantisation
+    return x.dtype == np.int16 and found is not None and found.axis is None and not x.zero_point
 
 
 def is_byte(x: Value) -> bool:
@@ -89,6 +139,9 @@ def convert(context: Context, operator: RawOperator) -> None:
         refuse("its input has no quantisation")
     if operator.kind == "QUANTIZE" and y.quantisation is None:
         refuse("its output has no quantisation")
+    if operator.kind == "CAST" and x.dtype == np.float32 and y.dtype == np.int32:
+        reals.emit(context, operator, "cast", [x], y)
+        return
     if operator.kind == "CAST" and x.dtype.kind == "f" and y.dtype.kind != "f":
         refuse(f"from {x.dtype} to {y.dtype}")
     context.emit(Convert(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of functions, comparisons, choices, reductions and products, most of them of real numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import Mean, Move, Softmax
+from mlf_sdk.compiler.reals import Accumulate, MatMul, Pointwise, Reduce, Reduction, Resample
+from mlf_sdk.compiler.tflite.context import (
+    Context,
+    axis_of,
+    broadcast_shape,
+    expect_elements,
+    expect_shape,
+    refuse,
+    whole_numbers,
+)
+from mlf_sdk.compiler.tflite.file import RawOperator
+
+UNARY = {
+    "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin", "COS": "cos", "LOGICAL_NOT": "not",
+}  # fmt: skip
+BINARY = {
+    "FLOOR_DIV": "floor_div", "FLOOR_MOD": "mod", "POW": "pow", "LOGICAL_AND": "and", "LOGICAL_OR": "or",
+}  # fmt: skip
+COMPARISONS = {
+    "EQUAL": "equal", "NOT_EQUAL": "not_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal",
+    "LESS": "less", "LESS_EQUAL": "less_equal",
+}  # fmt: skip
+_FUNCTIONS = {**UNARY, **BINARY, **COMPARISONS}
+_REDUCTIONS = {"SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN}
+
+
+def emit(
+    context: Context, operator: RawOperator, function: str, inputs: list[Value], y: Value,
+    parameters: tuple[float, ...] = (),
+) -> None:  # fmt: skip
+    """Add a function of the elements at one place."""
+    context.emit(
+        Pointwise(
+            number=operator.number, kind=operator.kind, inputs=tuple(x.id for x in inputs), outputs=(y.id,),
+            function=function, parameters=parameters,
+        )
+    )  # fmt: skip
+
+
+def pointwise(context: Context, operator: RawOperator) -> None:
+    """Functions of one or two values of one type."""
+    inputs = context.inputs(operator, 1 if operator.kind in UNARY else 2)
+    y = context.output(operator)
+    wanted = "b" if operator.kind.startswith("LOGICAL") else "f"
+    if any(x.dtype.kind != wanted for x in (*inputs, y)):
+        refuse(f"is not supported from {inputs[0].dtype} to {y.dtype}")
+    expect_shape(y, broadcast_shape(*inputs))
+    emit(context, operator, _FUNCTIONS[operator.kind], inputs, y)
+
+
+def add_n(context: Context, operator: RawOperator) -> None:
+    """ADD_N of real numbers."""
+    inputs = context.inputs(operator, 2, 64)
+    y = context.output(operator)
+    for x in inputs:
+        expect_shape(x, y.shape)
+        if x.dtype != np.float32 or y.dtype != np.float32:
+            refuse(f"values of type {x.dtype}")
+    total = inputs[0]
+    for position, x in enumerate(inputs[1:], start=2):
+        last = position == len(inputs)
+        into = y if last else context.add(f"{y.name}_{position}", y.dtype, y.shape)
+        emit(context, operator, "add", [total, x], into)
+        total = into
+
+
+def select(context: Context, operator: RawOperator) -> None:
+    """SELECT and SELECT_V2."""
+    inputs = context.inputs(operator, 3)
+    y = context.output(operator)
+    condition, a, b = inputs
+    if condition.dtype.kind != "b" or not a.dtype == b.dtype == y.dtype:
+        refuse(f"a choice by {condition.dtype} between {a.dtype} and {b.dtype} as {y.dtype}")
+    if len({(v.scale, v.zero_point) for v in (a, b, y)}) != 1:
+        refuse("operands and result differ in their quantisation")
+    if operator.kind == "SELECT" and condition.shape not in ((), a.shape):
+        refuse(f"a condition of shape {condition.shape} for operands of shape {a.shape}")
+    expect_shape(y, broadcast_shape(*inputs))
+    emit(context, operator, "where", inputs, y)
+
+
+def reduce(context: Context, operator: RawOperator) -> None:
+    """SUM, REDUCE_MAX and REDUCE_MIN."""
+    x, where = context.inputs(operator, 2)
+    y = context.output(operator)
+    axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
+    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
+    if x.dtype != y.dtype:
+        refuse(f"from {x.dtype} to {y.dtype}")
+    ids = {
+        "number": operator.number,
+        "kind": operator.kind,
+        "inputs": (x.id,),
+        "outputs": (y.id,),
+        "axes": axes,
+    }
+    quantised = x.quantisation is not None and y.quantisation is not None
+    if operator.kind == "SUM" and quantised:
+        context.emit(Mean(**ids, total=True))  # type: ignore[arg-type]
+        return
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (operator.kind == "SUM" and x.dtype.kind != "f"):
+        refuse("input and output differ in their quantisation, or integers without one")
+    context.emit(Reduce(**ids, function=_REDUCTIONS[operator.kind]))  # type: ignore[arg-type]
+
+
+def cumsum(context: Context, operator: RawOperator) -> None:
+    """CUMSUM of real numbers."""
+    options = operator.options("CumsumOptions") or refuse("has no options")
+    x, where = context.inputs(operator, 2)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if x.dtype != np.float32 or y.dtype != np.float32:
+        refuse(f"values of type {x.dtype}; float32 is supported")
+    context.emit(
+        Accumulate(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
+            axis=axis_of(whole_numbers(where, "axis")[0], len(x.shape)),
+            exclusive=bool(options.Exclusive()), reverse=bool(options.Reverse()),
+        )
+    )  # fmt: skip
+
+
+def batch_matmul(context: Context, operator: RawOperator) -> None:
+    """BATCH_MATMUL of real numbers."""
+    options = operator.options("BatchMatMulOptions") or refuse("has no options")
+    inputs = context.inputs(operator, 2)
+    y = context.output(operator)
+    if any(v.dtype != np.float32 for v in (*inputs, y)):
+        refuse(f"values of type {inputs[0].dtype}; float32 is supported")
+    if min(len(x.shape) for x in inputs) < 2:
+        refuse("an operand with fewer than two dimensions")
+    turned = (options.AdjX(), options.AdjY())
+    a, b = (_turned(context, operator, x) if turn else x for x, turn in zip(inputs, turned, strict=True))
+    if a.shape[-1] != b.shape[-2]:
+        refuse(f"the product of shapes {a.shape} and {b.shape}")
+    batches = (
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if a.shape[:-2] != b.shape[:-2] else a.shape[:-2]
+    )
+    expect_shape(y, (*batches, a.shape[-2], b.shape[-1]))
+    context.emit(MatMul(number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,)))
+
+
+def _turned(context: Context, operator: RawOperator, x: Value) -> Value:
+    """The value with its last two axes exchanged."""
+    rank = len(x.shape)
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    y = context.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
+    context.emit(
+        Move(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
+            regions=(regions.simplified(regions.transpose(x.shape, order)),),
+        )
+    )  # fmt: skip
+    return context.values[y.id]
+
+
+def log_softmax(context: Context, operator: RawOperator) -> None:
+    """LOG_SOFTMAX of real numbers."""
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if x.dtype != np.float32 or y.dtype != np.float32 or not x.shape:
+        refuse(f"values of type {x.dtype}; float32 is supported")
+    context.emit(
+        Softmax(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), beta=1.0, log=True
+        )
+    )
+
+
+def l2_normalization(context: Context, operator: RawOperator) -> None:
+    """L2_NORMALIZATION of real numbers over the last axis."""
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    options = operator.options("L2NormOptions")
+    if x.dtype != np.float32 or y.dtype != np.float32 or not x.shape:
+        refuse(f"values of type {x.dtype}; float32 is supported")
+    if options is not None and options.FusedActivationFunction():
+        refuse("a fused activation function")
+    shape = (*x.shape[:-1], 1)
+    length, least = (context.add(f"{y.name}_{n}", y.dtype, shape) for n in ("length", "divisor"))
+    epsilon = context.add(f"{y.name}_epsilon", y.dtype, (), data=np.array(1e-6, np.float32))
+    context.emit(
+        Reduce(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(length.id,),
+            axes=(len(x.shape) - 1,), function=Reduction.L2,
+        )
+    )  # fmt: skip
+    emit(context, operator, "max", [context.values[length.id], epsilon], least)
+    emit(context, operator, "div", [x, context.values[least.id]], y)
+
+
+def resample(
+    context: Context, operator: RawOperator, x: Value, y: Value, *, aligned: bool, centred: bool
+) -> None:
+    """RESIZE_BILINEAR of real numbers."""
+    tables = []
+    for axis in (1, 2):
+        size, wanted = x.shape[axis], y.shape[axis]
+        scale = np.float32(size) / np.float32(wanted)
+        if aligned and wanted > 1:
+            scale = np.float32(size - 1) / np.float32(wanted - 1)
+        places = np.arange(wanted, dtype=np.float32)
+        half = np.float32(0.5)
+        at = (places + half) * scale - half if centred else places * scale
+        lower = np.maximum(np.floor(at), 0)
+        upper = np.minimum(np.ceil(at), size - 1)
+        weight = (at - lower).astype(np.float32)
+        rows = np.stack([lower, upper], axis=1).clip(0, size - 1).astype(np.int64)
+        tables.append((rows, np.stack([1 - weight, weight], axis=1).astype(np.float32)))
+    (rows, down), (columns, across) = tables
+    context.emit(
+        Resample(
+            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), rows=rows,
+            columns=columns, row_weights=down, column_weights=across,
+        )
+    )  # fmt: skip
