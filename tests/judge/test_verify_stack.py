@@ -366,6 +366,13 @@ def test_heap_is_named_with_who_pulls_it_in(
     assert all(a.used_by_model == by_model for a in found.values() if a.name in ("malloc", "_malloc_r"))
 
 
+def test_a_heap_without_a_run_is_not_cleared(tmp_path: Path) -> None:
+    """Nothing says that no model uses it where the image has no mlf_run."""
+    source = (HEAP % ("n + 1", "app(4)")).replace("mlf_run", "other_run")
+    found = linked_allocators(graph(link(tmp_path, "m4", source, "-O2", "-Wl,--gc-sections")))
+    assert found and {a.used_by_model for a in found} == {None}
+
+
 def test_no_heap(tmp_path: Path) -> None:
     code = link(tmp_path, "m4", HEAP % ("n + 1", "2"), "-O2", "-Wl,--gc-sections")
     assert linked_allocators(graph(code)) == ()

@@ -102,9 +102,16 @@ def survivors(module: str) -> tuple[int, list[str]]:
     return ran, sorted(found)
 
 
+def without_equal(found: list[str], equal: dict[str, str]) -> tuple[list[str], int]:
+    """Survivors but for those whose changed line computes the same, and the number of these."""
+    kept = [line for line in found if line.partition(" => ")[2] not in equal]
+    return kept, len(found) - len(kept)
+
+
 def main() -> int:
     """Run the mutations and print the survivors."""
-    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutate"]
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    table, equal = tool["mutate"], tool["mutate-equal"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", default=[*table], help=f"of {PACKAGE}: {', '.join(table)}")
     parser.add_argument("--jobs", type=int, default=2)
@@ -122,7 +129,8 @@ def main() -> int:
                 job.result()
     for module in args.modules:
         ran, found = survivors(module)
-        print(f"{module}: {ran} mutations, {len(found)} survived")
+        found, same = without_equal(found, equal.get(module, {}))
+        print(f"{module}: {ran} mutations, {len(found)} survived, {same} more compute the same")
         for line in found:
             print(f"  {line}")
     return 0

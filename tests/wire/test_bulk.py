@@ -312,8 +312,17 @@ def test_a_late_reply_teaches_the_round_trip() -> None:
 
 def test_a_piece_of_another_size_is_an_error() -> None:
     device = Device(content=DATA[:100])
-    with pytest.raises(TargetError, match="instead of"):
+    with pytest.raises(TargetError, match="sent 36 bytes instead of 64"):
         read(device, 200)
+
+
+def test_waits_double_up_to_the_longest_silence() -> None:
+    """On a line that takes no time: the waits of all tries, and not one more."""
+    device = Device(lose=lambda n: "request")
+    device.line_s = lambda size_bytes: 0.0  # type: ignore[method-assign]
+    with pytest.raises(TargetError, match="after 5 silences"):
+        write(device, DATA[:PIECE])
+    assert device.now == pytest.approx(0.5 + 1 + 2 + 4 + 8) == device.timeouts.silence_s
 
 
 def test_silence_ends() -> None:
@@ -350,6 +359,16 @@ def test_pace_grows_after_good_pieces_and_shrinks_after_losses() -> None:
     found.lost()  # seven good ones before it count for nothing
     found.good(0.5)
     assert found.piece_bytes == 48
+
+
+def test_requests_in_flight_are_halved_and_grow_by_one() -> None:
+    found = Pace(window_bytes=100, payload_bytes=1000, most=8, piece_bytes=100)
+    found.lost()
+    assert found.most == 4
+    for most in (5, 6, 7, 8, 8):
+        for _ in range(8):
+            found.good(0.5)
+        assert found.most == most
 
 
 def test_pace_stays_within_the_payload_and_eight_requests() -> None:
