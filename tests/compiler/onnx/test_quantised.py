@@ -15,7 +15,7 @@ from compiled_models import KernelRunner
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
-from mlf_sdk.compiler.operators import Conv2D, Convert, DepthwiseConv2D, FullyConnected
+from mlf_sdk.compiler.operators import Conv2D, Convert, DepthwiseConv2D, FullyConnected, Mean
 from mlf_sdk.compiler.reals import Quantise
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -66,6 +66,26 @@ def quantised(m: OnnxMaker, folder: Path, form: str, activations: str, *, per_ch
     finally:
         logging.disable(logging.NOTSET)
     return folder / "int8.onnx"
+
+
+def test_a_mean_whose_result_is_quantised_in_another_shape(tmp_path: Path) -> None:
+    """As PyTorch exports its pooling over the whole picture: ReduceMean, then a new shape."""
+    m = OnnxMaker(4)
+    y = m.add("Relu", m.add("Conv", m.input(1, 3, 8, 8), m.weights(8, 3, 3, 3), m.weights(8)))
+    y = m.add("ReduceMean", y, axes=[2, 3], keepdims=1)
+    y = m.add("Reshape", y, m.constant(np.array([1, 8])))
+    m.add("Gemm", y, m.weights(6, 8), m.weights(6), transB=1)
+    path = quantised(m, tmp_path, "QDQ", "QInt8", per_channel=True)
+    graph = load_onnx(path)
+    (mean,) = (o for o in graph.operators if isinstance(o, Mean))
+    assert graph.values[mean.inputs[0]].shape == (1, 6, 6, 8)  # as the convolution left it
+    assert sum(isinstance(o, Convert) for o in graph.operators) == 1
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    runner = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path, ("-O1",))
+    scale = graph.values[graph.operators[-1].inputs[0]].scale
+    for x in np.random.default_rng(3).standard_normal((8, 1, 3, 8, 8)).astype(np.float32):
+        (wanted,) = session.run(None, {"x": x})
+        assert np.abs(runner.run([x])[0].reshape(wanted.shape) - wanted).max() <= 1.01 * scale
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def global_pool(context: Context, node: Node) -> None:
     space_of(x)
     shape = (*x.shape[:2], *(1,) * (x.rank - 2))
     average = node.kind == "GlobalAveragePool"
-    found = target(context, node)
+    found = target(context, node, reshaped=True)
     if average and found is not None and is_stored(x) and x.stored is not None:
         source = context.last(x.stored)
         y, _ = layer_output(

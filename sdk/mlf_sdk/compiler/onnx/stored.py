@@ -170,8 +170,12 @@ def requantised(context: Context, x: Tensor, quantisation: Quantisation, name: s
     return found
 
 
-def target(context: Context, node: Node) -> Target | None:
-    """Quantisation that the only reader of a layer's result gives it; None where the result stays real."""
+def target(context: Context, node: Node, *, reshaped: bool = False) -> Target | None:
+    """Quantisation that the only reader of a layer's result gives it; None where the result stays real.
+
+    Args:
+        reshaped: the result may get another shape before.
+    """
     clamp = (-np.inf, np.inf)
     name = node.name
     for _ in range(3):
@@ -181,6 +185,9 @@ def target(context: Context, node: Node) -> Target | None:
         reader = Node(context, readers[0])
         if reader.kind == "QuantizeLinear" and readers[0].inputs[0] == name:
             return _stated(context, reader, clamp)
+        if reshaped and reader.kind in ("Reshape", "Flatten", "Squeeze") and readers[0].inputs[0] == name:
+            name = reader.name
+            continue
         limits = _limits(reader)
         if limits is None:
             return None
