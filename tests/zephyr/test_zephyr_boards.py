@@ -30,6 +30,7 @@ from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire.link import DeviceFaultError
 from zephyr_trees import zephyr_options
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
 
 FAULT_MAIN = """
@@ -224,9 +225,15 @@ def test_the_mlperf_application(real_setup: ZephyrSetup, tmp_path: Path):
     assert found.windows[0].results
 
 
+@pytest.mark.parametrize("runtime", ["own", "repository"])
 def test_a_library_in_an_application_of_its_own(
-    tiny_project: Callable[..., Path], real_setup: ZephyrSetup, real_tree: ZephyrTree, tmp_path: Path
+    runtime: str,
+    tiny_project: Callable[..., Path],
+    real_setup: ZephyrSetup,
+    real_tree: ZephyrTree,
+    tmp_path: Path,
 ):
+    """With the runtime that it brings, or that of the repository, which is a module of the same build."""
     library = tiny_project("any", "library")
     app = Path(shutil.copytree(Path(__file__).parent / "app", tmp_path / "own"))
     board = zephyr_board("mps2_an385")
@@ -237,10 +244,18 @@ def test_a_library_in_an_application_of_its_own(
     argv += [f"-DBOARD={target.board}", f"-DUSER_CACHE_DIR={tmp_path}"]
     argv += [f"-DMODULES_VARIABLE={target.profile.extra_modules}"]
     argv += [f"-DZEPHYR_MODULES={modules}"] if modules else []
+    if runtime == "repository":
+        listing = app / "CMakeLists.txt"
+        both = f'"{ROOT}" ${{MODEL_DIR}}'
+        listing.write_text(listing.read_text().replace(" ${MODEL_DIR})", f" {both})"))
     for command in (argv, ["cmake", "--build", app / "build"]):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         assert not re.search(r"\.[chS]:\d+:.*warning:", done.stdout), done.stdout
+    ninja = (app / "build/build.ninja").read_text()
+    used = ROOT if runtime == "repository" else library
+    assert f"{used}/crt/src/mlf.c" in ninja
+    assert (f"{library}/crt/src/mlf.c" in ninja) is (runtime == "own")
     x = np.arange(8, dtype=np.float32).reshape(1, 8) - 3
     y = np.trunc(reference(Spec(), x).ravel() * np.float32(1000)).astype(int)
     with start_qemu(board, app / "build/zephyr/zephyr.elf", timeout_s=30) as machine:
