@@ -27,13 +27,21 @@ from bench_line import line_figures
 from core_images import run_on_core
 from measure import BenchError, measure_archive
 from mlf_sdk.compiler.build import compile_graph
-from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
-from peers import COMPILED_LIMITS, PEERS, SOURCES, TVM_ALLOCATOR_PAIR, TVM_DISPATCH_STEP, TVM_USMP_WORKSPACE
+from peers import (
+    COMPILED_LIMITS,
+    PEERS,
+    SOURCES,
+    SPEED_LIMITS,
+    TVM_ALLOCATOR_PAIR,
+    TVM_DISPATCH_STEP,
+    TVM_USMP_WORKSPACE,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "digits"
@@ -72,16 +80,18 @@ class Bench:
 
     def measure_compiled(self) -> None:
         """Instructions of the compiler's kernels on each core; each is compared with the reference."""
-        for (model, core), limit in COMPILED_LIMITS.items():
+        balanced = [(model, core, Goal.BALANCED, limit) for (model, core), limit in COMPILED_LIMITS.items()]
+        speed = [(model, "cortex-m4", Goal.SPEED, limit) for model, limit in SPEED_LIMITS.items()]
+        for model, core, goal, limit in [*balanced, *speed]:
             path = self.archives.parent / "tflite" / f"{model}_int8.tflite"
             if not path.is_file():
                 continue
-            name = f"{model} compiled for {core}"
+            name = f"{model} compiled for {core}{' for speed' if goal is Goal.SPEED else ''}"
             print(f"measuring {name}", file=sys.stderr, flush=True)
             folder = self.folder / name.replace(" ", "-")
             folder.mkdir()
             try:
-                graph = compile_graph(load_tflite(path), Choice(core=Core(core)))
+                graph = compile_graph(load_tflite(path), Choice(core=Core(core), goal=goal))
                 counts = run_on_core(graph, Core(core), folder)
             except (MlfError, AssertionError, ValueError, OSError, subprocess.SubprocessError) as error:
                 self.failed[name] = str(error) or type(error).__name__
