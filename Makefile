@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz fuzz-models attack kills mutate onnx-nodes onnx-models clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make proof   every archive on every emulated board, as a table in docs/proof.md (CMSIS_NN=PATH)"
 	@echo "make fuzz    RUNS (10 million) inputs to each parser of the device code, under sanitizers"
 	@echo "make fuzz-models  MUTANTS (10,000) damaged .tflite files to the compiler"
+	@echo "make operators  OPERATORS (5,000) random operators in graphs: reference, host, TFLM, emulated cores"
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
@@ -64,6 +65,10 @@ lint: dev
 MUTANTS ?= 10000
 fuzz-models: dev
 	PYTHONPATH=sdk:tests/support $(PY) tests/support/tflite_mutants.py --count $(MUTANTS)
+
+OPERATORS ?= 5000
+operators: tools dev
+	PYTHONPATH=sdk:tests/support $(PY) tests/support/operator_graphs.py --count $(OPERATORS) --cores
 
 bench: tools dev
 	$(PY) tests/bench/bench.py --output build/bench.json

@@ -12,14 +12,21 @@ from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
 from mlf_sdk.compiler.tflite.versions import KNOWN
 from mlf_sdk.errors import ArchiveError
 from operator_cases import CASES, model_of
+from operator_graphs import check
 from tflite_models import Maker
 
 INSTANCES = [(name, dtype) for name, (dtypes, _) in CASES.items() for dtype in dtypes]
 
 
-@pytest.mark.parametrize(("name", "dtype"), INSTANCES, ids="-".join)
+@pytest.mark.parametrize(("name", "dtype"), INSTANCES, ids=[f"{n}-{d}" for n, d in INSTANCES])
 def test_an_operator(name: str, dtype: str, tmp_path: Path) -> None:
     agree(model_of(name, dtype, 1), tmp_path, 1, runs=1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_graph_of_random_operators(seed: int, tmp_path: Path) -> None:
+    """160 operators; `make operators` has 5,000, on emulated cores as well."""
+    check(seed, 40, tmp_path, cores=False)
 
 
 @pytest.mark.parametrize("version", [0, 6, 99])
