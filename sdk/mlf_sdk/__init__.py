@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.compile import compile
     from mlf_sdk.pipeline.convert import convert
     from mlf_sdk.pipeline.convertoptions import ConvertOptions
+    from mlf_sdk.pipeline.exporttvm import export_tvm
     from mlf_sdk.pipeline.firmware import inspect
     from mlf_sdk.pipeline.flash import flash
     from mlf_sdk.pipeline.options import CompareOptions, FlashOptions, ProofOptions
@@ -64,6 +65,7 @@ _HOMES = {
     "compare": "pipeline.compare",
     "compile": "pipeline.compile",
     "convert": "pipeline.convert",
+    "export_tvm": "pipeline.exporttvm",
     "flash": "pipeline.flash",
     "generate": "pipeline.api",
     "inspect": "pipeline.firmware",
@@ -104,6 +106,7 @@ __all__ = [
     "compare",
     "compile",
     "convert",
+    "export_tvm",
     "flash",
     "generate",
     "inspect",

@@ -70,7 +70,7 @@ def test_the_archive_keeps_its_options(
     model = mlf_sdk.load(tmp_path / "a.tar")
     assert (model.name, model.provenance.options) == (
         "net",
-        {"core": core, "goal": goal, "io": "model", "batch": "1", "shapes": ""},
+        {"core": core, "goal": goal, "io": "model", "batch": "1", "shapes": "", "kernels": "auto"},
     )
 
 
@@ -108,6 +108,7 @@ def test_a_project_finds_its_model_again(
         "io": "model",
         "batch": "1",
         "shapes": "",
+        "kernels": "auto",
     }
     header = Path("app/model/net/net.h").read_text()
     x = mlf_sdk.load(network).tensors[mlf_sdk.load(network).inputs[0]]

@@ -71,6 +71,7 @@ class LockLayer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     detail: str
     kernel: str
     macs: int
+    origin: str = ""
 
     @property
     def text(self) -> str:

@@ -19,6 +19,14 @@ class Goal(enum.Enum):
     SIZE = "size"
 
 
+class Kernels(enum.Enum):
+    """Whose kernels compute a model."""
+
+    AUTO = "auto"
+    OWN = "own"
+    TVM = "tvm"
+
+
 class Core(enum.Enum):
     """Processor that kernels are chosen for; every archive runs on any."""
 
@@ -57,6 +65,7 @@ class Io(enum.Enum):
 _WITHOUT_DSP: Final = Core.CORTEX_M3
 GOALS: Final = tuple(goal.value for goal in Goal)
 IOS: Final = tuple(io.value for io in Io)
+KERNELS: Final = tuple(kernels.value for kernels in Kernels)
 CORES: Final = tuple(core.value for core in Core)
 
 
@@ -75,6 +84,21 @@ def core_of(cpu: str, *, dsp: bool) -> Core:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Use of TVM's kernels.
+
+    Attributes:
+        kernels: whose kernels are used.
+        unroll: generate code that is faster and larger.
+        schedule: False: leave the loops as TVM's operators have them.
+    """
+
+    kernels: Kernels = Kernels.OWN
+    unroll: bool = True
+    schedule: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompileOptions:
     """Options of a compilation; the archive keeps them as text.
 
@@ -86,6 +110,7 @@ class CompileOptions:
         shapes: of inputs whose shape the model leaves open: ``NAME=1,3,32,32``, several with semicolons.
         custom: C code of custom operators of a .tflite model: ``NAME=FILE.c``, several with semicolons.
         tuned: board, unit and compiler of the measurement that chose kernels; empty: rules did.
+        kernels: value of `Kernels`.
     """
 
     core: str = Core.GENERIC.value
@@ -95,6 +120,12 @@ class CompileOptions:
     shapes: str = ""
     custom: str = ""
     tuned: str = ""
+    kernels: str = Kernels.AUTO.value
+
+    @property
+    def generation(self) -> Generation:
+        """Choice between own kernels and those of TVM."""
+        return Generation(kernels=Kernels(self.kernels), unroll=self.goal != Goal.SIZE.value)
 
     def texts(self) -> dict[str, str]:
         """Options by name, as an archive keeps them."""

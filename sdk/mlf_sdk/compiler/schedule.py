@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
     convolution,
@@ -118,6 +119,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Recurrent: (recurrent.recurrent,),
     Reduce: (real_rows.reduce,),
     Resample: (real_pooling.resample,),
+    Generated: (generated,),
 }
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import platformdirs
 
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
+from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.registry import Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
@@ -79,7 +80,7 @@ class CompilingFrontend(Frontend):
     def archive(self, path: Path, options: CompileOptions) -> Path:
         """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
         digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.stem.encode())
-        digest.update(repr(options).encode())
+        digest.update(f"{options!r} {tvm_version()}".encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
         archive = Path(platformdirs.user_cache_dir("mlf-sdk")) / "compiled" / f"{digest.hexdigest()[:24]}.tar"

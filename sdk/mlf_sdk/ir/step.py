@@ -55,6 +55,7 @@ class Layer:
         kernel: family of the kernel that computes it.
         macs: multiplications with weights.
         counted: kernels that were measured and the cost of a call, the chosen one first; empty: none was.
+        origin: generator of the kernel's code where it is not the compiler that made the archive.
     """
 
     number: int
@@ -63,6 +64,7 @@ class Layer:
     kernel: str
     macs: int
     counted: tuple[tuple[str, int], ...] = ()
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

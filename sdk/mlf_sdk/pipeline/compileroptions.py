@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.compiler.options import CORES, GOALS, IOS, Goal, Io
+from mlf_sdk.compiler.options import CORES, GOALS, IOS, KERNELS, Goal, Io, Kernels
 from mlf_sdk.pipeline.declare import COMPILER, Stage, option, positive
 
 
@@ -47,4 +47,10 @@ class CompilerRequest:
         (),
         "C code of a custom operator of a .tflite model: the function NAME in FILE.c. May repeat.",
         metavar="NAME=FILE.c",
+    )
+    kernels: str = _compiling(
+        Kernels.AUTO.value,
+        "Kernels of an ONNX or PyTorch model that is compiled: TVM's where there are no own ones and TVM is "
+        "installed; own ones alone; or TVM's alone.",
+        choices=KERNELS,
     )

@@ -55,6 +55,7 @@ def options_in(request: Request) -> CompileOptions:
         batch=request.batch,
         shapes=";".join(request.shape),
         custom=";".join(request.custom),
+        kernels=request.kernels,
     )
 
 

@@ -39,6 +39,7 @@ def model_parts(model: Model, layout: ModelLayout) -> Parts:
             f"{model.name}: {executor_text(model.executor)}, {steps}, {params}",
         ),
         line("archive", f"{origin.format_text}, {origin.compiler_text}, sha256 {origin.sha256[:16]}..."),
+        *lines("kernels", kernel_origins(model)),
         line("target", "; ".join(t.strip() for t in model.targets) or "not stated in the archive"),
         *lines("input", [f"'{model.tensors[i].name}'  {type_text(model.tensors[i])}" for i in model.inputs]),
         *lines("output", [f"'{names[i]}'  {type_text(model.tensors[i])}" for i in model.outputs]),
@@ -77,6 +78,20 @@ def arena_text(arena_bytes: int, bound_bytes: int) -> str:
     """Size of an arena and its lower bound in words."""
     bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
     return f"{size(arena_bytes)} ({bound}), inputs and outputs included"
+
+
+def kernel_origins(model: Model) -> list[str]:
+    """Steps whose kernels another generator made than the compiler of the archive; empty for none."""
+    found: dict[str, list[str]] = {}
+    layers = [step.layer for step in model.steps if step.layer is not None]
+    for layer in layers:
+        if layer.origin:
+            found.setdefault(layer.origin, []).append(layer.operator)
+    return [
+        f"{len(operators)} of {counted(len(model.steps), 'step')} by {origin}: "
+        + ", ".join(dict.fromkeys(operators))
+        for origin, operators in found.items()
+    ]
 
 
 def _summary_text(model: Model) -> str:
@@ -139,6 +154,8 @@ def model_values(model: Model, layout: ModelLayout) -> Values:
                 "name": step.name,
                 "symbol": step.symbol,
                 "abi": step.abi.convention.value,
+                "kernel": step.layer.kernel if step.layer else "",
+                "origin": step.layer.origin if step.layer else "",
                 "workspace_bytes": step.workspace_bytes,
                 "exact": step.exact,
                 "looked_into": not step.whole,

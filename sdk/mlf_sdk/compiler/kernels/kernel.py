@@ -66,6 +66,7 @@ class Kernel:
             start of it; inputs that are not listed may not overlap with outputs.
         joins: of a kernel that only puts inputs behind each other: byte offset of each in the output.
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
+        origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
     """
 
     family: str
@@ -78,6 +79,7 @@ class Kernel:
     joins: tuple[int, ...] = ()
     slices: tuple[int, ...] = ()
     variant: str = ""
+    origin: str = ""
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""

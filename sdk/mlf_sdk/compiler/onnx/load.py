@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -29,12 +29,14 @@ from mlf_sdk.compiler.onnx import (
     stored,
 )
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.fallback import left_to_tvm, without_unread
 from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, RawInput, RawModel, RawNode, read_onnx
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import spelt_out
 from mlf_sdk.compiler.onnx.tensor import Tensor, UnsupportedError, kept_type
 from mlf_sdk.compiler.operators import Reshape
+from mlf_sdk.compiler.options import Generation, Kernels
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import BoundedFaults, shown
 
@@ -73,22 +75,43 @@ _REASONS: Final = {
 }
 
 
-def load_onnx(path: Path, name: str = "", shapes: Shapes | None = None, batch: int = 1) -> Graph:
+def load_onnx(
+    path: Path,
+    name: str = "",
+    shapes: Shapes | None = None,
+    batch: int = 1,
+    generation: Generation = Generation(),  # noqa: B008 - frozen
+) -> Graph:
     """Read a model.
 
     Args:
         name: of the model; by default the file's, as a C identifier.
         shapes: of inputs whose shape the file leaves open; the first axis is otherwise the batch.
         batch: extent of a first axis that the file leaves open.
+        generation: use of TVM's kernels.
 
     Raises:
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
         InputError: it is no ONNX file, or a shape is missing.
     """
     faults = BoundedFaults(str(path))
-    found = read_graph(path, name, shapes or {}, batch, faults)
+    if generation.kernels is Kernels.TVM:
+        return _whole(path, name, shapes or {}, batch, faults, generation)
+    found = read_graph(path, name, shapes or {}, batch, faults, generation)
     faults.raise_if_any()
-    return found.graph
+    return without_unread(found.graph)
+
+
+def _whole(
+    path: Path, name: str, shapes: Shapes, batch: int, faults: FaultCollector, generation: Generation
+) -> Graph:
+    from mlf_sdk.compiler.onnx.whole import whole_graph
+
+    raw = read_onnx(path, faults, frozenset(BUILDERS))
+    faults.raise_if_any()
+    fixed = [_input_type(i, shapes, batch, faults)[1] for i in raw.inputs]
+    faults.raise_if_any()
+    return whole_graph(path, raw, name or _name_of(path), fixed, generation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +135,14 @@ class Reading:
     tensors: Mapping[str, Tensor]
 
 
-def read_graph(path: Path, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Reading:
+def read_graph(
+    path: Path,
+    name: str,
+    shapes: Shapes,
+    batch: int,
+    faults: FaultCollector,
+    generation: Generation = Generation(),  # noqa: B008 - frozen
+) -> Reading:
     """Read what can be read of a model.
 
     Args:
@@ -124,25 +154,30 @@ def read_graph(path: Path, name: str, shapes: Shapes, batch: int, faults: FaultC
     """
     raw = read_onnx(path, faults, frozenset(BUILDERS))
     faults.raise_if_any()
-    name = name or re.sub(r"\W", "_", path.stem, flags=re.ASCII)
-    return build_graph(spelt_out(raw), name, shapes, batch, faults)
+    return build_graph(spelt_out(raw), name or _name_of(path), shapes, batch, faults, generation)
 
 
-def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector) -> Reading:
+def _name_of(path: Path) -> str:
+    return re.sub(r"\W", "_", path.stem, flags=re.ASCII)
+
+
+def build_graph(
+    raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector, generation: Generation
+) -> Reading:
     """The graph of a model that was read, as far as its nodes are supported."""
     context = Context(raw.opset)
     context.readers = stored.readers_of(raw.nodes)
     context.results = frozenset(raw.outputs)
     for key, array in raw.constants.items():
         context.constant(key, array)
-    inputs = [_placeholder(context, i, shapes, batch, faults) for i in raw.inputs]
+    inputs = [_placeholder(context, i, *_input_type(i, shapes, batch, faults)) for i in raw.inputs]
     unknown = set(shapes) - {i.name for i in raw.inputs}
     for key in sorted(unknown):
         faults.add(
             f"shape of {shown(key)}", f"no such input; there are {', '.join(i.name for i in raw.inputs)}"
         )
     faults.raise_if_any()
-    node_of, refused, behind = _build(context, raw.nodes, faults)
+    node_of, refused, behind = _build(context, raw.nodes, faults, generation)
     outputs: list[int] = []
     for key in raw.outputs:
         if key in context.tensors:
@@ -167,9 +202,16 @@ def build_graph(raw: RawModel, name: str, shapes: Shapes, batch: int, faults: Fa
     )
 
 
-def _placeholder(
-    context: Context, given: RawInput, shapes: Shapes, batch: int, faults: FaultCollector
-) -> Value:
+def _placeholder(context: Context, given: RawInput, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    tensor, value = context.output(given.name, dtype, shape)
+    context.bind(given.name, tensor)
+    return value
+
+
+def _input_type(
+    given: RawInput, shapes: Shapes, batch: int, faults: FaultCollector
+) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape of an input; (1,) and a fault where it is left open."""
     place = f"input {shown(given.name)}"
     shape = tuple(int(e) for e in shapes.get(given.name, ()))
     if given.name not in shapes:
@@ -188,14 +230,11 @@ def _placeholder(
     if any(e < 1 for e in shape) or len(shape) > MAX_RANK or np.prod(shape, dtype=np.float64) > MAX_ELEMENTS:
         faults.add(place, f"has the shape {shape}")
         shape = (1,)
-    dtype = kept_type(given.dtype)
-    tensor, value = context.output(given.name, dtype, shape)
-    context.bind(given.name, tensor)
-    return value
+    return kept_type(given.dtype), shape
 
 
 def _build(
-    context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector
+    context: Context, nodes: tuple[RawNode, ...], faults: FaultCollector, generation: Generation
 ) -> tuple[list[int], frozenset[int], frozenset[int]]:
     """Add each node; one that follows a failed one is not reported again, one without a builder is.
 
@@ -217,8 +256,8 @@ def _build(
             else:
                 behind.add(raw.number)
         except UnsupportedError as error:
-            faults.add(raw.place, error.what)
-            refused.add(raw.number)
+            if not left_to_tvm(context, raw, error.what, faults, generation, known=known):
+                refused.add(raw.number)
         except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
             faults.add(raw.place, f"damaged, or of a form that is not known: {str(error)[:200]}")
             refused.add(raw.number)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
 from mlf_sdk.compiler.reference import layers, lstm, movement, pointwise, reals, recurrent, softmax
@@ -36,6 +37,8 @@ def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: Stat
     if isinstance(operator, WriteState):
         states[operator.state] = inputs[0].copy()
         return []
+    if isinstance(operator, Generated):
+        raise InputError("a generated kernel has no reference in numpy", where=operator.kind)
     return REFERENCES[type(operator)](graph, operator, inputs, states)
 
 

@@ -90,6 +90,7 @@ class _Builder:
                     for one in compiled.counted
                     if one.cost is not None
                 ),
+                origin=kernel.origin,
             ),
         )
         self._node(operator, compiled.symbol, arguments, facts)

@@ -41,6 +41,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         detail: what distinguishes it from others of its kind, such as a window: ``3x3, stride 2``.
         kernel: family of the kernel.
         counted: kernels that were measured, the chosen one first; empty: it was chosen by rule.
+        origin: generator of the kernel's code, e.g. ``TVM 0.27.0``; empty: the compiler of the archive.
     """
 
     number: Count
@@ -48,6 +49,7 @@ class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
     kernel: str = ""
     counted: tuple[KernelCost, ...] = ()
+    origin: str = ""
 
 
 class OverlapFact(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,7 @@ def _layer(facts: CallFacts) -> Layer | None:
         kernel=said.kernel,
         macs=facts.macs,
         counted=tuple((one.kernel, one.cost) for one in said.counted),
+        origin=said.origin,
     )
 
 
@@ -72,6 +73,7 @@ def facts_of(step: Step) -> CallFacts | None:
             detail=layer.detail,
             kernel=layer.kernel,
             counted=tuple(KernelCost(kernel=kernel, cost=cost) for kernel, cost in layer.counted),
+            origin=layer.origin,
         )
         if layer
         else None,

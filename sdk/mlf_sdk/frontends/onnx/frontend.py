@@ -31,7 +31,7 @@ class OnnxFrontend(CompilingFrontend):
         """Read the model."""
         from mlf_sdk.compiler.onnx.load import load_onnx
 
-        return load_onnx(path, name, shapes_of(options.shapes), options.batch)
+        return load_onnx(path, name, shapes_of(options.shapes), options.batch, options.generation)
 
     def survey(self, path: Path, options: CompileOptions) -> Survey:
         """Survey the model, with nodes that can't be compiled."""

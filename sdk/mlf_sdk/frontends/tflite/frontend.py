@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.options import CompileOptions, Kernels
+from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 
 if TYPE_CHECKING:
@@ -34,6 +35,12 @@ class TfliteFrontend(CompilingFrontend):
         """Read the model."""
         from mlf_sdk.compiler.tflite.load import load_tflite
 
+        if options.kernels == Kernels.TVM.value:
+            raise InputError(
+                "TVM's kernels are for ONNX and PyTorch models",
+                where="--kernels tvm",
+                hint="Leave it out, or compile the model's ONNX file.",
+            )
         return load_tflite(path, name, options.batch, options.custom)
 
     def survey(self, path: Path, options: CompileOptions) -> Survey:

@@ -36,7 +36,7 @@ class TorchFrontend(CompilingFrontend):
         with tempfile.TemporaryDirectory(prefix="mlf-torch-") as folder:
             onnx = Path(folder) / f"{path.stem}.onnx"
             program_to_onnx(path, onnx)
-            return load_onnx(onnx, name, shapes_of(options.shapes), options.batch)
+            return load_onnx(onnx, name, shapes_of(options.shapes), options.batch, options.generation)
 
     def archive(self, path: Path, options: CompileOptions) -> Path:
         """The archive of a program in the cache; errors as in `graph`."""
