@@ -8,6 +8,7 @@ proof whose table is compared with that of an undisturbed one; without, they sle
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import random
 import shutil
@@ -249,7 +250,9 @@ def proving(folder: Path, archives: list[str], boards: list[str], kills: int, se
     shutil.rmtree(folder / "cache")
     undisturbed = [*command, "--markdown", str(folder / "calm.md"), "--made-by", "x"]
     subprocess.run([sys.executable, *undisturbed], env=environ, check=True, capture_output=True)
-    assert (folder / "killed.md").read_text() == (folder / "calm.md").read_text(), "the tables differ"
+    tables = [(folder / name).read_text().splitlines() for name in ("calm.md", "killed.md")]
+    if different := "\n".join(difflib.unified_diff(*tables, "undisturbed", "killed", lineterm="")):
+        raise AssertionError(f"the tables differ:\n{different}")
     return killed
 
 
