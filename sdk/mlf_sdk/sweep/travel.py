@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import shutil
 import tarfile
@@ -36,7 +37,7 @@ def store_digest(digest: str, packed: Packed) -> Packed:
 
 
 def unpack(digest: str, packed: Packed, root: Path | None = None) -> str:
-    """Path of an input in this machine's store, where it lies under its hash; written once.
+    """Path of an input in this machine's store, where it lies under its hash and its name; written once.
 
     Args:
         digest: of the input.
@@ -45,17 +46,18 @@ def unpack(digest: str, packed: Packed, root: Path | None = None) -> str:
     """
     name, content = packed
     store = root or cache_folder().parent / "inputs"
-    folder = store / digest
-    place = folder if name.endswith("/") else folder / name
-    if folder.is_dir() and digest_of(place) == digest:
+    folder = store / hashlib.sha256(f"{digest}/{name}".encode()).hexdigest()
+    place = folder / name.rstrip("/")
+    if place.exists() and digest_of(place) == digest:
         return str(place)
     store.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=store, prefix=".part-") as part:
+        whole = Path(part) / "in"
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            tar.extractall(Path(part) / "in", filter="data")
+            tar.extractall(whole / name if name.endswith("/") else whole, filter="data")
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            (Path(part) / "in").rename(folder)
+            whole.rename(folder)
         except OSError:  # another worker was faster
             if not folder.is_dir():
                 raise
