@@ -25,7 +25,7 @@ help:
 	@echo "make attack  COUNT (5,000) random archives from SEED (0) on, each against an executor of its own"
 	@echo "make kills   sweeps and a proof whose processes are killed KILLS (50) times at random"
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
-	@echo "make onnx-nodes  ONNX's tests of single operators, all of them; their list is docs/onnx-nodes.md"
+	@echo "make onnx-nodes  ONNX's tests of single operators, all of them, 100 on a board; docs/onnx-nodes.md lists them"
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
 	@echo "make clean   remove what these commands made"
 
@@ -111,6 +111,7 @@ mutate: tools dev
 
 onnx-nodes: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_nodes.py
+	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_board.py
 
 # Models of packages are taken from those that are installed: pip install --no-deps silero-vad basic-pitch
 onnx-models: tools dev

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -211,3 +212,19 @@ def test_without_the_quantiser_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(InputError, match=r"'onnxruntime' is not installed\n.*mlf-sdk\[quantize\]"):
         mlf_sdk.quantize(model, tmp_path / "o.onnx", calibration={"x": samples[:2]})
+
+
+def test_instructions_on_a_board(model: Path, samples: Array, tmp_path: Path, call: Caller) -> None:
+    data = tmp_path / "samples.npz"
+    np.savez(data, x=samples[:4])
+    words = ("quantize", model, "--calibration", data, "-o", tmp_path / "int8.onnx", "--instructions")
+    refused = call(*words)
+    assert refused.code == 2 and "emulated boards alone" in refused.err
+    shown = call(*words, "--board", "mps2-an386")
+    assert shown.code == 0
+    found = re.search(
+        r"executes +([\d,]+) instructions before, ([\d,]+) after \((\d+)%\) on mps2-an386", shown.out
+    )
+    assert found is not None, shown.out
+    before, after = (int(figure.replace(",", "")) for figure in found.groups()[:2])
+    assert min(before, after) > 10_000 and round(100 * after / before) == int(found[3])

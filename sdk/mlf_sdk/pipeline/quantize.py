@@ -21,12 +21,14 @@ from mlf_sdk.judge.data import LABEL_KEY, fit_array
 from mlf_sdk.pipeline.arguments import Source, make_request, own_options
 from mlf_sdk.pipeline.compile import compiling_frontend
 from mlf_sdk.pipeline.loading import options_in
-from mlf_sdk.pipeline.pipeline import for_core
+from mlf_sdk.pipeline.pipeline import Pipeline, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.stages import arrays_of
+from mlf_sdk.pipeline.run import run_request
+from mlf_sdk.pipeline.stages import arrays_of, target_choice
 from mlf_sdk.pipeline.survey import PlannedBytes, planned_bytes
+from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import write_whole
 
@@ -46,6 +48,8 @@ class QuantizedModel:
         outputs, layers: loss of the model's outputs, and of each quantised tensor.
         before, after: memory of both models as compiled, for the same core.
         real_operators: kinds of the operators that still compute with real numbers.
+        board: where instructions were counted; empty: nowhere.
+        instructions_before, instructions_after: of an inference of the first sample; None: not counted.
     """
 
     output: Path
@@ -61,6 +65,9 @@ class QuantizedModel:
     before: PlannedBytes
     after: PlannedBytes
     real_operators: tuple[str, ...]
+    board: str = ""
+    instructions_before: int | None = None
+    instructions_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +100,17 @@ def quantize(
 
     Raises:
         ArchiveError: the model can't be compiled, or the samples don't fit it: all faults at once.
-        InputError: it is no float ONNX model, ONNX Runtime refuses it or is not installed.
+        InputError: it is no float ONNX model, ONNX Runtime refuses it or is not installed; the board is none
+            that counts instructions.
+        ToolError, TargetError: instructions are wanted, and a model can't be built or does not run.
     """
     if output is not None:
         options["output"] = str(output)
     chosen, rest = own_options(QuantizeOptions, own, options)
     made = make_request(source, request, rest)
     made = for_core(made) if made.board is not None else made
+    if chosen.instructions:
+        _require_counting(made)
     path = Path(made.source[0])
     frontend = _onnx_frontend(path, Path(chosen.output))
     require_quantiser()
@@ -114,6 +125,10 @@ def quantize(
         content, after = _result(frontend, files.int8, Path(chosen.output), made)
         real = _real_operators(frontend.graph(files.int8, "", options_in(made)))
         before = planned_bytes(made)
+        counted: tuple[int | None, ...] = (None, None)
+        if chosen.instructions:
+            sample = {name: array[None] for name, array in cases.feeds[0].items()}
+            counted = tuple(_count(made, p, sample, progress) for p in (path, files.int8))
     write_whole(chosen.output, content)
     return QuantizedModel(
         output=Path(chosen.output),
@@ -129,6 +144,9 @@ def quantize(
         before=before,
         after=after,
         real_operators=real,
+        board=str(made.board) if chosen.instructions else "",
+        instructions_before=counted[0],
+        instructions_after=counted[1],
     )
 
 
@@ -154,6 +172,22 @@ def _result(
     if output.suffix == ".tar":
         return frontend.compile(int8, options_in(request)), after
     return int8.read_bytes(), after
+
+
+def _require_counting(request: Request) -> None:
+    if request.board is None or not resolve_target(target_choice(request)).counts_instructions:
+        raise InputError(
+            "instructions are counted on emulated boards alone",
+            where="--instructions",
+            hint="Give one with --board, such as mps2-an386.",
+        )
+
+
+def _count(request: Request, path: Path, sample: Mapping[str, Array], progress: Progress) -> int | None:
+    """Instructions of an inference of one sample on the board."""
+    progress.say(f"counting instructions of {path.name}")
+    made = request.replace(source=(str(path),), inputs=sample, twin=False)
+    return run_request(made, Pipeline(progress)).instructions
 
 
 # ---- samples ----

@@ -34,6 +34,10 @@ class QuantizeOptions:
         metavar="FILE",
         required=True,
     )
+    instructions: bool = option(
+        False,
+        "Build both models for the emulated --board as well, and count the instructions of an inference.",
+    )
 
     def __post_init__(self) -> None:
         validate(self)

@@ -30,6 +30,7 @@ def quantized_parts(found: QuantizedModel) -> Parts:
         *_classes(found),
         line("flash", _saved(found.before.params_bytes, found.after.params_bytes) + " of constants"),
         line("RAM", _saved(_ram(found.before), _ram(found.after)) + " of arena and states"),
+        *_instructions(found),
         *_left(found),
         line("written", f"{found.output}: {size(found.size_bytes)}"),
     ]
@@ -74,6 +75,16 @@ def _ram(planned: PlannedBytes) -> int:
 def _saved(before: int, after: int) -> str:
     share = f" ({after / before:.0%})" if before else ""
     return f"{number(before)} B before, {size(after)} after{share}"
+
+
+def _instructions(found: QuantizedModel) -> Parts:
+    before, after = found.instructions_before, found.instructions_after
+    if not before or after is None:
+        return []
+    text = (
+        f"{number(before)} instructions before, {number(after)} after ({after / before:.0%}) on {found.board}"
+    )
+    return [line("executes", text)]
 
 
 def _left(found: QuantizedModel) -> Parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnx_board import run_on_board, samples
 from onnx_nodes import node_tests, passing, run_node_test
 
 REFERENCE, KERNELS = 4, 20
@@ -27,3 +28,9 @@ def test_by_kernels(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         assert run_node_test(cases[name], folder) == "", name
+
+
+def test_on_a_board(tmp_path: Path) -> None:
+    """Some of the sample that the documentation lists; `make onnx-nodes` runs all of it."""
+    (names,) = samples(images=1, together=10)
+    assert len(set(names)) == 10 and run_on_board(names, tmp_path) == {}
