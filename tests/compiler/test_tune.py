@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,18 @@ import numpy as np
 import pytest
 
 import mlf_sdk
+from cli_helpers import Caller
 from core_images import MISSING
+from flash_helpers import halted_machine
 from mlf_sdk.compiler import tuning
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.schedule import Choice, alternatives
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline.options import ProbeOptions
 from mlf_sdk.pipeline.tune import BoardTuner
+from mlf_sdk.pipeline.verification import verify
 from mlf_sdk.reporting.html.choices import choices_page
 from tflite_models import Maker
 
@@ -116,3 +121,54 @@ def test_nothing_that_counts_is_refused(model: Path, options: dict[str, str], me
 def test_port_without_counting_is_refused(model: Path) -> None:
     with pytest.raises(InputError, match="a port is for counting only"):
         mlf_sdk.compile(model, model.with_suffix(".tar"), core="cortex-m4", port="/dev/ttyACM0")
+
+
+@pytest.mark.qemu
+@needs_emulator
+@pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="gdb-multiarch is not installed")
+def test_a_board_on_a_port_counts_cycles(model: Path, tmp_path: Path) -> None:
+    """A probe flashes the kernels; costs are those of the board's clock, and outputs stay the same."""
+    output = tmp_path / "tuned.tar"
+    with halted_machine(tmp_path) as machine:
+        found = mlf_sdk.compile(
+            model,
+            output,
+            board="mps2-an386",
+            tune=True,
+            port=machine.console,
+            probe=ProbeOptions(port=machine.gdb, runner="gdb"),
+        )
+        held = verify(output, port=machine.console)
+    assert not held.ok  # the kernels' model is on the board, not this one
+    assert [m.name for m in held.device.models] == ["kernels"]
+    layers = [step.layer for step in found.model.steps if step.layer is not None and step.layer.counted]
+    assert [layer.operator for layer in layers] == ["CONV_2D", "FULLY_CONNECTED"]
+    for layer in layers:
+        costs = [cost for _, cost in layer.counted]
+        assert costs == sorted(costs)
+        assert costs[0] > 0
+    assert dict(found.model.provenance.options)["tuned"].startswith("cycles on mps2-an386, ")
+    plain = mlf_sdk.compile(model, tmp_path / "plain.tar", core="cortex-m4")
+    results = [mlf_sdk.run(archive.output, board="host", twin=False).outputs for archive in (plain, found)]
+    assert [a.tobytes() for a in results[0].values()] == [a.tobytes() for a in results[1].values()]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--core", "cortex-m4", "--tune", "--probe", "localhost:3333"), "no board is flashed"),
+        (("--core", "cortex-m4", "--runner", "gdb"), "no board is flashed"),
+        (("--core", "cortex-m4", "--tune", "--port", "/dev/ttyACM0"), "which processor"),
+        pytest.param(
+            ("--board", "mps2-an386", "--tune", "--port", "/dev/ttyACM99"),
+            "--runner NAME",
+            marks=[pytest.mark.qemu, needs_emulator],
+        ),
+    ],
+)
+def test_port_that_can_not_count_is_refused(
+    model: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
+) -> None:
+    result = Caller(capsys)("compile", model, "-o", model.with_suffix(".tar"), *options)
+    assert result.code == 2
+    assert message in result.err

@@ -157,6 +157,27 @@ class CompileOptions:
         "Count the kernels of each layer on an emulated board with the core, or in cycles on that of --port, "
         "and take the cheapest.",
     )
+    probe: str | None = option(
+        None,
+        "With --tune --port: what the runner that flashes works on, where it is not the board's serial port: "
+        "the debug server with gdb (localhost:3333), the volume to copy to.",
+        group="Flash",
+        metavar="PORT",
+    )
+    runner: str | None = option(
+        None,
+        "With --tune --port: runner that flashes. Default: that of the board's row.",
+        group="Flash",
+        metavar="NAME",
+        complete="runner",
+    )
+    runner_file: str | None = option(
+        None,
+        "With --tune --port: TOML file with a runner of your own.",
+        group="Flash",
+        metavar="FILE",
+        exists=True,
+    )
     report: str | None = option(
         None, "Write a page with the kernels of each layer, and what the choice costs.", metavar="PAGE"
     )
@@ -170,14 +191,18 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     Example: mlf-sdk compile model.tflite -o model.tar --core cortex-m4 --for speed
 
     Example: mlf-sdk compile model.tflite -o model.tar --core cortex-m4 --tune
+
+    Example: mlf-sdk compile model.tflite -o model.tar --board microbit --tune --port /dev/ttyACM0
     """
     from mlf_sdk.pipeline.compile import compile as compile_model
+    from mlf_sdk.pipeline.options import ProbeOptions
     from mlf_sdk.planner.layout import lay_out
     from mlf_sdk.reporting.html.choices import choices_page
     from mlf_sdk.reporting.layout import line, size
     from mlf_sdk.reporting.model import model_parts, model_values
     from mlf_sdk.tools.files import write_whole
 
+    probe = ProbeOptions(port=own.probe, runner=own.runner, runner_file=own.runner_file)
     found = compile_model(
         request.source[0],
         own.output,
@@ -185,6 +210,7 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
         name=own.name,
         with_choices=own.report is not None,
         tune=own.tune,
+        probe=probe if probe != ProbeOptions() else None,
         progress=progress,
     )
     layout = lay_out(found.model)

@@ -18,6 +18,7 @@ from mlf_sdk.frontends.registry import frontends
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.arguments import make_request
 from mlf_sdk.pipeline.loading import options_in
+from mlf_sdk.pipeline.options import ProbeOptions
 from mlf_sdk.pipeline.pipeline import for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
@@ -51,6 +52,7 @@ def compile(
     name: str = "",
     with_choices: bool = False,
     tune: bool = False,
+    probe: ProbeOptions | None = None,
     progress: Progress = SILENT,
     **options: Any,  # noqa: ANN401
 ) -> CompiledModel:
@@ -65,6 +67,7 @@ def compile(
         with_choices: list the kernels of each layer as well.
         tune: count the kernels of each layer on an emulated board with the core, or on that of the ``port``,
             in cycles, and take the cheapest.
+        probe: how the board on the port is flashed, where its row and the port do not say it.
         progress: called with each stage and its state.
         options: fields of `Request`: ``goal``, ``core``, or the ``board`` whose core it is compiled for.
 
@@ -84,6 +87,7 @@ def compile(
                 name=name,
                 with_choices=with_choices,
                 tune=tune,
+                probe=probe,
                 progress=progress,
                 **options,
             )
@@ -98,8 +102,12 @@ def compile(
         made = for_core(made)
     if made.port is not None and not tune:
         raise InputError("a port is for counting only", where="--port", hint="Add --tune.")
+    if probe is not None and not (tune and made.port is not None):
+        raise InputError(
+            "no board is flashed", where="--runner, --probe", hint="Add --tune and the board's --port."
+        )
     with measuring_request(made) if tune else nullcontext(made) as counting:
-        tuner = BoardTuner(counting, progress) if tune else None
+        tuner = BoardTuner(counting, progress, probe or ProbeOptions()) if tune else None
         options_of = tuned_options(options_in(made), tuner)
         progress.say(f"compiling {path}")
         content = frontend.compile(path, options_of, name, tuner)

@@ -236,6 +236,21 @@ class GateOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeOptions:
+    """Flashing of the kernels that ``compile`` counts on the board at its port.
+
+    Attributes:
+        port: what the runner works on (a debug server, a volume); None: the board's serial port.
+        runner: name of the runner; None: that of the board's row.
+        runner_file: TOML file with a runner.
+    """
+
+    port: str | None = None
+    runner: str | None = None
+    runner_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlashOptions:
     """Options of ``flash`` beside those of the request, whose port is the board's (stage flash)."""
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mlf_sdk.compiler.operators import Array
     from mlf_sdk.compiler.tuning import Counted, Question
     from mlf_sdk.judge.profile import Profile
+    from mlf_sdk.pipeline.options import ProbeOptions
 
 RULES: Final = 1  # changes with the meaning of what is kept
 _BOARDS: Final = {
@@ -94,16 +95,18 @@ class BoardTuner:
     Args:
         request: board and port, as of `measuring_request`.
         progress: called with each stage and its state.
+        probe: how the board on the port is flashed.
 
     Attributes:
         unit: of the costs.
         measured: layers that were measured, and not taken from the cache.
     """
 
-    def __init__(self, request: Request, progress: Progress) -> None:
+    def __init__(self, request: Request, progress: Progress, probe: ProbeOptions) -> None:
         self.progress = progress
         self.board = _board_of(request)
-        self.unit = "cycles" if request.port is not None else "instructions"
+        self.unit = "instructions" if request.port is None else _unit_of(self.board)
+        self._probe = probe
         self.measured = 0
         self._request = dataclasses.replace(
             Request(source=request.source),
@@ -224,22 +227,29 @@ class BoardTuner:
 
         pipeline = Pipeline()
         if request.port is not None:
-            _flash(request)
+            self._flash(request)
         found = profile_request(request, ProfileOptions(), pipeline)
         return found, pipeline.execute(request.replace(trace=False)).outputs
 
+    def _flash(self, request: Request) -> None:
+        """Build the image and flash it to the board on the port."""
+        from mlf_sdk.pipeline.api import build, generate
+        from mlf_sdk.pipeline.flash import flash
+        from mlf_sdk.pipeline.options import FlashOptions
 
-def _flash(request: Request) -> None:
-    """Build the image and flash it to the board on the port."""
-    from mlf_sdk.pipeline.api import build, generate
-    from mlf_sdk.pipeline.flash import flash
-
-    with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
-        app = Path(folder) / "app"
-        made = request.replace(port=None, baud=None, max_baud=None, inputs=None, trace=False)
-        generate(request.source[0], app, made.replace(source=()))
-        build(app)
-        flash(app, port=request.port, baud=request.baud, max_baud=request.max_baud)
+        with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
+            app = Path(folder) / "app"
+            made = request.replace(source=(), port=None, baud=None, max_baud=None, trace=False)
+            generate(request.source[0], app, made)
+            build(app)
+            self.progress.say(f"flashing {self.board.name}")
+            job = request.replace(
+                source=(), board=None, board_file=None, port=self._probe.port or request.port
+            )
+            own = FlashOptions(
+                runner=self._probe.runner, runner_file=self._probe.runner_file, console=request.port
+            )
+            flash(app, job, own=own)
 
 
 def _board_of(request: Request) -> Board:
@@ -247,6 +257,11 @@ def _board_of(request: Request) -> Board:
     from mlf_sdk.targets.registry import resolve_target
 
     return resolve_target(target_choice(request.replace(port=None, baud=None, max_baud=None))).board
+
+
+def _unit_of(board: Board) -> str:
+    """Unit of a board's clock."""
+    return "cycles" if board.counter is not None and board.counter.hz == board.clock_hz else "ticks"
 
 
 def _compiler_version(board: Board) -> str:
