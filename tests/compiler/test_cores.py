@@ -82,12 +82,16 @@ def test_kernels_for_speed(seed: int, tmp_path: Path) -> None:
     assert sum("pairs" in name for name in names) == 3
 
 
-def dense_chain() -> bytes:
-    """Matrix products whose inputs and outputs leave every rest when they are divided by four."""
+def dense_chain(*, channels: bool = False) -> bytes:
+    """Matrix products whose inputs and outputs leave every rest when they are divided by four.
+
+    Args:
+        channels: each output has a scale of its own.
+    """
     m = Maker(2)
     x = m.input((1, 5))
     for outputs in (22, 7, 9, 35, 4, 130, 3):
-        x = m.dense(x, outputs)
+        x = m.dense(x, outputs, scales=outputs if channels else 1)
     return m.finish(x)
 
 
@@ -96,16 +100,31 @@ def dense_chain() -> bytes:
 @pytest.mark.parametrize(
     "core", [Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M4], ids=lambda core: core.value
 )
-def test_matrix_products(core: Core, tmp_path: Path) -> None:
+@pytest.mark.parametrize("channels", [False, True], ids=["layer", "channels"])
+def test_matrix_products(core: Core, channels: bool, tmp_path: Path) -> None:
     """On the core, and the plain C beside its instructions on the host."""
     path = tmp_path / "model.tflite"
-    path.write_bytes(dense_chain())
+    path.write_bytes(dense_chain(channels=channels))
     graph = load_tflite(path)
     compiled = compile_graph(graph, Choice(core=core, goal=Goal.BALANCED))
     assert len(run_on_core(compiled, core, tmp_path)) == 7
     x = np.random.default_rng(4).integers(-128, 128, (1, 5)).astype(np.int8)
     (got,) = KernelRunner(archive_of(compiled), tmp_path).run([x])
     np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
+
+
+def test_one_scale_is_stored_once(tmp_path: Path) -> None:
+    """Layers of one scale share their instructions; each stream holds one row of words for all outputs."""
+    path = tmp_path / "model.tflite"
+    m = Maker(3)
+    x = m.dense(m.dense(m.dense(m.input((1, 64)), 128), 64), 12)
+    path.write_bytes(m.finish(x))
+    found = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=Goal.BALANCED))
+    kernels = [c.kernel for c in found.operators if c.kernel is not None]
+    assert [k.constants_bytes for k in kernels] == [
+        24 + outputs * (4 + inputs) for inputs, outputs in ((64, 128), (128, 64), (64, 12))
+    ]
+    assert len({name for k in kernels for name in k.helpers if name.startswith("layer_")}) == 1
 
 
 @pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)

@@ -250,16 +250,17 @@ class Maker:
         kind = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
         return self.spec.add(kind, (x, weights, self.bias(channels)), y, (name, fields))
 
-    def dense(self, x: int, outputs: int) -> int:
+    def dense(self, x: int, outputs: int, *, scales: int = 1) -> int:
         inputs = int(np.prod(self.spec.tensors[x].shape))
         data = self.random.integers(-127, 128, (outputs, inputs)).astype(np.int8)
         scale = float(np.float32(self.random.uniform(0.001, 0.02)))
+        others = tuple(float(np.float32(scale * self.random.uniform(0.5, 1))) for _ in range(scales - 1))
         weights = self.spec.tensor(
             f"w{len(self.spec.tensors)}",
             "int8",
             (outputs, inputs),
-            scale=(scale,),
-            zero_point=(0,),
+            scale=(scale, *others),
+            zero_point=(0,) * scales,
             data=data,
         )
         y = self.activation((1, outputs))

@@ -5,12 +5,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import finish, function, label, product, subtract, unrolling, widen
+from mlf_sdk.compiler.kernels.gemm import (
+    finish,
+    function,
+    label,
+    limit,
+    product,
+    subtract,
+    unrolling,
+    widen,
+)
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
-from mlf_sdk.compiler.operators import FullyConnected
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, expression, helpers, sum_bounds
+from mlf_sdk.compiler.operators import Array, FullyConnected
+from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import dense_multipliers
 
 
@@ -26,9 +36,9 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     ):
         return None
     outputs, inputs = weights.shape
-    rescale = rescale_of(
-        weights.data, graph.bias(operator), x, y, dense_multipliers(x, weights, y, outputs), operator.clamp
-    )
+    multipliers = dense_multipliers(x, weights, y, outputs)
+    layer = layer_rescale(weights.data, graph.bias(operator), x, y, multipliers, operator.clamp)
+    rescale = layer or rescale_of(weights.data, graph.bias(operator), x, y, multipliers, operator.clamp)
     if rescale.form is Form.GENERAL or outputs > MAX_OFFSET:
         return None
     quads, groups = -(-inputs // 4), -(-outputs // 4)
@@ -37,11 +47,15 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         biases_of(padded[:outputs], graph.bias(operator), x.zero_point, rescale), (0, 4 * groups - outputs)
     )
     words = quads_of(padded, rescale).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
-    rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
-    constants = (
-        np.ascontiguousarray(np.concatenate([biases.reshape(groups, 4), words, rows], axis=1).reshape(-1)),
-    )
-    name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
+    parts = [biases.reshape(groups, 4), words]
+    if layer:
+        name, texts = rows_of_layer(quads, outputs, layer, unroll=16)
+        stream = np.append(layer_head(quads, outputs, layer), np.concatenate(parts, axis=1))
+    else:
+        name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
+        rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
+        stream = np.concatenate([*parts, rows], axis=1).reshape(-1)
+    constants = (np.ascontiguousarray(stream),)
     body = ""
     if inputs % 4:
         body = f"""    int32_t last = 0;
@@ -67,6 +81,83 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     )
 
 
+def layer_rescale(
+    rows: Array,
+    bias: Array,
+    x: Value,
+    y: Value,
+    multipliers: tuple[Multiplier, ...],
+    clamp: tuple[float, float],
+) -> Rescale | None:
+    """One row of words for all outputs of a layer with one scale; None where none is exact for all their sums."""
+    if len(set(multipliers)) > 1 or rows.min(initial=0) <= -128:
+        return None
+    bounds = sum_bounds(rows, bias, -128 - x.zero_point, 127 - x.zero_point)
+    widest = np.array([[bounds[:, 0].min(), bounds[:, 1].max()]])
+    found = choose_fine(multipliers[:1], y.zero_point, widest, clamp)
+    return None if found is None or found.constant.any() else found
+
+
+def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:
+    """First words of a layer's stream: m, r, what negative sums get, shift, outputs, bytes of the vector."""
+    m, r, *lost = (int(word) for word in rescale.rows[0])
+    return np.array([m, r, *(lost or [0]), rescale.shift, outputs, 8 * quads], np.int32)
+
+
+def rows_of_layer(quads: int, outputs: int, rescale: Rescale, *, unroll: int) -> tuple[str, dict[str, str]]:
+    """Function ``(vector, stream, output)`` that layers of many sizes share; its name and texts.
+
+    The stream begins with `layer_head`; each four outputs have four biases and the words of four rows side by side.
+    """
+    count, last = unrolling(quads, unroll), outputs % 4
+    low, high = rescale.clamp
+    name = f"layer_{count}_{last}_{low & 255}_{high & 255}"
+    sums = ["r2", "r3", "r4", "r5"]
+    lines = ["push {r4-r11, lr}", "sub sp, sp, #28", "ldmia r1!, {r4, r5, r6, r7, r9, r10}", "mov r8, r2"]
+    lines += ["add r9, r9, r2", "stm sp, {r4-r10}"]
+    lines += ["1:", "ldmia r1!, {r2, r3, r4, r5}", "ldr lr, [sp, #24]", "2:"]
+    lines += _products(sums, count, fine=True)
+    lines += [f"subs lr, lr, #{8 * count}", "bne.w 2b", "ldm sp, {r6-r11, lr}"]
+    for number, a in enumerate(sums):
+        lines += [f"and r12, r8, {a}, asr #31", "add r12, r12, r7", f"smmla {a}, {a}, r6, r12"]
+        lines += [f"asr {a}, {a}, r9", f"ssat {a}, #8, {a}", *limit([a], rescale), f"strb {a}, [r10], #1"]
+        if last == number + 1:
+            lines += ["cmp r10, r11", "beq.w 3f"]
+    lines += ["sub r0, r0, lr", "str r10, [sp, #16]", "cmp r10, r11", "bne.w 1b", "3:"]
+    lines += ["add sp, sp, #28", "pop {r4-r11, pc}"]
+    one = f"saturate(rescale_signed((int32_t)sum, head, head[3]), {low}, {high})"
+    plain = f"""    const int32_t *head = w;
+    int32_t quads = head[5] / 8;
+    w += 6;
+    for (int32_t c = 0; c < head[4]; c += 4, w += 4 + 4 * quads) {{
+        for (int32_t i = 0; i < 4 && c + i < head[4]; ++i) {{
+            uint32_t sum = (uint32_t)w[i];
+            for (int32_t q = 0; q < quads; ++q) {{
+                const int32_t *k = w + 4 + 4 * q + i;
+                const int16_t *v = (const int16_t *)(b + 2 * q);
+                sum += (uint32_t)({product(rescale, "k", "v", 2)});
+            }}
+            y[c + i] = (int8_t){one};
+        }}
+    }}
+"""
+    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
+    return name, {**helpers(Form.SIGNED), name: function(name, parameters, lines, plain)}
+
+
+def _products(sums: list[str], count: int, *, fine: bool) -> list[str]:
+    """Products of ``count`` fours of the vector with the words of four rows."""
+    lines = []
+    for _ in range(count):
+        lines += ["ldmia r1!, {r6, r7, r8, r9}", "ldrd r10, r11, [r0], #8"]
+        for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
+            lines += [f"sxtb16 r12, {w}", f"smlad {a}, r10, r12, {a}"]
+            if not fine:
+                lines.append(f"sxtb16 {w}, {w}, ror #8")
+            lines.append(f"smlad {a}, r11, {w}, {a}")
+    return lines
+
+
 def rows_times_vector(
     quads: int, outputs: int, rescale: Rescale, *, unroll: int
 ) -> tuple[str, dict[str, str]]:
@@ -84,13 +175,7 @@ def rows_times_vector(
         f"add r3, r2, #{outputs}" if outputs < 256 else f"addw r3, r2, #{outputs}",
     ]
     lines += ["strd r2, r3, [sp]", "1:", "ldmia r1!, {r2, r3, r4, r5}", f"movw lr, #{quads // count}", "2:"]
-    for _ in range(count):
-        lines += ["ldmia r1!, {r6, r7, r8, r9}", "ldrd r10, r11, [r0], #8"]
-        for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
-            lines += [f"sxtb16 r12, {w}", f"smlad {a}, r10, r12, {a}"]
-            if not rescale.is_fine:
-                lines.append(f"sxtb16 {w}, {w}, ror #8")
-            lines.append(f"smlad {a}, r11, {w}, {a}")
+    lines += _products(sums, count, fine=rescale.is_fine)
     if count < quads:
         lines += ["subs lr, lr, #1", "bne.w 2b"]
     lines += ["ldrd r10, r11, [sp]"]

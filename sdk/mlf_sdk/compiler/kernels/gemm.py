@@ -97,6 +97,12 @@ def finish(
             lines += [f"add {a}, {a}, {r}" for a in accumulators]
         lines += [f"asr {a}, {a}, {words[2]}" for a in accumulators]
         lines += [f"ssat {a}, #8, {a}" for a in accumulators]
+    return lines + limit(accumulators, rescale)
+
+
+def limit(accumulators: list[str], rescale: Rescale) -> list[str]:
+    """Instructions that bring results in registers between the lowest and the highest stored value."""
+    lines: list[str] = []
     low, high = rescale.clamp
     for a in accumulators:
         if low > -128:
