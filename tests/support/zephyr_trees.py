@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
+from mlf_sdk.targets.zephyr.workspace import west_topdir
 
 MakeTree = Callable[[str], Path]
 
@@ -35,3 +36,12 @@ def zephyr_options(setup: ZephyrSetup) -> dict[str, Any]:
     if setup.build_dir is not None:
         options["build_dir"] = str(setup.build_dir)
     return options | {"cmake_args": setup.cmake_args}
+
+
+def arm_modules(setup: ZephyrSetup) -> tuple[str, ...]:
+    """Modules that emulated Arm boards need, for builds outside the tree's own west workspace."""
+    topdir = west_topdir(setup.tree().base)
+    if setup.module_paths() or topdir is None:
+        return setup.module_paths()
+    found = (topdir / "modules/hal" / name for name in ("cmsis", "cmsis_6"))
+    return tuple(str(path) for path in found if path.is_dir())

@@ -20,11 +20,12 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.flash import flash
+from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, NoRunnerError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.sign import SigningError
 from zephyr_flash_helpers import empty_machine, make_workspace
-from zephyr_trees import zephyr_options
+from zephyr_trees import arm_modules, zephyr_options
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOTS = """/ { chosen { zephyr,code-partition = &slot0_partition; }; };
@@ -62,13 +63,25 @@ def app(real_setup: ZephyrSetup, once: Callable[[str, Callable[[Path], None]], P
     def make(folder: Path) -> None:
         top = make_workspace(folder / "top", real_setup.tree().base, ROOT, "west")
         archive = write(build(Spec()), folder / "tiny.tar")
-        mlf_sdk.generate(
-            archive, top / "app", board="mps2_an385", platform="zephyr", **zephyr_options(real_setup)
-        )
+        options = zephyr_options(real_setup)
+        mlf_sdk.generate(archive, top / "app", board="mps2_an385", platform="zephyr", **options)
         (top / "app/runner.cmake").write_text(RUNNER.format(port=NOBODY))
-        mlf_sdk.build(top / "app", west=False)
+        options |= {"zephyr_modules": arm_modules(real_setup), "west": False}
+        mlf_sdk.build(top / "app", **options)
 
     return once("zephyr-flash", make) / "top/app"
+
+
+class Watch(Progress):
+    """What the runner wrote."""
+
+    shows_log = True
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
 
 
 def sha(folder: Path) -> str:
@@ -85,7 +98,7 @@ def test_an_empty_board_is_flashed_and_proven(
     app: Path, real_setup: ZephyrSetup, tmp_path: Path, use_west: bool | None
 ):
     setup = ZephyrSetup(use_west=use_west)
-    told: list[str] = []
+    watched = Watch()
     with empty_machine(tmp_path) as machine:
         report = flash(
             app,
@@ -93,14 +106,14 @@ def test_an_empty_board_is_flashed_and_proven(
             extra=(machine.gdb,),
             **zephyr_options(setup),
             timeout_s=120,
-            watch=told.append,
+            progress=watched,
         )
     assert report.proven
     assert report.runner.name == "misc-flasher"
     assert report.device is not None
     assert [(m.name, m.archive_sha256) for m in report.device.models] == [("tiny", sha(app))]
-    assert sum("matched." in line for line in told) > 3
-    assert "gdb_runner: done" in told
+    assert sum("matched." in line for line in watched.lines) > 3
+    assert "gdb_runner: done" in watched.lines
 
 
 @pytest.fixture

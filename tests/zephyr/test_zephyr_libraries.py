@@ -78,10 +78,10 @@ def generate(tmp_path: Path, base: Path, folder: str, spec: Spec, **options: str
     )
 
 
-def configure(folder: Path, *modules: str) -> subprocess.CompletedProcess[str]:
+def configure(folder: Path, *modules: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     (folder / "CMakeLists.txt").write_text(ZEPHYR % " ".join(modules))
     (folder / "main.c").write_text(MAIN)
-    argv = ["cmake", "-G", "Ninja", "-S", str(folder), "-B", str(folder / "build")]
+    argv = ["cmake", "-G", "Ninja", "-S", str(folder), "-B", str(folder / "build"), *options]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -112,6 +112,48 @@ def test_two_modules_share_one_runtime(
     for name, level in (("one", "-O2"), ("two", "-O1")):
         kernels = [c["command"] for c in commands if f"/{name}/codegen/" in c["file"]]
         assert kernels and all(f" {level} " in c for c in kernels)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("modules", "observe", "sequences", "tables"),
+    [
+        (("layers",), False, 1, 0),
+        (("layers",), True, 0, 1),
+        (("one",), False, 0, 1),
+        (("one", "layers"), False, 1, 1),
+        (("layers", "one"), True, 0, 1),
+    ],
+)
+def test_the_runtime_has_the_ways_to_run_that_its_models_need(
+    make_tree: MakeTree,
+    tmp_path: Path,
+    needs_host: None,
+    modules: tuple[str, ...],
+    observe: bool,
+    sequences: int,
+    tables: int,
+) -> None:
+    """A compiled model is one function, an archive of TVM a table of steps; both are one with MLF_OBSERVE."""
+    base = make_tree("4.1.0")
+    if "one" in modules:
+        generate(tmp_path, base, "one", Spec(name="one"))
+    if "layers" in modules:
+        where = {"platform": "zephyr", "zephyr_base": str(base)}
+        model = ROOT / "examples/layers/layers.tflite"
+        api.generate(model, tmp_path / "layers", board="any", app="library", **where)
+    done = configure(tmp_path, *modules, options=("-DCONFIG_MLF_OBSERVE=y",) if observe else ())
+    assert done.returncode == 0, done.stderr
+    calls = " || ".join(f"{name}_run() != MLF_OK" for name in modules)
+    headers = "".join(f'#include "{name}.h"\n' for name in modules)
+    (tmp_path / "main.c").write_text(f"{headers}int main(void) {{ return {calls}; }}\n")
+    build_app = ["cmake", "--build", str(tmp_path / "build")]
+    done = subprocess.run(build_app, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+    subprocess.run([tmp_path / "build/app"], timeout=10, check=True)
+    commands = json.loads((tmp_path / "build/compile_commands.json").read_text())
+    (runtime,) = [c["command"] for c in commands if c["file"].endswith("/crt/src/mlf.c")]
+    assert f"-DMLF_SEQUENCES={sequences}" in runtime and f"-DMLF_STEP_TABLES={tables}" in runtime
 
 
 def test_modules_that_can_not_be_together(make_tree: MakeTree, tmp_path: Path, needs_host: None) -> None:
