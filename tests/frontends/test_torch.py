@@ -19,7 +19,7 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends.registry import find_frontend
 from mlf_sdk.frontends.torch.kinds import TorchFile, entries, kind_of
 from mlf_sdk.frontends.torch.program import program_to_onnx
@@ -197,6 +197,35 @@ def test_modules_and_programs_compute_what_pytorch_does(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.toolchain
+def test_a_module_that_was_quantised_by_pt2e(torch: Any, tmp_path: Path) -> None:
+    """Its layers compute with int8, and the outputs are those of the converted module within a step."""
+    pytest.importorskip("torchao", reason="PT2E's quantiser (torchao) is not installed")
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.testing.pt2e._xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    torch.manual_seed(7)
+    nn = torch.nn
+    layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU()]
+    plain = nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 10)).eval()
+    samples = [torch.randn(1, 1, 12, 12) for _ in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+        observed = prepare_pt2e(torch.export.export(plain, (samples[0],)).module(), quantizer)
+        for sample in samples:
+            observed(sample)
+        module = convert_pt2e(observed)
+        wanted = module(samples[0]).detach().numpy()
+    found = mlf_sdk.compile(module, tmp_path / "net.tar", example_inputs=(samples[0],), name="net")
+    between = [tensor for step in found.model.steps for tensor in step.outputs]
+    assert sum(str(found.model.tensors[tensor].dtype) == "int8" for tensor in between) >= 3
+    step = (wanted.max() - wanted.min()) / 100
+    np.testing.assert_allclose(
+        ran(found.output, samples[0]).reshape(wanted.shape), wanted, rtol=0, atol=2 * step
+    )
+
+
 def test_a_pickle_among_the_sample_inputs_is_not_opened(torch: Any, tmp_path: Path) -> None:
     module, x = mlp(torch)
     with warnings.catch_warnings():
@@ -216,6 +245,14 @@ def test_modules_that_are_refused(torch: Any, tmp_path: Path) -> None:
     module, x = mlp(torch)
     with pytest.raises(InputError, match="in training mode"):
         mlf_sdk.compile(module.train(), tmp_path / "a.tar", example_inputs=(x,))
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(ArchiveError, match="as in training"),
+    ):
+        warnings.simplefilter("ignore")
+        dropping = torch.nn.Sequential(module, torch.nn.Dropout()).train()
+        graph = torch.export.export(dropping, (x,)).module()
+        mlf_sdk.compile(graph, tmp_path / "a.tar", example_inputs=(x,))
     with pytest.raises(InputError, match="neither a module nor an exported program"):
         mlf_sdk.compile(3, tmp_path / "a.tar", example_inputs=(x,))
     with pytest.raises(InputError, match="no tuple of example inputs"):

@@ -61,7 +61,8 @@ def module_to_onnx(module: Any, example_inputs: tuple[Any, ...], output: Path) -
     """Write a module as an ONNX file.
 
     Args:
-        module: a ``torch.nn.Module`` in evaluation mode, or an ``ExportedProgram``.
+        module: a ``torch.nn.Module`` in evaluation mode, one that was quantised by PT2E, or an
+            ``ExportedProgram``.
         example_inputs: tensors that it is called with; their shapes and types are those of the model.
         output: path of the file.
 
@@ -71,7 +72,7 @@ def module_to_onnx(module: Any, example_inputs: tuple[Any, ...], output: Path) -
     torch = require_torch()
     where = type(module).__name__
     if isinstance(module, torch.nn.Module):
-        if module.training:
+        if _is_training(torch, module):
             raise InputError("the module is in training mode", where=where, hint="Call module.eval() first.")
         with _quiet(where), torch.no_grad():
             module = torch.export.export(module, tuple(example_inputs))
@@ -79,6 +80,17 @@ def module_to_onnx(module: Any, example_inputs: tuple[Any, ...], output: Path) -
         raise InputError("neither a module nor an exported program of PyTorch", where=where)
     with _quiet(where):
         _write(torch, output, module)
+
+
+def _is_training(torch: Any, module: Any) -> bool:  # noqa: ANN401
+    """Return whether a module computes as in training.
+
+    A graph's own flag says nothing: its operators state it, and the reader of ONNX refuses those that train.
+    """
+    if not isinstance(module, torch.fx.GraphModule):
+        return bool(module.training)
+    called = [module.get_submodule(node.target) for node in module.graph.nodes if node.op == "call_module"]
+    return any(one.training for one in called if type(one).__module__.startswith("torch.nn."))
 
 
 def _write(torch: Any, output: Path, program: Any) -> None:  # noqa: ANN401
