@@ -10,9 +10,11 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
+from core_images import MISSING
 from mlf_sdk.errors import ArchiveError, InputError
 from tflite_models import Maker, OperatorSpec
 
+needs_emulator = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 PROTOTYPE = (
     "void Sum_2(const void *const inputs[], void *const outputs[], const uint8_t *options, uint32_t size)"
 )
@@ -35,12 +37,15 @@ CONSTANT = np.arange(6, dtype=np.int8)
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A custom operator with a constant, options and two outputs, behind a convolution."""
+    return _model(tmp_path / "custom.tflite", bytes([1, 2, 7]))
+
+
+def _model(path: Path, options: bytes) -> Path:
     m = Maker(1)
     x = m.conv(m.input((1, 3, 2, 1)), 1, (1, 1), 1, same=True)
     k = m.spec.tensor("k", "int8", (6,), data=CONSTANT)
     outputs = m.spec.tensor("y", "int16", (1, 6)), m.spec.tensor("total", "int32", (1,))
-    m.spec.operators.append(OperatorSpec("CUSTOM:Sum/2", (x, k), outputs, custom=bytes([1, 2, 7])))
-    path = tmp_path / "custom.tflite"
+    m.spec.operators.append(OperatorSpec("CUSTOM:Sum/2", (x, k), outputs, custom=options))
     path.write_bytes(m.finish(x, *outputs))
     return path
 
@@ -58,6 +63,28 @@ def test_custom_operator_runs(model: Path, tmp_path: Path) -> None:
     assert np.array_equal(
         np.asarray(report.outputs["y"]).reshape(-1), x.reshape(-1).astype(np.int16) * CONSTANT - 7
     )
+
+
+@pytest.mark.qemu
+@needs_emulator
+@pytest.mark.parametrize("sign", [1, -1])
+def test_models_of_one_image_have_functions_of_their_own(model: Path, tmp_path: Path, sign: int) -> None:
+    """Two models with a custom operator of one name on a board: the same code, and other code."""
+    sums, others = tmp_path / "sum.c", tmp_path / "other.c"
+    sums.write_text(SUM)
+    others.write_text(SUM if sign > 0 else SUM.replace("+ options", "- options"))
+    other = _model(tmp_path / "other.tflite", bytes([9]))
+    archives = [tmp_path / "custom.tar", tmp_path / "other.tar"]
+    mlf_sdk.compile(model, archives[0], custom=(f"Sum/2={sums}",))
+    mlf_sdk.compile(other, archives[1], custom=(f"Sum/2={others}",))
+    mlf_sdk.generate(archives, tmp_path / "app", board="mps2-an386")
+    mlf_sdk.build(tmp_path / "app")
+    image = np.array([[[[3], [-100]], [[50], [7]], [[-128], [127]]]], np.int8)
+    with mlf_sdk.open_session(tmp_path / "app") as opened:
+        results = [opened.session.infer(number, [image]) for number in range(2)]
+    for (x, y, total), added in zip(results, (7, 9 * sign), strict=True):
+        assert np.array_equal(y.reshape(-1), x.reshape(-1).astype(np.int16) * CONSTANT + added)
+        assert total.reshape(-1).tolist() == [int(y.sum())]
 
 
 def test_without_code_it_is_one_error_that_names_it(model: Path) -> None:

@@ -21,13 +21,6 @@ from tflite_models import small_network
 BOARD = "mps2-an386"
 STEP_INSTRUCTIONS = 8
 ENTER_AND_LEAVE = 12
-CONTEXT = """
-#include <mlf/mlf_fault.h>
-void mlf_fault_context(mlf_fault_context_t *out_context) {
-  out_context->model = small_model.name;
-  out_context->step = mlf_running_step(&small_model);
-}
-"""
 
 pytestmark = [
     pytest.mark.qemu,
@@ -78,8 +71,6 @@ def test_fault_tells_the_step(app: Path, tmp_path: Path) -> None:
     found = re.search(r"void small_softmax_0\([^;]*?\)\n\{\n", text)
     assert found is not None
     source.write_text(text[: found.end()] + "    __builtin_trap();\n" + text[found.end() :])
-    with (broken / "src" / "main.c").open("a") as main:
-        main.write(CONTEXT)
     mlf_sdk.build(broken)
     image = read_image(broken / "build" / "app.elf")
     last = len(mlf_sdk.load(app.parent / "small.tflite").steps) - 1

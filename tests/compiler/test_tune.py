@@ -54,6 +54,7 @@ def test_cheapest_kernels_are_chosen_once(
         costs = [cost for _, cost in layer.counted]
         assert len(costs) > 1
         assert costs == sorted(costs)
+        assert len(dict(layer.counted)) == len(costs)  # names tell them apart
         assert layer.kernel == layer.counted[0][0]
     assert [c.candidates[0].cost for c in found.choices if c.candidates[0].cost] == [
         layer.counted[0][1] for layer in layers
@@ -71,6 +72,35 @@ def test_cheapest_kernels_are_chosen_once(
     monkeypatch.setattr(BoardTuner, "_measure", never)
     again = mlf_sdk.compile(model, tmp_path / "again.tar", core="cortex-m4", tune=True)
     assert Path(again.output).read_bytes() == output.read_bytes()
+
+
+@pytest.mark.qemu
+@needs_emulator
+@pytest.mark.parametrize(
+    ("core", "board"),
+    [("cortex-m0", "mps2-an385-cortex-m0"), ("cortex-m3", "mps2-an385"), ("cortex-m55", "mps3-an547")],
+)
+def test_other_cores(model: Path, tmp_path: Path, core: str, board: str) -> None:
+    """Counts on the emulated board with the core; outputs are those of the kernels chosen by rule."""
+    plain = mlf_sdk.compile(model, tmp_path / "plain.tar", core=core)
+    found = mlf_sdk.compile(model, tmp_path / "tuned.tar", core=core, tune=True)
+    assert dict(found.model.provenance.options)["tuned"].startswith(f"instructions on {board}, ")
+    layers = [step.layer for step in found.model.steps if step.layer is not None]
+    assert [layer.operator for layer in layers] == ["CONV_2D", "FULLY_CONNECTED"]
+    for layer in layers:
+        costs = [cost for _, cost in layer.counted]
+        assert len(costs) > 1
+        assert costs[0] > 0
+        assert len(dict(layer.counted)) == len(costs)
+        assert costs == sorted(costs)
+        assert layer.kernel == layer.counted[0][0]
+    name = found.model.tensors[found.model.inputs[0]].name
+    inputs = {name: np.arange(126, dtype=np.int8).reshape(1, 6, 7, 3)}
+    results = [
+        next(iter(mlf_sdk.run(one.output, board="host", inputs=inputs, twin=False).outputs.values()))
+        for one in (plain, found)
+    ]
+    assert results[0].tobytes() == results[1].tobytes()
 
 
 def _breaking(first: bool) -> Any:

@@ -175,9 +175,10 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     usual = tuple(candidates(graph, operator, choice))
     if not usual or choice.goal is Goal.SIZE:
         return usual[:1]
-    found = list(usual)
+    found = [usual[0]]
+    found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
-        found[-1] = dataclasses.replace(usual[-1], variant="general")
+        found.append(dataclasses.replace(usual[-1], variant="general"))
     for core, makers in _OF_CORES.items():
         if choice.core.has_mve or core is not Core.CORTEX_M55:
             made = [make(graph, operator) for make in makers.get(type(operator), ())]
