@@ -369,7 +369,8 @@ def test_build_signs(bench: Bench):
     )
     bench.west.plan(sign={"writes": ["zephyr.signed.hex"]})
     key = bench.key()
-    mlf_sdk.build(bench.app, sign=key, **zephyr_options(bench.setup(use_west=False)))
+    built = mlf_sdk.build(bench.app, sign=key, **zephyr_options(bench.setup(use_west=False)))
+    assert [path.name for path in built.signed] == ["zephyr.signed.hex"]
     (call,) = bench.west.calls
     assert call["argv"][:3] == ["sign", "-t", "imgtool"]
     with pytest.raises(InputError, match="no such key"):

@@ -89,7 +89,8 @@ class ZephyrTarget(BoardTarget):
             watch=log,
         )
         if sign is not None:
-            sign_zephyr(folder, self._build_of(folder), sign, setup, timeout_s=timeout_s)
+            signed = sign_zephyr(folder, self._build_of(folder), sign, setup, timeout_s=timeout_s)
+            built = dataclasses.replace(built, signed=tuple(signed))
         return built
 
     def image(self, folder: Path) -> Path:
