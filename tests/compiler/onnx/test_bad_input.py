@@ -35,6 +35,14 @@ def test_every_unsupported_node_is_named_at_once(tmp_path: Path) -> None:
         assert part in text
 
 
+def test_second_outputs_that_are_read(tmp_path: Path) -> None:
+    m = OnnxMaker()
+    x = m.add("Dropout", m.input(2, 5), outputs=2)
+    mask = f"{x}_1"
+    assert "its mask is not supported" in message(m.save(tmp_path / "m.onnx", x, m.add("Not", mask)))
+    assert "its mask is not supported" in message(m.save(tmp_path / "n.onnx", x, mask))
+
+
 def test_structure(tmp_path: Path) -> None:
     m = OnnxMaker()
     x = m.input(1, 4)

@@ -59,6 +59,16 @@ def test_convolutions(tmp_path: Path) -> None:
     assert [o.kind for o in graph.operators if isinstance(o, Move)].count("Transpose") == 1
 
 
+def test_second_outputs_that_nothing_reads(tmp_path: Path) -> None:
+    """Models of older exporters name the mask of each Dropout."""
+    m = OnnxMaker()
+    x = m.add("Exp", m.input(2, 5))
+    x = m.add("Dropout", x, outputs=2)
+    x = m.add("Reshape", x, m.constant(np.array([1, 2, 5, 1])))
+    x = m.add("MaxPool", x, outputs=2, kernel_shape=[2, 1])
+    agree(m.save(tmp_path / "m.onnx", m.add("Abs", x)))
+
+
 def test_parts_that_are_gathered(tmp_path: Path) -> None:
     """Neighbours are read where they lie, without a copy; what lies apart is copied."""
     m = OnnxMaker(9)

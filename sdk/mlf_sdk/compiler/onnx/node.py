@@ -66,8 +66,9 @@ class Node:
         return tensor.data
 
     def wants(self, position: int) -> bool:
-        """Return whether an output is used."""
-        return position < len(self.raw.outputs) and bool(self.raw.outputs[position])
+        """Return whether an output is read by a node or is one of the model."""
+        name = self.raw.outputs[position] if position < len(self.raw.outputs) else ""
+        return bool(name) and (name in self.context.readers or name in self.context.results)
 
     def only(self, count: int) -> None:
         """Refuse outputs behind the first ``count``."""
