@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,15 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk.codegen.samples import SampleOutput
+from mlf_sdk.codegen.render import environment
+from mlf_sdk.codegen.samples import SampleOutput, computed_pattern, pattern_bytes
 from mlf_sdk.errors import InputError
+from mlf_sdk.ir.dtype import DType
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.pipeline.sample import _expected
 from mlf_sdk.tools.process import run_process
 
+ROOT = Path(__file__).resolve().parents[2]
 FIRST = re.compile(r"(tiny_expected_0\[\d+\] = \{\s*)((?:0x.., ){3}0x..)")  # four bytes of it
 
 
@@ -97,3 +101,43 @@ def test_tolerance_is_that_of_boards() -> None:
     assert found == SampleOutput(data=values.tobytes(), tolerance=pytest.approx(1e-4 + 2e-3))
     assert _expected(np.array([[7, -8]], np.int8), Tolerance()).tolerance == 0
     assert _expected(values[:, 2:], Tolerance(rtol=1e-3, atol=1e-4)).tolerance == pytest.approx(1e-4)
+
+
+COMPUTED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float32")
+PROGRAM = """\
+#include <stdio.h>
+#include "tiny_sample.h"
+static uint64_t data[2500];
+int main(void) {
+  const mlf_tensor_t input = {.data = data, .size_bytes = sizeof data};
+  for (uint32_t number = 0; number < 3; ++number) {
+    tiny_fill_sample(&input, number);
+    fwrite(data, 1, sizeof data, stdout);
+  }
+  return 0;
+}
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_sample_is_the_pattern(name: str, tmp_path: Path) -> None:
+    dtype = DType.parse(name)
+    values = {"inputs": [], "outputs": [], "num_outputs": 0, "computed": computed_pattern({dtype})}
+    header = environment().get_template("common/sample.h.j2")
+    (tmp_path / "tiny_sample.h").write_text(header.render(s=values, m={"c_name": "tiny", "macro": "TINY"}))
+    (tmp_path / "main.c").write_text(PROGRAM)
+    program = str(tmp_path / "program")
+    flags = ["-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{ROOT / 'crt/include'}", f"-I{tmp_path}"]
+    run_process(["cc", "-std=c99", *flags, str(tmp_path / "main.c"), "-o", program], timeout_s=60)
+    found = subprocess.run([program], capture_output=True, timeout=30, check=True).stdout
+    elements = 20000 // dtype.size_bytes
+    assert found == b"".join(pattern_bytes(dtype, elements, salt=salt) for salt in range(3))
+
+
+def test_samples_that_are_not_computed() -> None:
+    assert all(
+        computed_pattern({DType.parse(name)}) is None for name in ("float16", "int64", "bool", "int8x4")
+    )
+    assert computed_pattern({DType.parse("int8"), DType.parse("float32")}) is None
+    assert computed_pattern(set()) is None

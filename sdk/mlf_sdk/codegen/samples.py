@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlf_sdk.codegen.ctext import byte_rows
-from mlf_sdk.ir.dtype import FLOAT, INT, DType
+from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.planner.layout import ModelLayout
 
 
@@ -60,7 +60,7 @@ def pattern_array(dtype: DType, shape: tuple[int, ...], *, salt: int = 0) -> npt
 
 
 def sample_values(layout: ModelLayout, outputs: Sequence[SampleOutput] = ()) -> dict[str, object]:
-    """Values for ``sample.h.j2``: an array for each input, and for each output that is known.
+    """Values for ``sample.h.j2``: an array for each input, how it is computed, and outputs that are known.
 
     Args:
         outputs: all of the model for the sample; none: not known.
@@ -81,4 +81,19 @@ def sample_values(layout: ModelLayout, outputs: Sequence[SampleOutput] = ()) -> 
             for one in outputs
         ],
         "num_outputs": len(model.outputs),
+        "computed": computed_pattern({model.tensors[tensor].dtype for tensor in model.inputs}),
     }
+
+
+def computed_pattern(dtypes: set[DType]) -> dict[str, str] | None:
+    """C type of an element and its value from ``mixed``, as in `pattern_bytes`; None where there is none."""
+    if len(dtypes) != 1:
+        return None
+    (dtype,) = dtypes
+    if dtype.lanes == 1 and (dtype.code, dtype.bits) == (FLOAT, 32):
+        # The difference from one half of the range, rounded once; a power of two changes no bit of it.
+        return {"c_type": "float", "value": "(float)(int32_t)(mixed - 2147483648u) * (1.0f / 2147483648.0f)"}
+    if dtype.lanes == 1 and dtype.code in (INT, UINT) and dtype.bits in (8, 16, 32):
+        c_type = f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
+        return {"c_type": c_type, "value": f"({c_type})(mixed >> {32 - dtype.bits}u)"}
+    return None
