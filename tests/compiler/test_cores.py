@@ -117,12 +117,12 @@ def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     """Layers of one scale share their instructions; each stream holds one row of words for all outputs."""
     path = tmp_path / "model.tflite"
     m = Maker(3)
-    x = m.dense(m.dense(m.dense(m.input((1, 64)), 128), 64), 12)
+    x = m.dense(m.dense(m.dense(m.input((1, 128)), 256), 128), 12)
     path.write_bytes(m.finish(x))
     found = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=Goal.BALANCED))
     kernels = [c.kernel for c in found.operators if c.kernel is not None]
     assert [k.constants_bytes for k in kernels] == [
-        24 + outputs * (4 + inputs) for inputs, outputs in ((64, 128), (128, 64), (64, 12))
+        24 + outputs * (4 + inputs) for inputs, outputs in ((128, 256), (256, 128), (128, 12))
     ]
     assert len({name for k in kernels for name in k.helpers if name.startswith("layer_")}) == 1
 

@@ -49,7 +49,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     words = quads_of(padded, rescale).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
     parts = [biases.reshape(groups, 4), words]
     if layer:
-        name, texts = rows_of_layer(quads, outputs, layer, unroll=16)
+        name, texts = rows_of_layer(quads, outputs, layer, unroll=16 if quads > 16 else 8)
         stream = np.append(layer_head(quads, outputs, layer), np.concatenate(parts, axis=1))
     else:
         name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
