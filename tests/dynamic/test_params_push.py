@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -92,20 +93,31 @@ class Board:
             return session.infer(0, [X.reshape(shape)])[0]
 
 
+def own_copy(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project for one process of the tests: its slots are files beside the image."""
+    return Path(shutil.copytree(built / "app", tmp_path_factory.mktemp("dynamic") / "app"))
+
+
 @pytest.fixture(scope="module")
-def host(once: Callable[[str, Callable[[Path], None]], Path]) -> Board:
+def host(
+    once: Callable[[str, Callable[[Path], None]], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Board:
     def make(folder: Path) -> None:
         build_project(DIGITS, folder / "app", "host")
 
-    return Board(once("dynamic-host", make) / "app")
+    return Board(own_copy(once("dynamic-host", make), tmp_path_factory))
 
 
 @pytest.fixture(scope="module")
-def emulated(once: Callable[[str, Callable[[Path], None]], Path], needs_qemu: None) -> Board:
+def emulated(
+    once: Callable[[str, Callable[[Path], None]], Path],
+    needs_qemu: None,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Board:
     def make(folder: Path) -> None:
         build_project(DIGITS, folder / "app", "mps2-an386")
 
-    return Board(once("dynamic-mps2", make) / "app")
+    return Board(own_copy(once("dynamic-mps2", make), tmp_path_factory))
 
 
 def new_blob(board: Board, params: Path) -> ParamsBlob:
