@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import GraphBuilder
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.file import RawNode
 from mlf_sdk.compiler.onnx.tensor import (
@@ -25,18 +26,17 @@ from mlf_sdk.compiler.onnx.tensor import (
     refuse,
     to_last,
 )
-from mlf_sdk.compiler.operators import Array, Convert, Move, Operator, Region, Reshape, Table
+from mlf_sdk.compiler.operators import Array, Convert, Move, Region, Reshape, Table
 from mlf_sdk.compiler.reals import Pointwise
 from mlf_sdk.ir.tensor import Quantisation
 
 
-class Context:
+class Context(GraphBuilder):
     """The graph so far, and the tensor of each name."""
 
     def __init__(self, opset: int) -> None:
+        super().__init__()
         self.opset = opset
-        self.values: list[Value] = []
-        self.operators: list[Operator] = []
         self.tensors: dict[str, Tensor] = {}
 
         self.readers: dict[str, list[RawNode]] = {}
@@ -136,25 +136,6 @@ class Context:
                     plain = self._renamed(tensor, plain, four)
                 tensor.last = self._moved(tensor, plain, LAST)
         return tensor.last
-
-    def add(
-        self,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: Shape,
-        quantisation: Quantisation | None = None,
-        data: Array | None = None,
-    ) -> Value:
-        """Add a value."""
-        value = Value(
-            id=len(self.values), name=name, dtype=dtype, shape=shape, quantisation=quantisation, data=data
-        )
-        self.values.append(value)
-        return value
-
-    def emit(self, operator: Operator) -> None:
-        """Add an operator."""
-        self.operators.append(operator)
 
     # Quantised tensors
 

@@ -5,65 +5,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import GraphBuilder
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import C_TYPES, Kernel
-from mlf_sdk.compiler.operators import Array, Operator, Reshape
+from mlf_sdk.compiler.operators import Array, Reshape
 from mlf_sdk.compiler.relax.lower import legalised
 from mlf_sdk.compiler.relax.package import Whatever, require_tvm
 from mlf_sdk.compiler.relax.source import kernel_of
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.tensor import Quantisation
 
 _WHERE = "Relax module"
-
-
-class Sink(Protocol):
-    """Receiver of values and operators."""
-
-    operators: list[Operator]
-
-    def add(
-        self,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        quantisation: Quantisation | None = None,
-        data: Array | None = None,
-    ) -> Value:
-        """Add a value."""
-
-    def emit(self, operator: Operator) -> None:
-        """Add an operator."""
-
-
-class _Values:
-    """Values and operators of a module."""
-
-    def __init__(self) -> None:
-        self.values: list[Value] = []
-        self.operators: list[Operator] = []
-
-    def add(
-        self,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        quantisation: Quantisation | None = None,
-        data: Array | None = None,
-    ) -> Value:
-        value = Value(
-            id=len(self.values), name=name, dtype=dtype, shape=shape, quantisation=quantisation, data=data
-        )
-        self.values.append(value)
-        return value
-
-    def emit(self, operator: Operator) -> None:
-        self.operators.append(operator)
 
 
 def relax_graph(
@@ -96,7 +52,7 @@ def relax_graph(
         )
     if given:
         module = tvm.relax.transform.BindParams("main", given)(module)
-    sink = _Values()
+    sink = GraphBuilder()
     inputs = []
     for parameter in module["main"].params:
         dtype, shape = _type(parameter.ty)
@@ -114,7 +70,7 @@ def relax_graph(
     )
 
 
-def _result(sink: _Values, value: Value, name: str, taken: set[int]) -> int:
+def _result(sink: GraphBuilder, value: Value, name: str, taken: set[int]) -> int:
     """An output of the model: a value that it computes, under a name of its own."""
     if value.data is not None:
         raise InputError(f"{name} is constant", where=_WHERE, hint="Leave it out of the results of main.")
@@ -128,7 +84,7 @@ def _result(sink: _Values, value: Value, name: str, taken: set[int]) -> int:
 
 def append(
     module: Whatever,
-    sink: Sink,
+    sink: GraphBuilder,
     inputs: Sequence[Value],
     kind: str,
     *,
@@ -167,7 +123,7 @@ def _type(ty: Whatever) -> tuple[np.dtype[Any], tuple[int, ...]]:
 class _Translation:
     """Bindings of ``main``, one after another."""
 
-    def __init__(self, module: Whatever, sink: Sink, kind: str) -> None:
+    def __init__(self, module: Whatever, sink: GraphBuilder, kind: str) -> None:
         self.tvm = require_tvm(_WHERE)
         self.module, self.sink, self.kind = module, sink, kind
         self.found: dict[Any, Any] = {}

@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import GraphBuilder
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.tables import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.tensor import Quantisation
 
 
 class UnsupportedError(InputError):
@@ -26,13 +26,12 @@ def refuse(what: str, hint: str = "") -> NoReturn:
     raise UnsupportedError(what, hint=hint)
 
 
-class Context:
+class Context(GraphBuilder):
     """The graph so far, and the value of each tensor of the file."""
 
     def __init__(self, raw: RawSubgraph, states: dict[str, int], known: list[State]) -> None:
+        super().__init__()
         self.raw = raw
-        self.values: list[Value] = []
-        self.operators: list[Operator] = []
         self.states = known
         self.state_names = states
         self.handles: dict[int, int] = {}
@@ -73,26 +72,11 @@ class Context:
         self.value_of[number] = value.id
         return value
 
-    def add(
-        self,
-        name: str,
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        quantisation: Quantisation | None = None,
-        data: Array | None = None,
-    ) -> Value:
-        """Add a value."""
-        value = Value(
-            id=len(self.values), name=name, dtype=dtype, shape=shape, quantisation=quantisation, data=data
-        )
-        self.values.append(value)
-        return value
-
     def emit(self, operator: Operator) -> None:
         """Add an operator, or compute it at once when all that it reads is constant."""
         reads = [self.values[i] for i in operator.inputs]
         if not reads or any(v.data is None for v in reads):
-            self.operators.append(operator)
+            super().emit(operator)
             return
         graph = Graph(name="", values=tuple(self.values), operators=(), inputs=(), outputs=())
         found = evaluate(graph, operator, [v.data for v in reads if v.data is not None], [])
