@@ -59,6 +59,12 @@ def test_convolutions(tmp_path: Path) -> None:
     assert [o.kind for o in graph.operators if isinstance(o, Move)].count("Transpose") == 1
 
 
+def test_product_of_two_vectors(tmp_path: Path) -> None:
+    """Its result has no axes."""
+    m = OnnxMaker()
+    agree(m.save(tmp_path / "m.onnx", m.add("MatMul", m.input(3, name="a"), m.input(3, name="b"))))
+
+
 def test_second_outputs_that_nothing_reads(tmp_path: Path) -> None:
     """Models of older exporters name the mask of each Dropout."""
     m = OnnxMaker()

@@ -60,7 +60,7 @@ def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Arra
     """Stored value of each channel of the output, `_UNKNOWN` where it varies; None: nothing is known."""
     if isinstance(operator, Reshape):
         (x,), (y,) = graph.read(operator)[:1], graph.written(operator)
-        return held.get(x.id) if x.elements == x.shape[-1] == y.shape[-1] == y.elements else None
+        return held.get(x.id) if x.shape[-1:] == y.shape[-1:] == (x.elements,) else None
     if isinstance(operator, Pool2D):
         known = held.get(operator.inputs[0])
         return None if known is None else np.where(known == _UNKNOWN, known, np.clip(known, *operator.clamp))
