@@ -86,6 +86,14 @@ class ToolError(MlfError):
     exit_code = 3
 
 
+class MissingToolError(ToolError):
+    """A program is not installed."""
+
+
+class CodeError(ToolError):
+    """The compiler or the linker refuses code: its diagnostics name a line or a symbol."""
+
+
 class TargetError(MlfError):
     """The target did not answer, answered with an error, or faulted (exit code 4)."""
 

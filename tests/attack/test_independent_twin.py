@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import CodeError, InputError, TargetError, ToolError
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
-from mlf_sdk.pipeline.cell import CellJob, run_cell, run_reference
+from mlf_sdk.pipeline.cell import CellJob, Reference, run_cell, run_reference
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner import MemoryPlan, PlanProblem, layout, plan_memory
@@ -103,6 +103,22 @@ def test_without_host_code_an_unshared_image_on_the_board_is_the_twin(
     wrong = run_cell(job)
     assert (wrong.outcome, wrong.evidence) == (FAILED, BOARD_APART)
     assert "outputs differ in 8 elements" in wrong.why
+
+
+@pytest.mark.parametrize("error", [ToolError, CodeError])
+def test_a_twin_that_was_interrupted_is_not_a_twin_that_cannot_be_built(
+    chain: Path, error: type[ToolError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failed(*_: Any) -> None:
+        raise error("the build failed")
+
+    monkeypatch.setattr(Pipeline, "build", failed)
+    request = Request(source=(str(chain),), board=BOARD, inputs={"x": X})
+    if error is CodeError:
+        assert run_reference(request) == Reference()
+        return
+    with pytest.raises(ToolError, match="the build failed"):
+        run_reference(request)
 
 
 def test_without_any_evidence_nothing_is_proven(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import exclusive, lock_folder
+from mlf_sdk.tools.orphans import MARK, mark_children
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -128,3 +129,32 @@ def test_no_folder_for_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ToolError, match="can't make the folder of locks") as caught, exclusive("x", 1.0):
         pass
     assert caught.value.where == str(lock_folder())
+
+
+def test_a_worker_ends_the_programs_of_a_killed_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    holder = """
+import subprocess, sys
+from mlf_sdk.tools.locks import exclusive
+from mlf_sdk.tools.orphans import mark_children
+mark_children()
+with exclusive("build", 5.0):
+    program = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, start_new_session=True)
+    print(program.pid, flush=True)
+    program.wait()
+"""
+    monkeypatch.setenv(MARK, "")  # restored afterwards
+    with subprocess.Popen([sys.executable, "-c", holder], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        program = int(process.stdout.readline())
+        mark_children()
+        state = Path(f"/proc/{program}/stat")
+        assert state.exists()
+        process.kill()
+    with exclusive("build", 30.0):
+        deadline = time.monotonic() + 10
+        while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < deadline, "the program of the killed holder still runs"
+            time.sleep(0.01)

@@ -137,7 +137,7 @@ class TestRunProcess:
         assert main is not None
 
         def interrupt() -> None:
-            wait_until(told.exists)
+            wait_until(lambda: told.exists() and told.read_text() != "")
             signal.pthread_kill(main, signal.SIGINT)
 
         helper = threading.Thread(target=interrupt)

@@ -11,7 +11,7 @@ from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.preprocess import Compiler, Preprocessed, as_written, preprocess
 from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
 from mlf_sdk.analysis.elf.objects import ObjectWorkspace, object_workspaces, read_object
-from mlf_sdk.errors import FaultCollector, ToolError
+from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 
 NO_COMPILER = "there is no compiler here to preprocess its code"
@@ -93,7 +93,7 @@ def _texts(model: Model, compiler: Compiler | None) -> tuple[Mapping[str, Prepro
             reader = f"preprocessed by {' '.join(compiler.argv)}"
             reader += "" if compiler.is_builds else ", which is not the build's compiler"
             return preprocess(compiler, files, sources, stubs=stubs), "", reader
-        except ToolError as error:
+        except (CodeError, MissingToolError) as error:
             reason = f"the compiler can't preprocess its code: {error.what.splitlines()[0]}"
     return as_written(files, sources), reason, f"as written: {reason}"
 

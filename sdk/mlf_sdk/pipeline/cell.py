@@ -9,7 +9,15 @@ from pathlib import Path
 import msgspec
 
 from mlf_sdk.analysis.elf.info import read_firmware_info
-from mlf_sdk.errors import ArchiveError, DoesNotFitError, InputError, MlfError, TargetError
+from mlf_sdk.errors import (
+    ArchiveError,
+    CodeError,
+    DoesNotFitError,
+    InputError,
+    MissingToolError,
+    MlfError,
+    TargetError,
+)
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED, NO_EVIDENCE
@@ -116,13 +124,17 @@ class Reference:
 
 
 def run_reference(request: Request) -> Reference:
-    """Run the host twin of one model."""
+    """Run the host twin of one model.
+
+    Raises:
+        ToolError: a tool was ended, or the disk is full: nothing is known of the twin.
+    """
     pipeline = Pipeline()
     try:
         twin, _ = pipeline.host_twin(request)
     except TargetError as error:
         return Reference(fault=error.what.splitlines()[0])
-    except MlfError:  # no compiler: an image on the board is the twin
+    except (InputError, CodeError, MissingToolError):  # not for a host: an image on the board is the twin
         return Reference()
     if twin is None:
         return Reference()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mlf_sdk.compiler.options import core_of
-from mlf_sdk.errors import InputError, MlfError, TargetError, UndecidedError
+from mlf_sdk.errors import CodeError, InputError, MissingToolError, TargetError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.data import Batch
@@ -216,7 +216,7 @@ class Pipeline:
         try:
             twin = self.twin_request(request)
             is_split = self._is_split(twin)
-        except MlfError as error:
+        except (InputError, CodeError, MissingToolError) as error:
             if request.archive is not None:
                 raise
             return None, " ".join(filter(None, [f"{error.what}.", error.hint]))

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.errors import DoesNotFitError, ToolError
+from mlf_sdk.errors import CodeError, DoesNotFitError, ToolError
+from mlf_sdk.tools.diagnostics import refuses_code
 from mlf_sdk.tools.files import DISK_FULL, disk_full_error
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 
@@ -76,7 +77,10 @@ def build_project(
 
 
 def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNotFitError | ToolError:
-    """Return the error of a failed build command, with the relevant lines of its output."""
+    """Return the error of a failed build command, with the relevant lines of its output.
+
+    It is a `CodeError` only where a diagnostic says so: a compiler that was killed says nothing of the code.
+    """
     output = result.stdout + result.stderr
     overflow = _OVERFLOW.search(output)
     if overflow:
@@ -90,7 +94,8 @@ def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNot
     lines = output.splitlines()
     marks = [i for i, line in enumerate(lines) if _FAILED.search(line)]
     shown = lines[marks[0] : marks[0] + 12] if marks else lines[-12:]
-    return ToolError(
+    kind = CodeError if refuses_code(output) else ToolError
+    return kind(
         f"'{' '.join(argv)}' failed with exit code {result.returncode}:\n  " + "\n  ".join(shown),
         where=str(folder),
         hint="The folder is kept: repeat the command there to see all of its output.",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from mlf_sdk.errors import ToolError
+from mlf_sdk.tools.orphans import MARK, end_orphans
 
 
 def lock_folder() -> Path:
@@ -37,6 +39,9 @@ def lock_path(name: str) -> Path:
 def exclusive(name: str, timeout_s: float) -> Iterator[None]:
     """Hold the lock of ``name`` (a folder, or any resource that processes of this user share).
 
+    A holder that was killed frees the lock at once, but its programs go on: a worker of a sweep ends them
+    before it begins.
+
     Not reentrant: a second ``exclusive`` of the same name waits for the first, in this process as well.
 
     Raises:
@@ -55,6 +60,8 @@ def exclusive(name: str, timeout_s: float) -> Iterator[None]:
     except OSError as error:
         raise ToolError(f"can't lock: {error.strerror}", where=str(path)) from error
     try:
+        if MARK in os.environ:
+            end_orphans()
         yield
     finally:
         lock.release()

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
-from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.errors import InputError, MissingToolError, ToolError
 from mlf_sdk.tools.child import affinity, death_watch, signal_group, wait_exit
 from mlf_sdk.tools.follow import TAIL_BYTES, Follower, last_lines, read_end
 from mlf_sdk.tools.programs import is_found, missing_hint
@@ -65,6 +65,10 @@ class ProcessError(ToolError):
         self.argv = tuple(argv)
         self.returncode = returncode
         self.tail = tail
+
+
+class MissingProgramError(ProcessError, MissingToolError):
+    """A program is not installed."""
 
 
 class ProcessRunner(Protocol):
@@ -268,12 +272,12 @@ def _spawn(
     if not argv or not argv[0]:
         raise InputError("no program was given to run")
     if not is_found(argv[0], cwd, env):
-        raise ProcessError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
+        raise MissingProgramError(f"'{argv[0]}' is not installed", argv=argv, hint=missing_hint(argv[0]))
     try:
         return subprocess.Popen(
             [*(death_watch() if bound else ()), *argv],
             cwd=cwd,
-            env=env,
+            env={**(os.environ if env is None else env), "LC_ALL": "C.UTF-8"},  # their messages are read
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mlf_sdk.errors import ToolError
+from mlf_sdk.errors import MissingToolError
 
 # Program -> Debian or Ubuntu package.
 PACKAGES: Mapping[str, str] = {
@@ -50,11 +50,13 @@ def require_programs(programs: Sequence[tuple[str, ...]], purpose: str) -> None:
         purpose: of the work, e.g. ``building for mps2-an386``.
 
     Raises:
-        ToolError: the first one that is missing.
+        MissingToolError: the first one that is missing.
     """
     for names in programs:
         if not any(is_found(name, None, None) for name in names):
-            raise ToolError(f"'{names[0]}' is not installed", where=purpose, hint=missing_hint(names[0]))
+            raise MissingToolError(
+                f"'{names[0]}' is not installed", where=purpose, hint=missing_hint(names[0])
+            )
 
 
 def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> bool:

@@ -17,7 +17,9 @@ from typing import Final
 
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
-from mlf_sdk.tools.process import run_process
+from mlf_sdk.errors import CodeError, MissingToolError
+from mlf_sdk.tools.diagnostics import refuses_code
+from mlf_sdk.tools.process import ProcessError, run_process
 
 _TIMEOUT_S: Final = 60.0
 _MARKER: Final = re.compile(r'^# \d+ "((?:[^"\\\n]|\\.)*)"[ \d]*$', re.MULTILINE)
@@ -70,7 +72,8 @@ def preprocess(
         stubs: names of headers that are nowhere: empty ones take their place.
 
     Raises:
-        ToolError: the compiler is missing, or does not accept a source.
+        CodeError: the compiler does not accept a source, or does not come to an end with it.
+        ToolError: it is missing, or was ended.
     """
     return dict(_preprocess(compiler, tuple(files.items()), tuple(sources), tuple(stubs)))
 
@@ -94,9 +97,20 @@ def _preprocess(
         headers = sorted({str(Path(member).parent) for member, _ in files if member.endswith(".h")})
         folders = (*compiler.include_dirs, ".", *headers, *compiler.library_dirs, str(outside))
         argv = [*compiler.argv, "-E", "-w", *(f"-I{folder}" for folder in folders)]
-        outputs = (run_process([*argv, source], cwd=code, timeout_s=_TIMEOUT_S).stdout for source in sources)
+        outputs = (_output([*argv, source], code) for source in sources)
         own = ("".join(_own_parts(output)) for output in outputs)
         return tuple((s, Preprocessed(text=t, reason=reason)) for s, t in zip(sources, own, strict=True))
+
+
+def _output(argv: Sequence[str], folder: Path) -> str:
+    try:
+        return run_process(argv, cwd=folder, timeout_s=_TIMEOUT_S).stdout
+    except MissingToolError:
+        raise
+    except ProcessError as error:
+        if error.returncode is None or refuses_code(error.tail):
+            raise CodeError(error.what, where=error.where, hint=error.hint) from error
+        raise
 
 
 def as_written(files: Mapping[str, bytes], sources: Sequence[str]) -> dict[str, Preprocessed]:
