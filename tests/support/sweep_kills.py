@@ -29,6 +29,7 @@ CELLS = 60
 WORKERS = 2
 KILLS_IN_THE_SUITE = 3
 MOST_S = 1800.0
+INTERVAL_S = 2.25  # between two kills, on average
 
 
 @dataclass
@@ -117,8 +118,17 @@ def _command_line(pid: int) -> bytes:
         return b""
 
 
-def disturb(folder: Path, client: list[str], environ: dict[str, str], kills: int, seed: int) -> list[str]:
-    """Run a client to its end while processes are killed.
+def disturb(
+    folder: Path,
+    client: list[str],
+    environ: dict[str, str],
+    kills: int,
+    seed: int,
+    *,
+    interval_s: float = INTERVAL_S,
+    most_s: float = MOST_S,
+) -> list[str]:
+    """Run a client to its end while processes are killed, every ``interval_s`` on average.
 
     Returns:
         What was killed; fewer than ``kills`` where the client was faster.
@@ -127,13 +137,13 @@ def disturb(folder: Path, client: list[str], environ: dict[str, str], kills: int
         port = int(listener.getsockname()[1])
     processes = Processes(folder, client, environ, port)
     chance, killed = random.Random(seed), []
-    end = time.monotonic() + MOST_S
+    end = time.monotonic() + most_s
     try:
         while processes.code is None:
             if time.monotonic() > end:
                 raise TimeoutError(f"the client did not end; killed so far: {killed}")
             processes.keep_up()
-            time.sleep(chance.uniform(0.5, 4.0) if len(killed) < kills else 0.3)
+            time.sleep(interval_s * chance.uniform(0.2, 1.8) if len(killed) < kills else 0.3)
             if len(killed) < kills and processes.code is None and (name := processes.kill_one(chance)):
                 killed.append(name)
         if processes.code:
