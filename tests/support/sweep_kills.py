@@ -30,6 +30,7 @@ WORKERS = 2
 KILLS_IN_THE_SUITE = 3
 MOST_S = 1800.0
 INTERVAL_S = 2.25  # between two kills, on average
+POLL_S = 0.3
 
 
 @dataclass
@@ -137,15 +138,18 @@ def disturb(
         port = int(listener.getsockname()[1])
     processes = Processes(folder, client, environ, port)
     chance, killed = random.Random(seed), []
-    end = time.monotonic() + most_s
+    end, due = time.monotonic() + most_s, time.monotonic() + interval_s
     try:
         while processes.code is None:
             if time.monotonic() > end:
                 raise TimeoutError(f"the client did not end; killed so far: {killed}")
             processes.keep_up()
-            time.sleep(interval_s * chance.uniform(0.2, 1.8) if len(killed) < kills else 0.3)
-            if len(killed) < kills and processes.code is None and (name := processes.kill_one(chance)):
+            time.sleep(POLL_S)
+            if len(killed) == kills or processes.code is not None or time.monotonic() < due:
+                continue
+            if name := processes.kill_one(chance):
                 killed.append(name)
+            due = time.monotonic() + interval_s * chance.uniform(0.2, 1.8)
         if processes.code:
             raise RuntimeError(f"the client ended with {processes.code}: {_tail(folder / 'client.log')}")
     finally:

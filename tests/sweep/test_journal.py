@@ -63,6 +63,15 @@ def test_attempts_of_a_client_that_was_killed_are_lost(journal: Journal) -> None
     assert [attempt.outcome for attempt in journal.attempts(cells[0].name)] == ["lost"]
 
 
+def test_only_the_attempt_that_gave_the_result_has_its_outcome(journal: Journal) -> None:
+    cell = specs(1)[0]
+    journal.add_plan(PLAN, expansion([cell]))
+    for worker in ("of a scheduler that was killed", "of the next one"):
+        journal.start(cell.name, worker)
+    assert journal.finish(empty(Job(spec=cell)))
+    assert [attempt.outcome for attempt in journal.attempts(cell.name)] == ["lost", "proven"]
+
+
 def test_a_cell_that_kills_its_worker_is_set_aside(journal: Journal) -> None:
     cells = specs(2)
     number = journal.add_plan(PLAN, expansion(cells))

@@ -91,8 +91,9 @@ class Journal(JournalView):
             return self.db.execute("UPDATE cells SET state = 'planned' WHERE state = 'running'").rowcount
 
     def start(self, name: str, worker: str, board: str = "") -> None:
-        """Note that an attempt began."""
+        """Note that an attempt began; one that still runs was lost with its scheduler."""
         with self.transaction():
+            self.end_attempt(name, "lost")
             self.db.execute(
                 "UPDATE cells SET state = 'running' WHERE name = ? AND state = 'planned'", (name,)
             )

@@ -229,6 +229,7 @@ async def _find(found: Coordinator, name: str, where: str) -> tuple[Any, Any]:
             where=where,
             hint=f"See: labgrid-client places; take it: labgrid-client -p {name} acquire",
         ) from error
+    _board(name, place.tags)  # first: a missing tag is not waited for
     if not resources:
         raise CoordinatorLostError(
             "the place has no resources", where=where, hint="Is the exporter running that names them?"
@@ -236,15 +237,20 @@ async def _find(found: Coordinator, name: str, where: str) -> tuple[Any, Any]:
     return place, resources
 
 
-def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[str, Any]]) -> Place:
-    where = f"{PREFIX}{name}"
+def _board(name: str, tags: Mapping[str, str]) -> str:
     board = tags.get(BOARD_TAG, "")
     if not board:
         raise InputError(
             f"the place has no tag {BOARD_TAG} that names its board",
-            where=where,
+            where=f"{PREFIX}{name}",
             hint=f"Say it: labgrid-client -p {name} set-tags {BOARD_TAG}=NAME (see: mlf-sdk boards).",
         )
+    return board
+
+
+def _place(name: str, tags: Mapping[str, str], resources: Mapping[str, Mapping[str, Any]]) -> Place:
+    where = f"{PREFIX}{name}"
+    board = _board(name, tags)
     serial = resources.get("NetworkSerialPort")
     if serial is None:
         raise InputError(
