@@ -7,7 +7,7 @@ plan; its outputs are the reference for every board.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,8 +99,12 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
     found = expand(plan, request.replace(platform=None, board=None))
     names = names_of(found.cells)
     with Journal(cache_folder().parent / "proofs", create=True) as journal:
+        last = journal.last_plan()
         number = journal.add_plan(plan, found)
-        journal.retry(names if own.again else [name for name in names if not _is_proven(journal, name)])
+        journal.recover()
+        pending = {spec.name for spec in journal.pending(number)}
+        if again := _to_repeat(journal, names, pending, own, goes_on=number == last and bool(pending)):
+            journal.retry(again)
         wanted = journal.pending(number)
         shown = _Progress(progress, {cell.spec.name: cell.labels for cell in found.cells})
         shown.begin(len(names), len(names) - len(wanted))
@@ -120,9 +124,26 @@ def _refuse_broken(request: Request) -> None:
         Pipeline().models(request)
 
 
-def _is_proven(journal: Journal, name: str) -> bool:
-    found = journal.result(name)
-    return found is not None and found.outcome == PROVEN
+def _to_repeat(
+    journal: Journal, names: Sequence[str], pending: Set[str], own: ProofOptions, *, goes_on: bool
+) -> list[str]:
+    """Names of cells that are proven again: what was set aside, and what a whole proof could not prove.
+
+    Args:
+        journal: with the results so far.
+        names: of all cells.
+        pending: of those that are to be run anyway.
+        own: options of the proof.
+        goes_on: the same proof was stopped before its end: what it found stands.
+    """
+    if own.again:
+        return list(names)
+    results = {name: journal.result(name) for name in names if name not in pending}
+    return [
+        name
+        for name, result in results.items()
+        if result is None or (result.outcome != PROVEN and not goes_on)
+    ]
 
 
 def _cell(journal: Journal, name: str) -> Cell:
