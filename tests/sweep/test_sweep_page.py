@@ -74,6 +74,15 @@ def test_the_page_of_many_cells(tmp_path: Path) -> None:
             )
         # every option of a model is on the front: less flash costs instructions
         assert browser.ask("document.querySelectorAll('#pareto-picture .front').length") > 400
+        line = browser.ask("document.querySelector('#pareto-picture .front-line').getAttribute('points')")
+        heights = [float(point.split(",")[1]) for point in line.split()]
+        assert heights == sorted(heights), "the line of the front falls from left to right"
+        assert browser.ask("ticks([3, 1940]).join()") == "0,500,1000,1500,2000"
+        assert browser.ask("ticks([7]).join()") == "6,8"
+        assert (
+            browser.ask("ticks([0.12, 0.31]).map((one) => one.toFixed(2)).join()")
+            == "0.10,0.15,0.20,0.25,0.30,0.35"
+        )
         browser.ask("document.querySelector('#pivot-table button').click()")
         assert browser.ask("document.getElementById('detail').open")
         assert "log of" in browser.ask("document.querySelector('#detail pre').textContent")

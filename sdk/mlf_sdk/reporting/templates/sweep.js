@@ -122,26 +122,29 @@ function svg(tag, attributes, text) {
   if (text !== undefined) made.textContent = text;
   return made;
 }
+// About five round numbers (1, 2 or 5 times a power of ten) from below the least value to above the greatest.
+function ticks(values) {
+  const low = Math.min(...values), high = Math.max(...values), span = high - low || Math.abs(high) || 1;
+  const power = 10 ** Math.floor(Math.log10(span / 4)), step = [1, 2, 5, 10].find((times) => times * power >= span / 4) * power;
+  const first = Math.floor(low / step), last = Math.max(Math.ceil(high / step), first + 1);
+  return Array.from({ length: last - first + 1 }, (_, at) => (first + at) * step);
+}
 function picture(cells, front) {
   const [width, height, left, bottom] = [760, 360, 92, 40];
   const made = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${words(yBox.value)} over ${words(xBox.value)}` });
   if (!cells.length) { made.append(svg("text", { x: 20, y: 40 }, "no proven cell has these figures")); return made; }
-  const range = (name) => {
-    const values = cells.map((cell) => cell.figures[name]);
-    const low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.06;
-    return [low - room, high + room];
-  };
-  const [x0, x1] = range(xBox.value), [y0, y1] = range(yBox.value);
+  const [xs, ys] = [xBox.value, yBox.value].map((name) => ticks(cells.map((cell) => cell.figures[name])));
+  const [x0, x1, y0, y1] = [xs[0], xs.at(-1), ys[0], ys.at(-1)];
   const x = (value) => left + (value - x0) / (x1 - x0) * (width - left - 16);
   const y = (value) => height - bottom - (value - y0) / (y1 - y0) * (height - bottom - 26);
-  for (let step = 0; step <= 4; step++) {
-    const vx = x0 + (x1 - x0) * step / 4, vy = y0 + (y1 - y0) * step / 4;
-    made.append(svg("line", { class: "grid", x1: x(vx), x2: x(vx), y1: 26, y2: height - bottom }), svg("line", { class: "grid", x1: left, x2: width - 16, y1: y(vy), y2: y(vy) }));
-    made.append(svg("text", { x: x(vx), y: height - bottom + 16, "text-anchor": step === 4 ? "end" : "middle" }, shown(Math.abs(x1) > 100 ? Math.round(vx) : vx)));
-    made.append(svg("text", { x: left - 6, y: y(vy) + 4, "text-anchor": "end" }, shown(Math.abs(y1) > 100 ? Math.round(vy) : vy)));
-  }
+  const tick = (value, all) => shown(Math.abs(all.at(-1)) > 100 ? Math.round(value) : value);
+  for (const value of xs) made.append(svg("line", { class: "grid", x1: x(value), x2: x(value), y1: 26, y2: height - bottom }),
+    svg("text", { x: x(value), y: height - bottom + 16, "text-anchor": value === x1 ? "end" : "middle" }, tick(value, xs)));
+  for (const value of ys) made.append(svg("line", { class: "grid", x1: left, x2: width - 16, y1: y(value), y2: y(value) }),
+    svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, tick(value, ys)));
   made.append(svg("text", { x: width - 16, y: height - 6, "text-anchor": "end" }, words(xBox.value)), svg("text", { x: 4, y: 14 }, words(yBox.value)));
-  const line = [...front].map((cell) => `${x(cell.figures[xBox.value])},${y(cell.figures[yBox.value])}`).join(" ");
+  const shownFront = [...front].filter((cell) => ![...front].some((one) => dominates(one, cell, [xBox.value, yBox.value])));
+  const line = shownFront.map((cell) => `${x(cell.figures[xBox.value])},${y(cell.figures[yBox.value])}`).join(" ");
   made.append(svg("polyline", { class: "front-line", points: line }));
   for (const cell of [...cells.filter((one) => !front.has(one)), ...front]) {
     const point = svg("circle", { class: front.has(cell) ? "point front" : "point", r: front.has(cell) ? 6 : 4, cx: x(cell.figures[xBox.value]), cy: y(cell.figures[yBox.value]) });
