@@ -9,7 +9,7 @@ JOBS ?= 2
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models clean tools runtime dev help
+.PHONY: demo test coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make mutate  changes of the code that no test notices (MODULES: of [tool.mutate] in pyproject.toml)"
 	@echo "make onnx-nodes  ONNX's tests of single operators, all of them, 100 on a board; docs/onnx-nodes.md lists them"
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
+	@echo "make tflite-models  .tflite models with recorded outputs, run on boards; their table is docs/tflite-models.md"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -112,6 +113,10 @@ mutate: tools dev
 onnx-nodes: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_nodes.py
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_board.py
+
+# The models lie beside the project; what was measured is kept, so that the command can be broken off and resumed.
+tflite-models: tools dev
+	PYTHONPATH=sdk:tests/support:tests/models $(PY) -W ignore tests/models/tflite_table.py build/tflite-models --jobs $(JOBS)
 
 # Models of packages are taken from those that are installed: pip install --no-deps silero-vad basic-pitch
 onnx-models: tools dev

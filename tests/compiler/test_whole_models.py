@@ -12,6 +12,7 @@ import pytest
 import mlf_sdk
 from cli_helpers import Caller
 from compiled_models import KernelRunner, PlannedRunner
+from corpus import CORPUS, MISSING, RECORDED, REFUSED, recorded_model
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -20,42 +21,20 @@ from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import small_network
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
-CORPUS = SHARED / "corpus"
-# Operators that are not supported yet, and models whose operators have been made unreadable.
-REFUSED = {
-    "cfu_playground_hps_model_hps_model_2022_01_05_74ops",
-    "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops",
-    "cfu_playground_hps_model_shared_20220623_1032_tiled",
-    "mlonmcu_models_model_with_detection_postprocess_model_with_detection_postprocess",
-    "tflite_micro_models_audio_preprocessor_float",
-    "tflite_micro_models_audio_preprocessor_int8",
-}
-# Softmax of uint8 values, which TFLM refuses: TFLite's differs by one or two steps.
-NEAR = {
-    "tflite_micro_compiler_examples_mobilenet_v1_0_25_160_quantized",
-    "tflite_support_vision_mobilenet_v1_0_25_224_quant",
-}
-RECORDED = sorted(p.stem for p in CORPUS.glob("*.tflite"))
 
-
-@pytest.mark.skipif(not RECORDED, reason="no ../shared/corpus: models with recorded outputs are elsewhere")
+@pytest.mark.skipif(not RECORDED, reason=MISSING)
 @pytest.mark.parametrize("name", [n for n in RECORDED if n not in REFUSED])
 def test_recorded_outputs(name: str, tmp_path: Path) -> None:
-    index = {m["name"]: m for m in json.loads((CORPUS / "index.json").read_text())}
-    graph = load_tflite(CORPUS / f"{name}.tflite")
-    files = archive_of(compile_graph(graph, Choice()))
+    model = recorded_model(name)
+    files = archive_of(compile_graph(load_tflite(model.path), Choice()))
     runner = KernelRunner(files, tmp_path)
     planned = PlannedRunner(runner, files, tmp_path)
-    vectors = np.load(CORPUS / f"{name}.npz")
-    inputs = [vectors[k] for k in vectors.files if k.startswith("in::")]
-    outputs = [vectors[k] for k in vectors.files if k.startswith("out::")]
-    cases = len(inputs[0]) if index[name]["macs"] < 2_000_000 or index[name]["stateful"] else 1
+    cases = len(model.inputs[0]) if model.macs < 2_000_000 or model.stateful else 1
     for case in range(cases):
-        results = runner.run([x[case] for x in inputs])
-        for got, wanted in zip(results, outputs, strict=True):
-            equal(got.reshape(-1), wanted[case].reshape(-1), 2 if name in NEAR else 0)
-        assert planned.run([x[case] for x in inputs]) == [r.tobytes() for r in results]
+        results = runner.run([x[case] for x in model.inputs])
+        for got, wanted in zip(results, model.outputs, strict=True):
+            equal(got.reshape(-1), wanted[case].reshape(-1), model.steps)
+        assert planned.run([x[case] for x in model.inputs]) == [r.tobytes() for r in results]
 
 
 def equal(got: np.ndarray, wanted: np.ndarray, steps: int) -> None:
@@ -65,7 +44,7 @@ def equal(got: np.ndarray, wanted: np.ndarray, steps: int) -> None:
         assert int(np.abs(got.astype(np.int64) - wanted.astype(np.int64)).max()) <= steps
 
 
-@pytest.mark.skipif(not RECORDED, reason="no ../shared/corpus: models with recorded outputs are elsewhere")
+@pytest.mark.skipif(not RECORDED, reason=MISSING)
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
     with pytest.raises(ArchiveError, match=r"operator \d+ [A-Z_:a-zA-Z]+ \("):
@@ -113,7 +92,7 @@ def test_sources_that_are_no_model(network: Path, tmp_path: Path) -> None:
         mlf_sdk.compile(network, network)
 
 
-@pytest.mark.skipif(not RECORDED, reason="no ../shared/corpus: models with recorded outputs are elsewhere")
+@pytest.mark.skipif(not RECORDED, reason=MISSING)
 def test_a_streaming_model_keeps_its_states_on_a_board(tmp_path: Path) -> None:
     """Consecutive runs, each of which depends on those before it."""
     name = "micro_wake_word_models_v2_hey_jarvis"

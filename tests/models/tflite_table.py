@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes docs/tflite-models.md: models with recorded outputs, each from its file to a verified run.
+
+Usage: tflite_table.py FOLDER [--jobs N] [NAME...]: what was measured is kept in FOLDER; a model that was
+measured already, by the same compiler, is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tflite_page import page
+
+import mlf_sdk
+from corpus import RECORDED, REFUSED, RecordedModel, recorded_model
+from mlf_sdk.errors import MlfError
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite-models.md"
+BOARD = "mps2-an386"
+PLAIN = "plain"
+_PLAIN_FLAGS = "-O2 -ffp-contract=off -U__ARM_FEATURE_DSP"
+# The models of MLPerf Tiny, by their names among the recorded ones.
+NAMED = {
+    "resnet8": "tiny_trained_models_pretrainedresnet_quant",
+    "kws": "tiny_trained_models_kws_ref_model",
+    "vww": "tiny_trained_models_vww_96_int8",
+    "ad": "tiny_model_model_toycar_quant_fullint_micro_intio",
+    "streaming wake word": "tiny_trained_models_str_ww_ref_model",
+}
+BOARDS = ("host", "microbit", "mps2-an385", BOARD, "mps2-an500", "mps2-an505", "mps3-an547")
+ZEPHYR = "zephyr mps2/an385"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One model on one board; ``fault`` says why there is nothing else."""
+
+    ok: bool
+    result: str
+    fault: str = ""
+    arena_bytes: int = 0
+    least_bytes: int = 0
+    flash_bytes: int = 0
+    instructions: int = 0
+
+
+def options_of(board: str) -> dict[str, Any]:
+    """Options of a run."""
+    if board == PLAIN:
+        return {"board": BOARD, "cflags": _PLAIN_FLAGS}
+    if board == ZEPHYR:
+        return {"board": board.partition(" ")[2], "platform": "zephyr"}
+    return {"board": board}
+
+
+def measure(name: str, board: str, folder: Path) -> Measured:
+    """Run all cases of a model, or take what is kept in ``folder``."""
+    model = recorded_model(name)
+    options = options_of(board)
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = Path(scratch) / "model.tar"
+        try:
+            compiled = mlf_sdk.compile(model.path, archive, **options)
+        except MlfError as error:
+            return Measured(ok=name in REFUSED, result="refused", fault=told(error, model))
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
+    record = folder / f"{name}-{board.replace('/', '_').replace(' ', '_')}-{digest}.json"
+    if record.is_file():
+        return Measured(**json.loads(record.read_text()))
+    names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
+    found = run(model, names, compiled.model.output_names, options, 1 if board == PLAIN else None)
+    record.write_text(json.dumps(asdict(found)))
+    return found
+
+
+def run(
+    model: RecordedModel,
+    inputs: list[str],
+    outputs: tuple[str, ...],
+    options: dict[str, Any],
+    cases: int | None,
+) -> Measured:
+    """Run a model and compare it with its vectors: integers exactly, real numbers within 1e-5."""
+    try:
+        report = mlf_sdk.run(
+            model.path,
+            inputs=dict(zip(inputs, (x[:cases] for x in model.inputs), strict=True)),
+            expect=dict(zip(outputs, (y[:cases] for y in model.outputs), strict=True)),
+            twin=False, rtol=1e-5, atol=model.steps, timeout_s=900.0, **options,
+        )  # fmt: skip
+    except MlfError as error:
+        return Measured(ok=False, result="", fault=told(error, model))
+    compared = report.compare
+    assert compared is not None
+    if not compared.ok:
+        result = f"{compared.mismatches} of {sum(o.elements for o in compared.outputs)} values differ"
+    elif not compared.max_abs:
+        result = "equal"
+    elif model.steps:
+        result = f"within {compared.max_abs:g} steps"
+    else:
+        result = f"within {compared.max_rel:.0e}"
+    return Measured(
+        ok=report.ok,
+        result=result if report.ok or not compared.ok else "memory is not as planned",
+        arena_bytes=report.memory.arena_bytes,
+        least_bytes=report.memory.lower_bound_bytes,
+        flash_bytes=sum(r.used_bytes for r in report.check.regions if r.name == "flash"),
+        instructions=report.instructions or 0,
+    )
+
+
+def told(error: MlfError, model: RecordedModel) -> str:
+    """An error in one line, without paths."""
+    text = " ".join(str(error).replace(str(model.path), model.path.name).split())
+    return text.partition(" What would help:")[0][:300]
+
+
+def jobs_of(names: list[str]) -> list[tuple[str, str]]:
+    """Models and boards to run them on, long ones first."""
+    models = [recorded_model(name) for name in names]
+    models.sort(key=lambda m: -m.macs)
+    found = [(m.name, board) for m in models for board in ("host", BOARD)]
+    found += [(m.name, PLAIN) for m in models if m.whole and m.name not in REFUSED]
+    others = [board for board in BOARDS if board not in ("host", BOARD)]
+    others += [ZEPHYR] if "ZEPHYR_BASE" in os.environ else []
+    return found + [(name, board) for name in NAMED.values() if name in names for board in others]
+
+
+def measure_all(
+    jobs: list[tuple[str, str]],
+    folder: Path,
+    count: int,
+    done: Callable[[dict[tuple[str, str], Measured]], None],
+) -> dict[tuple[str, str], Measured]:
+    """Measure in several processes; ``done`` is called with all results after each."""
+    found: dict[tuple[str, str], Measured] = {}
+    with ProcessPoolExecutor(max_workers=count) as pool:
+        futures = {pool.submit(measure, name, board, folder): (name, board) for name, board in jobs}
+        for future in as_completed(futures):
+            found[futures[future]] = future.result()
+            print(len(found), "of", len(jobs), *futures[future], future.result(), flush=True)
+            done(found)
+    return found
+
+
+def main() -> int:
+    """Measure the models; write the page when all were wanted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--jobs", type=int, default=1)
+    asked = parser.parse_args()
+    if not RECORDED:
+        print("no models with recorded outputs beside the project", file=sys.stderr)
+        return 2
+    kept = asked.folder / "measured"
+    kept.mkdir(parents=True, exist_ok=True)
+    models = [recorded_model(name) for name in RECORDED]
+
+    def write(found: dict[tuple[str, str], Measured]) -> None:
+        if not asked.names:
+            PAGE.write_text(page(models, found, NAMED, (*BOARDS, ZEPHYR)))
+
+    found = measure_all(jobs_of(asked.names or RECORDED), kept, asked.jobs, write)
+    bad = [key for key, row in found.items() if not row.ok and key[1] in ("host", BOARD) and not row.fault]
+    print(f"{len(found)} runs, {len(bad)} differ: {bad}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
