@@ -5,13 +5,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from agreement import agree
+from compiled_models import KernelRunner
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
 from mlf_sdk.compiler.tflite.versions import KNOWN
 from mlf_sdk.errors import ArchiveError
-from operator_cases import CASES, model_of
+from mlf_sdk.frontends.mlf.compiled import archive_of
+from operator_cases import CASES, Case, model_of
 from operator_graphs import check
 from tflite_models import Maker
 
@@ -27,6 +33,64 @@ def test_an_operator(name: str, dtype: str, tmp_path: Path) -> None:
 def test_a_graph_of_random_operators(seed: int, tmp_path: Path) -> None:
     """160 operators; `make operators` has 5,000, on emulated cores as well."""
     check(seed, 40, tmp_path, cores=False)
+
+
+def _quotients(divisors: list[int], scale: float) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """A model that divides, and its divisors and a factor with which its quotients are stored."""
+    m = Maker(3)
+    x = m.spec.tensor("input", "int8", (255, 1), scale=(0.5,), zero_point=(0,))
+    m.spec.inputs.append(x)
+    data = np.array([divisors], np.int8)
+    b = m.spec.tensor("b", "int8", data.shape, scale=(0.25,), zero_point=(0,), data=data)
+    y = m.spec.tensor("y", "int8", (255, len(divisors)), scale=(scale,), zero_point=(4,))
+    m.spec.add("DIV", (x, b), y, ("DivOptions", {"FusedActivationFunction": 0}))
+    return m.finish(y), data.astype(np.float64), np.array(0.5 / 0.25 / scale)
+
+
+def test_quotients_of_which_a_shift_leaves_nothing(tmp_path: Path) -> None:
+    """Where TFLM shifts by more than 31 bits, which C does not define, results are the rounded quotients."""
+    model, divisors, factor = _quotients([127, -127, 3, 1], 1.0)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model)
+    graph = load_tflite(path)
+    values = np.arange(-127, 128).astype(np.int8).reshape(255, 1)
+    (found,) = Interpreter(graph).run([values])
+    exact = np.clip(values / divisors * factor + 4, -128, 127)
+    assert np.abs(found - exact).max() <= 0.5 + 1e-6
+    (kernels,) = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path).run([values])
+    np.testing.assert_array_equal(kernels, found)
+
+
+def test_division_by_zero_gives_the_limits(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(_quotients([0], 1.0)[0])
+    graph = load_tflite(path)
+    values = np.arange(-127, 128).astype(np.int8).reshape(255, 1)
+    (found,) = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path).run([values])
+    assert (found.reshape(-1) == np.select([values < 0, values == 0], [-128, 4], 127).reshape(-1)).all()
+    np.testing.assert_array_equal(found, Interpreter(graph).run([values])[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("L2_NORMALIZATION", {"scale": (0.01,)}, "an output with scale 0.0099"),
+        ("LOG_SOFTMAX", {"zero_point": (5,)}, "an output with scale 0.0625 and zero point 5"),
+        ("CUMSUM", {"dtype": "int16"}, "from int8 to int16; int8 and float32 are supported"),
+        ("BATCH_MATMUL", {"scale": (), "zero_point": ()}, "a tensor that has not one scale"),
+    ],
+)
+def test_results_that_an_operator_cannot_have(
+    name: str, change: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    m = Maker(1)
+    CASES[name][1](Case(m, "int8"))
+    for field, value in change.items():
+        setattr(m.spec.tensors[m.spec.outputs[0]], field, value)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(*m.spec.outputs))
+    with pytest.raises(ArchiveError, match=rf"operator 0 {name} \(.*\): {says}"):
+        load_tflite(path)
 
 
 @pytest.mark.parametrize("version", [0, 6, 99])

@@ -23,7 +23,7 @@ from tflite_page import page
 
 import mlf_sdk
 from corpus import RECORDED, REFUSED, RecordedModel, recorded_model
-from mlf_sdk.errors import MlfError
+from mlf_sdk.errors import DoesNotFitError, MlfError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite-models.md"
 BOARD = "mps2-an386"
@@ -78,7 +78,13 @@ def measure(name: str, board: str, folder: Path) -> Measured:
     if record.is_file():
         return Measured(**json.loads(record.read_text()))
     names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
-    found = run(model, names, compiled.model.output_names, options, 1 if board == PLAIN else None)
+    cases = 1 if board == PLAIN else None
+    try:
+        found = run(model, names, compiled.model.output_names, options, cases)
+    except DoesNotFitError as error:
+        found = Measured(ok=False, result="", fault=told(error, model))
+    except MlfError as error:  # such as a board that did not answer in time: measured again the next time
+        return Measured(ok=False, result="", fault=told(error, model))
     record.write_text(json.dumps(asdict(found)))
     return found
 
@@ -90,16 +96,17 @@ def run(
     options: dict[str, Any],
     cases: int | None,
 ) -> Measured:
-    """Run a model and compare it with its vectors: integers exactly, real numbers within 1e-5."""
-    try:
-        report = mlf_sdk.run(
-            model.path,
-            inputs=dict(zip(inputs, (x[:cases] for x in model.inputs), strict=True)),
-            expect=dict(zip(outputs, (y[:cases] for y in model.outputs), strict=True)),
-            twin=False, rtol=1e-5, atol=model.steps, timeout_s=900.0, **options,
-        )  # fmt: skip
-    except MlfError as error:
-        return Measured(ok=False, result="", fault=told(error, model))
+    """Run a model and compare it with its vectors: integers exactly, real numbers within 1e-5.
+
+    Raises:
+        MlfError: it could not be run.
+    """
+    report = mlf_sdk.run(
+        model.path,
+        inputs=dict(zip(inputs, (x[:cases] for x in model.inputs), strict=True)),
+        expect=dict(zip(outputs, (y[:cases] for y in model.outputs), strict=True)),
+        twin=False, rtol=1e-5, atol=model.steps, timeout_s=900.0, **options,
+    )  # fmt: skip
     compared = report.compare
     assert compared is not None
     if not compared.ok:
@@ -127,14 +134,17 @@ def told(error: MlfError, model: RecordedModel) -> str:
 
 
 def jobs_of(names: list[str]) -> list[tuple[str, str]]:
-    """Models and boards to run them on, long ones first."""
+    """Models and boards to run them on: whole ones first, long ones before others."""
     models = [recorded_model(name) for name in names]
-    models.sort(key=lambda m: -m.macs)
-    found = [(m.name, board) for m in models for board in ("host", BOARD)]
-    found += [(m.name, PLAIN) for m in models if m.whole and m.name not in REFUSED]
+    models.sort(key=lambda m: (not m.whole, -m.macs))
+    whole = [m.name for m in models if m.whole]
+    single = [m.name for m in models if not m.whole]
     others = [board for board in BOARDS if board not in ("host", BOARD)]
     others += [ZEPHYR] if "ZEPHYR_BASE" in os.environ else []
-    return found + [(name, board) for name in NAMED.values() if name in names for board in others]
+    found = [(name, board) for board in (BOARD, "host") for name in whole]
+    found += [(name, board) for name in NAMED.values() if name in names for board in others]
+    found += [(name, PLAIN) for name in whole if name not in REFUSED]
+    return found + [(name, board) for board in (BOARD, "host") for name in single]
 
 
 def measure_all(

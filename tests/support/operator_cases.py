@@ -129,21 +129,24 @@ def _tanh(c: Case) -> bytes:
     return c.finish("TANH", (x,), c.value((2, 3, 7), scale=1 / (128 if c.dtype == "int8" else 32768), zero=0))
 
 
-@operator("SOFTMAX", "int8", "float32")
+@operator("SOFTMAX", *ALL)
 def _softmax(c: Case) -> bytes:
     eight = c.dtype == "int8"
     y = c.value((3, 7), scale=1 / (256 if eight else 32768), zero=-128 if eight else 0)
     return c.finish("SOFTMAX", (c.input((3, 7)),), y, options=("SoftmaxOptions", {"Beta": 1.0}))
 
 
-@operator("LOG_SOFTMAX", "float32")
+@operator("LOG_SOFTMAX", "int8", "float32")
 def _log_softmax(c: Case) -> bytes:
     return c.finish("LOG_SOFTMAX", (c.input((3, 7)),), c.value((3, 7), scale=16 / 256, zero=127))
 
 
-@operator("RSQRT", "float32")
+@operator("RSQRT", "int8", "float32")
 def _rsqrt(c: Case) -> bytes:
     x = c.input((2, 9))
+    if c.dtype == "int8":  # of values that are not negative
+        c.maker.spec.tensors[x].zero_point = (-128,)
+        return c.finish("RSQRT", (x,), c.value((2, 9), scale=float(c.random.uniform(0.01, 0.2))))
     y = c.maker.spec.add("ABS", (x,), c.value((2, 9)))
     return c.finish("RSQRT", (y,), c.value((2, 9)))
 
@@ -187,9 +190,17 @@ _binary("FLOOR_DIV", "float32")
 _binary("FLOOR_MOD", "float32")
 
 
-@operator("DIV", "float32")
+@operator("DIV", "int8", "float32")
 def _div(c: Case) -> bytes:
     a = c.input((1, 3, 4, 5))
+    if (
+        c.dtype == "int8"
+    ):  # where TFLM shifts by more than 31 bits, its results are those of the host's processor
+        scale = float(np.float32(c.random.uniform(0.01, 0.1)))
+        data = c.random.integers(10, 120, (1, 1, 1, 5)).astype(np.int8)
+        b = c.maker.spec.tensor("divisor", "int8", data.shape, scale=(scale,), zero_point=(-3,), data=data)
+        y = c.value((1, 3, 4, 5), scale=c.maker.spec.tensors[a].scale[0] / scale / 40)
+        return c.finish("DIV", (a, b), y, options=("DivOptions", {"FusedActivationFunction": 0}))
     b = c.maker.spec.add("EXP", (c.input((1, 3, 4, 5)),), c.value((1, 3, 4, 5), zero=-128))
     options = ("DivOptions", {"FusedActivationFunction": 0})
     return c.finish("DIV", (a, b), c.value((1, 3, 4, 5)), options=options)
@@ -211,10 +222,12 @@ def _minimum(c: Case) -> bytes:
     return c.finish("MINIMUM", (a, b), c.like(a, (1, 3, 4, 5)))
 
 
-@operator("ADD_N", "float32")
+@operator("ADD_N", "int8", "float32")
 def _add_n(c: Case) -> bytes:
-    parts = tuple(c.input((2, 5)) for _ in range(2))
-    return c.finish("ADD_N", parts, c.value((2, 5)))
+    first = c.input((2, 5))
+    others = [c.like(first, (2, 5)) for _ in range(2)]
+    c.maker.spec.inputs += others
+    return c.finish("ADD_N", (first, *others), c.value((2, 5)))
 
 
 for _kind in ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"):
@@ -275,7 +288,7 @@ def _arg_max(c: Case) -> bytes:
     )
 
 
-@operator("L2_NORMALIZATION", "float32")
+@operator("L2_NORMALIZATION", "int8", "float32")
 def _l2_normalization(c: Case) -> bytes:
     y = c.value((2, 7), scale=1 / 128, zero=0)
     return c.finish(
@@ -283,17 +296,57 @@ def _l2_normalization(c: Case) -> bytes:
     )
 
 
-@operator("BATCH_MATMUL", "float32")
+@operator("BATCH_MATMUL", *ALL)
 def _batch_matmul(c: Case) -> bytes:
     turned = bool(c.random.integers(0, 2))
     a, b = c.input((1, 2, 3, 6)), c.input((1, 2, 5, 6) if turned else (1, 2, 6, 5))
-    y = c.value((1, 2, 3, 5), scale=0.3)
+    y = c.value((1, 2, 3, 5), scale=0.3 if c.dtype == "int8" else 0.0005)
     return c.finish(
         "BATCH_MATMUL", (a, b), y, options=("BatchMatMulOptions", {"AdjX": False, "AdjY": turned})
     )
 
 
-@operator("CUMSUM", "float32")
+@operator("BATCH_MATMUL of a constant", "int8", "float32")
+def _batch_matmul_of_a_constant(c: Case) -> bytes:
+    a, b = c.input((1, 3, 6)), c.weights((1, 6, 5))
+    y = c.value((1, 3, 5), scale=0.05)
+    return c.finish("BATCH_MATMUL", (a, b), y, options=("BatchMatMulOptions", {"AdjX": False, "AdjY": False}))
+
+
+@operator("FULLY_CONNECTED of two inputs", "int8", "float32")
+def _dense_of_two(c: Case) -> bytes:
+    a, b = c.input((1, 3, 6)), c.input((5, 6))
+    y = c.value((3, 5), scale=0.3 if c.dtype == "int8" else 0.0005)
+    return c.finish(
+        "FULLY_CONNECTED", (a, b, -1), y, options=("FullyConnectedOptions", {"KeepNumDims": False})
+    )
+
+
+@operator("GATHER of a run", "int8", "float32")
+def _gather_of_a_run(c: Case) -> bytes:
+    chosen = c.value((2,), "int32")
+    found = (c.input((2, 7)), c.constant([1]))
+    c.maker.spec.add("ARG_MAX", found, chosen, ("ArgMaxOptions", {"OutputType": 2}))
+    table = c.weights((7, 3))
+    return c.finish("GATHER", (table, chosen), c.like(table, (2, 3)), options=("GatherOptions", {"Axis": 0}))
+
+
+@operator("DYNAMIC_UPDATE_SLICE", *ALL)
+def _update_slice(c: Case) -> bytes:
+    x = c.input((3, 5, 2))
+    part = c.like(x, (2, 3, 2))
+    c.maker.spec.inputs.append(part)
+    return c.finish("DYNAMIC_UPDATE_SLICE", (x, part, c.input((3,), "int32")), c.like(x, (3, 5, 2)))
+
+
+@operator("REDUCE_ALL", "bool")
+def _reduce_all(c: Case) -> bytes:
+    x = c.input((2, 3))
+    options = ("ReducerOptions", {"KeepDims": False})
+    return c.finish("REDUCE_ALL", (x, c.constant([1])), c.value((2,)), options=options)
+
+
+@operator("CUMSUM", "int8", "float32")
 def _cumsum(c: Case) -> bytes:
     fields = {"Exclusive": bool(c.random.integers(0, 2)), "Reverse": bool(c.random.integers(0, 2))}
     return c.finish(
@@ -422,6 +475,7 @@ def _window(kind: str, *dtypes: str) -> None:
 
 for _kind in ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "MAX_POOL_2D", "AVERAGE_POOL_2D"):
     _window(_kind, *ALL)
+_window("L2_POOL_2D", "float32")
 
 
 @operator("FULLY_CONNECTED", *ALL)

@@ -76,10 +76,11 @@ class FullyConnected(Operator):
 
 
 class PoolKind(enum.Enum):
-    """Function of a pooling window."""
+    """Function of a pooling window; L2 is the root of the mean square."""
 
     AVERAGE = "average"
     MAX = "max"
+    L2 = "l2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +153,24 @@ class Softmax(Operator):
 
     beta: float
     log: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class L2Normalise(Operator):
+    """Rows of stored values along the last axis, divided by their length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddN(Operator):
+    """Sum of stored values of any number of inputs with one scale."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateSlice(Operator):
+    """The first input with the second one put where the third, the place of its first element, says.
+
+    The place is moved into the input where the second would reach beyond it.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,6 +56,26 @@ def product_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
     return Multiplier.of(a.scale * b.scale / y.scale)
 
 
+def matrix_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
+    """Multiplier of sums of products of two values; the product of the scales is single precision."""
+    return dense_multipliers(a, b, y, 1)[0]
+
+
+def quotient_multiplier(a: Value, b: Value, y: Value) -> Multiplier:
+    """Multiplier of the quotient of two values, in single precision."""
+    return Multiplier.of(float(np.float32(a.scale) / (np.float32(b.scale) * np.float32(y.scale))))
+
+
+TOTAL_SHIFT = 20
+"""Left shift of the terms of ADD_N and CUMSUM."""
+
+
+def total_multipliers(x: Value, y: Value) -> tuple[Multiplier, Multiplier]:
+    """Multipliers of the terms and of the results of ADD_N and CUMSUM."""
+    twice = 2 * x.scale
+    return Multiplier.of(x.scale / twice), Multiplier.of(twice / ((1 << TOTAL_SHIFT) * y.scale))
+
+
 def single_ratio(x: Value, y: Value, factor: float = 1.0) -> Multiplier:
     """Multiplier from the scale of ``x`` to that of ``y``, divided in single precision."""
     return Multiplier.of(float(np.float32(x.scale) * np.float32(factor) / np.float32(y.scale)))

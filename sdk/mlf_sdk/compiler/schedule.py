@@ -23,6 +23,7 @@ from mlf_sdk.compiler.kernels import (
     mve,
     pairs,
     pooling,
+    quantised,
     rows,
     scalar,
     softmax,
@@ -39,6 +40,7 @@ from mlf_sdk.compiler.kernels.gemm import MAX_PIXELS
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.operators import (
+    AddN,
     ArgExtreme,
     Binary,
     Conv2D,
@@ -47,6 +49,7 @@ from mlf_sdk.compiler.operators import (
     DepthwiseConv2D,
     Elementwise,
     FullyConnected,
+    L2Normalise,
     Lstm,
     Mean,
     Move,
@@ -59,6 +62,7 @@ from mlf_sdk.compiler.operators import (
     Svdf,
     Table,
     TransposeConv,
+    UpdateSlice,
     WriteState,
 )
 from mlf_sdk.compiler.options import Core, Goal
@@ -106,13 +110,16 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Lstm: (lstm.lstm,),
     Move: (movement.move,),
     Custom: (custom.custom,),
+    AddN: (quantised.add_n,),
+    L2Normalise: (quantised.l2_normalise,),
+    UpdateSlice: (quantised.update_slice,),
     ResizeBilinear: (movement.resize_bilinear,),
     ArgExtreme: (movement.arg_extreme,),
     ReadState: (movement.read_state,),
     WriteState: (movement.write_state,),
-    Accumulate: (real_pointwise.accumulate,),
+    Accumulate: (quantised.accumulate,),
     Lookup: (real_pointwise.lookup,),
-    MatMul: (real_rows.mat_mul,),
+    MatMul: (quantised.mat_mul,),
     Normalise: (real_rows.normalise,),
     Pointwise: (real_pointwise.pointwise,),
     Quantise: (real_pointwise.quantise,),

@@ -10,12 +10,13 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reference.fixed import inverse_root, logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu, rectified
-from mlf_sdk.compiler.reference.softmax import logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift
 from mlf_sdk.compiler.scales import single_ratio
 
 _FIXED_INTEGER_BITS = 4
+_FINE_BITS = 20  # of an inverse root before its scale is applied
 
 
 def all_values(x: Value) -> Array:
@@ -164,6 +165,20 @@ def _hard_swish(x: Value, y: Value) -> Array:
     return np.clip(rounding_shift(high, -exponent) + y.zero_point, info.min, info.max).astype(y.dtype)
 
 
+def _rsqrt(x: Value, y: Value) -> Array:
+    """RSQRT: the largest result for 0, as in TFLM, and for values below, where that stops."""
+    scale = Multiplier.of(1.0 / float(np.sqrt(np.float32(x.scale)) * np.float32(y.scale)))
+    info = np.iinfo(y.dtype)
+    found = np.full(256, info.max, np.int64)
+    for place, value in enumerate(int(v) - x.zero_point for v in all_values(x)):
+        if value > 0:
+            root = inverse_root(value)
+            fine = multiply(np.array(1, np.int64), Multiplier(root.value, root.shift + _FINE_BITS))
+            result = multiply(fine, Multiplier(scale.value, scale.shift - _FINE_BITS))
+            found[place] = int(result) + y.zero_point
+    return np.clip(found, info.min, info.max).astype(y.dtype)
+
+
 TABLES: dict[str, Callable[[Value, Value], Array]] = {
     "logistic": _logistic,
     "tanh": _tanh,
@@ -174,5 +189,6 @@ TABLES: dict[str, Callable[[Value, Value], Array]] = {
     "hard_swish": _hard_swish,
     "relu_n1_to_1": _rectify(-1.0, 1.0),
     "requantise": _requantise,
+    "rsqrt": _rsqrt,
 }
 FUNCTIONS = frozenset(TABLES) | {"leaky_relu"}

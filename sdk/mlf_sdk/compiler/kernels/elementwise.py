@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.fixed import QUOTIENT
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
@@ -25,6 +26,7 @@ from mlf_sdk.compiler.scales import (
     SUMS,
     difference_multipliers,
     product_multiplier,
+    quotient_multiplier,
     ratio,
     single_ratio,
     sum_multipliers,
@@ -165,6 +167,7 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
     if y.quantisation is None:
         return ("(a / b)", {}) if sign == "/" else (f"((uint32_t)a {sign} (uint32_t)b)", {})
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
+    helpers = dict(_SCALING)
     if function in SUMS:
         cheap = linear_sum(operator, a, b, y)
         if cheap is not None:
@@ -176,9 +179,13 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
         left = _scaled(f"(a - ({a.zero_point})) * (1 << {shift})", first)
         right = _scaled(f"(b - ({b.zero_point})) * (1 << {shift})", second)
         value = _scaled(f"{left} {sign} {right}", last)
+    elif function is Arithmetic.DIV:
+        by = quotient_multiplier(a, b, y)
+        value = f"quotient(a - ({a.zero_point}), b - ({b.zero_point}), {by.value}, {by.shift})"
+        helpers |= QUOTIENT
     else:
         value = _scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
-    return f"saturate({value} + ({y.zero_point}), {low}, {high})", dict(_SCALING)
+    return f"saturate({value} + ({y.zero_point}), {low}, {high})", helpers
 
 
 _PAIRS: Final = (Arithmetic.PRELU, Arithmetic.SQUARED_DIFFERENCE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats import pooling as floats
 from mlf_sdk.compiler.kernels.gemm import DSP
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
@@ -16,9 +17,11 @@ from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.scales import mean_multiplier, ratio
 
 
-def pool_2d(graph: Graph, operator: Pool2D) -> Kernel:
-    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
+    """AVERAGE_POOL_2D, MAX_POOL_2D, and L2_POOL_2D of real numbers."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
+    if operator.function is PoolKind.L2:
+        return floats.pool_2d(graph, operator)
     n, ih, iw, ch = x.shape
     _, oh, ow, _ = y.shape
     window = operator.window

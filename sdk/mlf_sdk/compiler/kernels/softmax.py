@@ -6,37 +6,21 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE
-from mlf_sdk.compiler.operators import Softmax, Svdf
-from mlf_sdk.compiler.reference.softmax import exp_of_negative, powers_of_differences, softmax_scaling
+from mlf_sdk.compiler.operators import Array, Softmax, Svdf
+from mlf_sdk.compiler.reference.fixed import exp_of_negative
+from mlf_sdk.compiler.reference.softmax import (
+    log_limits,
+    powers_of_differences,
+    softmax_scaling,
+    word_multiplier,
+    word_tables,
+)
 from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product
-
-HIGH_PRODUCT = """static inline int32_t high_product(int32_t a, int32_t b)
-{
-    return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
-}
-"""
-RECIPROCAL = """static int32_t reciprocal_of_one_plus(int32_t a)
-{
-    int32_t half = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
-    int32_t x = 1515870810 + high_product(half, -1010580540);
-    for (int32_t i = 0; i < 3; ++i) {
-        int32_t rest = (1 << 29) - high_product(half, x);
-        x += high_product(x, rest) * 4;
-    }
-    return x >= 1 << 30 ? INT32_MAX : x * 2;
-}
-"""
-DIVIDE = """static inline int32_t divide_by_power(int32_t v, int32_t bits)
-{
-    int32_t mask = (int32_t)(((uint32_t)1 << bits) - 1);
-    int32_t rest = v & mask;
-    return (v >> bits) + (rest > (mask >> 1) + (v < 0));
-}
-"""
 
 
 def softmax(graph: Graph, operator: Softmax) -> Kernel:
@@ -48,11 +32,15 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel:
         return _real(graph, operator, rows, size)
     if x.dtype == np.uint8:
         return _of_bytes(graph, operator, rows, size)
+    if x.dtype == np.int16:
+        return _of_words(graph, operator, rows, size)
     multiplier, least = softmax_scaling(x, operator.beta)
     differences = np.arange(0, -256, -1, dtype=np.int64)
     scaled = doubling_high_product(np.maximum(differences, least) * (1 << multiplier.shift), multiplier.value)
     powers = exp_of_negative(scaled, 5).astype(np.int32)
     powers[differences < least] = 0
+    if operator.log:
+        return _log(graph, operator, rows, size, powers)
     info = np.iinfo(y.dtype)
     bits = y.dtype.itemsize * 8
     body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
@@ -82,6 +70,75 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel:
             "reciprocal_of_one_plus": RECIPROCAL,
         },
         constants=(powers,),
+        overlaps=of_elements(x, y),
+    )  # fmt: skip
+
+
+def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -> Kernel:
+    """LOG_SOFTMAX; the constants are exponentials by distance from the largest value."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    multiplier, least = softmax_scaling(x, operator.beta)
+    back, limit = log_limits(multiplier, least)
+    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const int8_t *v = x0 + r * {size};
+        int32_t most = v[0];
+        for (int32_t i = 1; i < {size}; ++i) {{
+            most = v[i] > most ? v[i] : most;
+        }}
+        int32_t sum = 0;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            sum += divide_by_power(p0[most - v[i]], 12);
+        }}
+        int32_t log = log_of_sum(sum);
+        int32_t lowest = scale_sum(log + INT32_MIN, {back.value}, {back.shift});
+        lowest = lowest > {limit} ? lowest : {limit};
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t value = -128;
+            if (v[i] - most > lowest) {{
+                value = scale_sum(v[i] - most, {multiplier.value}, {multiplier.shift}) - log;
+                value = saturate(divide_by_power(value, 22) + 127, -128, 127);
+            }}
+            y0[r * {size} + i] = (int8_t)value;
+        }}
+    }}
+"""
+    return Kernel(
+        family="log_softmax", parameters=arguments(graph, operator, constants=(powers,)), body=body,
+        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32, **LOG_OF_SUM}, constants=(powers,),
+        overlaps=of_elements(x, y),
+    )  # fmt: skip
+
+
+def _of_words(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
+    """Softmax of 16-bit values: exponentials are kept in the output until their sum is known."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    constants = word_tables()
+    by = word_multiplier(x, operator.beta)
+    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const int16_t *v = x0 + r * {size};
+        int16_t *u = y0 + r * {size};
+        int32_t most = v[0];
+        for (int32_t i = 1; i < {size}; ++i) {{
+            most = v[i] > most ? v[i] : most;
+        }}
+        int32_t sum = 0;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t place = saturate(scale_sum(v[i] - most, {by.value}, {by.shift}) + 32767, -32768, 32767);
+            u[i] = (int16_t)interpolate(p0, place);
+            sum += u[i];
+        }}
+        int32_t over = __builtin_clz((uint32_t)sum);
+        int32_t part = (int32_t)(((((int64_t)sum << (over - 1)) + (1 << 13)) >> 14) - 3 * (1 << 15));
+        int32_t inverse = interpolate(p1, saturate(part, -32768, 32767));
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t value = (u[i] * inverse + (1 << (30 - over))) >> (31 - over);
+            u[i] = (int16_t)saturate(value, 0, 32767);
+        }}
+    }}
+"""
+    return Kernel(
+        family="softmax_16", parameters=arguments(graph, operator, constants=constants), body=body,
+        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32, **INTERPOLATE}, constants=constants,
         overlaps=of_elements(x, y),
     )  # fmt: skip
 

@@ -142,6 +142,9 @@ def pool_2d(graph: Graph, operator: Pool2D, inputs: list[Array], _: States) -> l
     if operator.function is PoolKind.MAX:
         result = np.where(inside > 0, view, -np.inf if real else -(1 << 40)).max(axis=(3, 4))
         return [np.clip(result, *operator.clamp)]
+    if operator.function is PoolKind.L2:
+        squares = np.square(view.astype(np.float64)).sum(axis=(3, 4)) / inside.sum(axis=(3, 4))
+        return [np.clip(np.sqrt(squares), *operator.clamp).astype(np.float32)]
     total, count = view.sum(axis=(3, 4)), inside.sum(axis=(3, 4))
     return [np.clip(total / count if real else rounded_mean(total, count), *operator.clamp)]
 

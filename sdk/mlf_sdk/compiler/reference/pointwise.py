@@ -10,6 +10,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.reference import wide
+from mlf_sdk.compiler.reference.fixed import quotient
 from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
 from mlf_sdk.compiler.scales import (
@@ -18,6 +19,7 @@ from mlf_sdk.compiler.scales import (
     SUMS,
     difference_multipliers,
     product_multiplier,
+    quotient_multiplier,
     ratio,
     single_ratio,
     sum_multipliers,
@@ -69,6 +71,8 @@ def binary(graph: Graph, operator: Binary, inputs: list[Array], _: States) -> li
         shift, first, second, last = sum_multipliers(function, a, b, y)
         left, right = multiply(left << shift, first), multiply(right << shift, second)
         result = multiply(left + right if function is Arithmetic.ADD else left - right, last)
+    elif function is Arithmetic.DIV:
+        result = quotient(left, right, quotient_multiplier(a, b, y))
     else:
         result = multiply(left * right, product_multiplier(a, b, y))
     return [np.clip(result + y.zero_point, *operator.clamp)]

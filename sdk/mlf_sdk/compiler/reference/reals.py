@@ -24,6 +24,7 @@ from mlf_sdk.compiler.reals import (
     Resample,
 )
 from mlf_sdk.compiler.reference.functions import FUNCTIONS, apply
+from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
 from mlf_sdk.compiler.reference.table import States, reference
 
 
@@ -37,7 +38,9 @@ def pointwise(graph: Graph, operator: Pointwise, inputs: list[Array], _: States)
 @reference(MatMul)
 def mat_mul(graph: Graph, operator: MatMul, inputs: list[Array], _: States) -> list[Array]:
     """Matrix product."""
-    (y,) = graph.written(operator)
+    (a, b), (y,) = graph.read(operator), graph.written(operator)
+    if y.quantisation is not None:
+        return [matrix_product(a, b, y, inputs)]
     wide = np.float64 if y.dtype.kind == "f" else np.int64
     return [np.matmul(inputs[0].astype(wide), inputs[1].astype(wide))]
 
@@ -154,6 +157,10 @@ def quantise(graph: Graph, operator: Quantise, inputs: list[Array], _: States) -
 @reference(Accumulate)
 def accumulate(graph: Graph, operator: Accumulate, inputs: list[Array], _: States) -> list[Array]:
     """Running sums."""
+    (x_value,), (y,) = graph.read(operator), graph.written(operator)
+    if y.quantisation is not None:
+        steps = {"exclusive": operator.exclusive, "reverse": operator.reverse}
+        return [running_sums(x_value, y, inputs[0], operator.axis, **steps)]
     x: Array = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     if operator.reverse:
         x = np.flip(x, operator.axis)

@@ -10,79 +10,19 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, Softmax
+from mlf_sdk.compiler.reference.fixed import (
+    exp_of_negative,
+    high_product,
+    interpolate,
+    interpolated_table,
+    leading_zeros,
+    log_of_sum,
+    reciprocal_of_one_plus,
+)
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, rounding_shift, wrap32
+from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, multiply, rounding_shift, wrap32
 
 _INTEGER_BITS: Final = 5
-_ONE: Final = (1 << 31) - 1
-
-
-def high_product(a: Array, b: int | Array) -> Array:
-    """Product of two numbers with 31 fractional bits."""
-    return doubling_high_product(np.asarray(a, np.int64), b)
-
-
-def saturating_shift(x: Array, bits: int) -> Array:
-    """``x * 2**bits``; to the left it saturates, to the right it rounds."""
-    if bits <= 0:
-        return rounding_shift(x, -bits)
-    return np.clip(x << bits, -(1 << 31), (1 << 31) - 1)
-
-
-def exp_of_negative(x: Array, integer_bits: int) -> Array:
-    """Exponential of x <= 0 with ``integer_bits``, as a number with 31 fractional bits."""
-    fraction = 31 - integer_bits
-    quarter = 1 << (fraction - 2)
-    reduced = (x & (quarter - 1)) - quarter
-    result = _exp_near_zero(saturating_shift(reduced, integer_bits))
-    remainder = reduced - x
-    factors = (1672461947, 1302514674, 790015084, 290630308, 39332535, 720401, 242)
-    for exponent, factor in zip(range(-2, 5), factors, strict=True):
-        if integer_bits > exponent:
-            bit = 1 << (fraction + exponent)
-            result = np.where(remainder & bit, high_product(result, factor), result)
-    if integer_bits > 5:
-        result = np.where(x < -(1 << (fraction + 5)), 0, result)
-    return np.where(x == 0, _ONE, result)
-
-
-def _exp_near_zero(a: Array) -> Array:
-    """Exponential on [-1/4, 0) by a polynomial around -1/8."""
-    x = a + (1 << 28)
-    square = high_product(x, x)
-    cube = high_product(square, x)
-    fourth = rounding_shift(high_product(square, square), 2)
-    tail = rounding_shift(high_product(fourth + cube, 715827883) + square, 1)
-    return 1895147668 + high_product(np.full_like(x, 1895147668), x + tail)
-
-
-def reciprocal_of_one_plus(a: Array) -> Array:
-    """1 / (1 + a) for a in [0, 1], both with 31 fractional bits, by three Newton steps."""
-    total = a + _ONE
-    half = np.where(total >= 0, (total + 1) // 2, -((-total + 1) // 2))
-    x = 1515870810 + high_product(half, -1010580540)
-    for _ in range(3):
-        product = high_product(half, x)
-        rest = (1 << 29) - product
-        x = wrap32(x + np.clip(high_product(x, rest) << 2, -(1 << 31), _ONE))
-    return np.clip(x << 1, -(1 << 31), _ONE)
-
-
-def logistic_of_positive(a: Array, integer_bits: int) -> Array:
-    """Logistic of a >= 0 with ``integer_bits``."""
-    return reciprocal_of_one_plus(exp_of_negative(-a, integer_bits))
-
-
-def tanh_of_positive(a: Array, integer_bits: int) -> Array:
-    """Hyperbolic tangent of a >= 0 with ``integer_bits``."""
-    x = exp_of_negative(-a, integer_bits + 1)
-    total = x + _ONE
-    half = (total + 1) // 2
-    y = 1515870810 + high_product(half, -1010580540)
-    for _ in range(3):
-        rest = (1 << 29) - high_product(half, y)
-        y = wrap32(y + np.clip(high_product(y, rest) << 2, -(1 << 31), _ONE))
-    return np.clip((y - (1 << 29)) << 2, -(1 << 31), _ONE)
 
 
 def softmax_scaling(x: Value, beta: float) -> tuple[Multiplier, int]:
@@ -98,15 +38,11 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
     """SOFTMAX over the last axis."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype.kind == "f":
-        if np.isneginf(inputs[0]).any():
-            return [_softmax_with_nothing(inputs[0], operator)]
-        shifted = (inputs[0] - inputs[0].max(axis=-1, keepdims=True)) * np.float32(operator.beta)
-        powers = np.exp(shifted)
-        if operator.log:
-            return [shifted - np.log(powers.sum(axis=-1, keepdims=True))]
-        return [powers / powers.sum(axis=-1, keepdims=True)]
+        return [_softmax_of_reals(inputs[0], operator)]
     if x.dtype == np.uint8:
         return [_softmax_of_bytes(x, y, operator.beta, inputs[0])]
+    if x.dtype == np.int16:
+        return [_softmax_of_words(x, operator.beta, inputs[0])]
     data = inputs[0].astype(np.int64)
     multiplier, least = softmax_scaling(x, operator.beta)
     differences = data - data.max(axis=-1, keepdims=True)
@@ -116,7 +52,9 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
     )
     powers = exp_of_negative(scaled, _INTEGER_BITS)
     total = np.where(counted, rounding_shift(powers, 12), 0).sum(axis=-1, keepdims=True)
-    bits = np.frompyfunc(lambda t: 32 - int(t).bit_length(), 1, 1)(total).astype(np.int64)
+    if operator.log:
+        return [_log_softmax(scaled, counted, total, multiplier, least, differences)]
+    bits = leading_zeros(total)
     mantissa = wrap32((total << bits) - (1 << 31))
     scale = reciprocal_of_one_plus(mantissa)
     output_bits = y.dtype.itemsize * 8
@@ -126,6 +64,15 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
     return [np.where(counted, np.clip(result + base, low, high), low)]
 
 
+def _softmax_of_reals(x: Array, operator: Softmax) -> Array:
+    if np.isneginf(x).any():
+        return _softmax_with_nothing(x, operator)
+    shifted = (x - x.max(axis=-1, keepdims=True)) * np.float32(operator.beta)
+    powers = np.exp(shifted)
+    total = powers.sum(axis=-1, keepdims=True)
+    return shifted - np.log(total) if operator.log else powers / total
+
+
 def _softmax_with_nothing(x: Array, operator: Softmax) -> Array:
     """Softmax of numbers of which some are minus infinity: nothing of those; not a number where all are."""
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -133,6 +80,56 @@ def _softmax_with_nothing(x: Array, operator: Softmax) -> Array:
         powers = np.exp(shifted)
         total = powers.sum(axis=-1, keepdims=True)
         return shifted - np.log(total) if operator.log else powers / total
+
+
+def log_limits(multiplier: Multiplier, least: int) -> tuple[Multiplier, int]:
+    """Multiplier from logarithms to differences of stored values; the largest that is not counted."""
+    return Multiplier.of((1 << (31 - multiplier.shift)) / multiplier.value), least - 1
+
+
+def _log_softmax(
+    scaled: Array, counted: Array, total: Array, multiplier: Multiplier, least: int, differences: Array
+) -> Array:
+    """LOG_SOFTMAX of int8 values: 1/16 a step, 127 for 0."""
+    log = log_of_sum(total)
+    back, limit = log_limits(multiplier, least)
+    lowest = np.maximum(limit, multiply(log - (1 << 31), back))
+    exact = doubling_high_product(differences * (1 << multiplier.shift), multiplier.value)
+    result = rounding_shift(exact - log, 22) + 127
+    return np.where(differences > lowest, np.clip(result, -128, 127), -128)
+
+
+_RANGE: Final = np.float32(65535)
+
+
+def word_tables() -> tuple[Array, Array]:
+    """Exponentials of -10 to 0, and 1 / (1 + x) for x from 0 to 1, for 16-bit arguments."""
+    unit = np.float32(2) / _RANGE
+    output = (float(unit * np.float32(-32768)), float(unit * np.float32(32767)))
+    step = np.float32(10) / _RANGE
+    powers = interpolated_table(float(step * np.float32(-65535)), 0.0, output, np.exp)
+    step = np.float32(1) / _RANGE
+    inverses = interpolated_table(0.0, float(step * np.float32(65535)), output, lambda x: 1 / (1 + x))
+    return powers, inverses
+
+
+def word_multiplier(x: Value, beta: float) -> Multiplier:
+    """Multiplier of differences of stored 16-bit values to arguments of the table of exponentials."""
+    return Multiplier.of(x.scale * float(np.float32(beta)) / (10.0 / 65535.0))
+
+
+def _softmax_of_words(x: Value, beta: float, data: Array) -> Array:
+    """SOFTMAX of int16 values, by tables."""
+    powers, inverses = word_tables()
+    wide = data.astype(np.int64)
+    scaled = multiply(wide - wide.max(axis=-1, keepdims=True), word_multiplier(x, beta))
+    found = interpolate(powers, np.clip(scaled + 32767, -32768, 32767))
+    total = found.sum(axis=-1, keepdims=True)
+    headroom = leading_zeros(total)
+    place = (((total << (headroom - 1)) + (1 << 13)) >> 14) - (1 << 15) - (1 << 16)
+    inverse = interpolate(inverses, np.clip(place, -32768, 32767))
+    right = 31 - headroom
+    return np.clip((found * inverse + (np.int64(1) << (right - 1))) >> right, 0, 32767)
 
 
 def powers_of_differences(x: Value, beta: float) -> Array:

@@ -10,7 +10,6 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Axis, Convert, Region
-from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
@@ -22,7 +21,7 @@ from mlf_sdk.compiler.tflite.context import (
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
-from mlf_sdk.compiler.tflite.movement import move
+from mlf_sdk.compiler.tflite.movement import lookup, move
 
 
 def space_to_depth(context: Context, operator: RawOperator) -> None:
@@ -181,14 +180,3 @@ def embedding_lookup(context: Context, operator: RawOperator) -> None:
     chosen = context.add(f"{y.name}_rows", table.dtype, y.shape, found)
     lookup(context, operator, table, rows, chosen, 0)
     context.emit(Convert(number=operator.number, kind=operator.kind, inputs=(chosen.id,), outputs=(y.id,)))
-
-
-def lookup(context: Context, operator: RawOperator, x: Value, where: Value, y: Value, axis: int) -> None:
-    """Slices along an axis by indices of a run."""
-    if where.dtype.kind != "i":
-        refuse(f"indices of type {where.dtype}")
-    context.emit(
-        Lookup(
-            number=operator.number, kind=operator.kind, inputs=(x.id, where.id), outputs=(y.id,), axis=axis
-        )
-    )

@@ -19,6 +19,7 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
+from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -158,8 +159,11 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
         refuse("shuffled weights")
     if len(weights.shape) != 2 or not weights.shape[1] or x.elements % weights.shape[1]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
     expect_elements(y, x.elements // weights.shape[1] * weights.shape[0])
+    if weights.data is None and not bias and not (options and options.FusedActivationFunction()):
+        reals.dense_of_two(context, operator, x, weights, y)
+        return
+    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
     context.emit(
         FullyConnected(
             number=operator.number, kind=operator.kind, outputs=(y.id,),
@@ -170,7 +174,7 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
 
 
 def pool_2d(context: Context, operator: RawOperator) -> None:
-    """AVERAGE_POOL_2D and MAX_POOL_2D."""
+    """AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D."""
     options = operator.options("Pool2DOptions") or refuse("has no options")
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
@@ -178,7 +182,9 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
         refuse("input and output differ in type or quantisation")
     window = window_of(options, (options.FilterHeight(), options.FilterWidth()), x, y, dilated=False)
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], x.shape[3]))
-    function = PoolKind.MAX if operator.kind == "MAX_POOL_2D" else PoolKind.AVERAGE
+    function = PoolKind(operator.kind.partition("_")[0].lower())
+    if function is PoolKind.L2 and x.dtype != np.float32:
+        refuse(f"values of type {x.dtype}; float32 is supported")
     context.emit(
         Pool2D(
             number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), function=function,
@@ -203,17 +209,7 @@ def softmax(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     expect_shape(y, x.shape)
     if x.dtype.kind != "f":
-        if x.dtype.itemsize != 1:
-            refuse(f"an input of type {x.dtype}")
-        wanted = 2.0 ** -(8 * y.dtype.itemsize)
-        if (
-            x.quantisation is None
-            or abs(y.scale - wanted) > wanted / 1000
-            or y.zero_point != np.iinfo(y.dtype).min
-        ):
-            refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
-        if not 1 < float(options.Beta()) * x.scale * (1 << 26) < math.inf:
-            refuse(f"beta {options.Beta()} with an input of scale {x.scale}")
+        _check_softmax(x, y, float(options.Beta()))
     context.emit(
         Softmax(
             number=operator.number,
@@ -223,3 +219,18 @@ def softmax(context: Context, operator: RawOperator) -> None:
             beta=float(options.Beta()),
         )
     )
+
+
+def _check_softmax(x: Value, y: Value, beta: float) -> None:
+    """Refuse types and quantisations of a softmax of stored values."""
+    words = x.dtype == np.int16
+    if x.dtype.itemsize != 1 and not (words and y.dtype == np.int16):
+        refuse(f"from {x.dtype} to {y.dtype}")
+    wanted = 2.0**-15 if words else 2.0 ** -(8 * y.dtype.itemsize)
+    zero = 0 if words else np.iinfo(y.dtype).min
+    if x.quantisation is None or abs(y.scale - wanted) > wanted / 1000 or y.zero_point != zero:
+        refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
+    if words and (x.zero_point or x.shape[-1] > 1 << 15):
+        refuse(f"an input of shape {x.shape} with the zero point {x.zero_point}")
+    if not 1 < beta * x.scale * (1 << 26) < math.inf:
+        refuse(f"beta {beta} with an input of scale {x.scale}")

@@ -9,7 +9,8 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear
+from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear, UpdateSlice
+from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
@@ -210,16 +211,58 @@ def transpose(context: Context, operator: RawOperator) -> None:
 
 
 def gather(context: Context, operator: RawOperator) -> None:
-    """GATHER with indices known at compile time."""
+    """GATHER: a rearrangement where the indices are known, else a look-up."""
     options = operator.options("GatherOptions") or refuse("has no options")
     x, where = context.inputs(operator, 2)
     y = context.output(operator)
     axis = axis_of(options.Axis(), len(x.shape))
+    if options.BatchDims():
+        refuse("batch dimensions")
+    expect_elements(y, x.elements // x.shape[axis] * where.elements)
+    if where.data is None:
+        if x.dtype != y.dtype or (x.scale, x.zero_point) != (y.scale, y.zero_point):
+            refuse(f"'{x.name}' and '{y.name}' differ in type or quantisation")
+        lookup(context, operator, x, where, y, axis)
+        return
     indices = whole_numbers(where, "indices")
-    if options.BatchDims() or any(not 0 <= i < x.shape[axis] for i in indices):
-        refuse(f"batch dimensions, or an index outside of the {x.shape[axis]} elements of axis {axis}")
-    expect_elements(y, x.elements // x.shape[axis] * len(indices))
+    if any(not 0 <= i < x.shape[axis] for i in indices):
+        refuse(f"an index outside of the {x.shape[axis]} elements of axis {axis}")
     move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices, y.shape),))
+
+
+def lookup(context: Context, operator: RawOperator, x: Value, where: Value, y: Value, axis: int) -> None:
+    """Slices along an axis by indices of a run."""
+    if where.dtype.kind != "i":
+        refuse(f"indices of type {where.dtype}")
+    context.emit(
+        Lookup(
+            number=operator.number, kind=operator.kind, inputs=(x.id, where.id), outputs=(y.id,), axis=axis
+        )
+    )
+
+
+def update_slice(context: Context, operator: RawOperator) -> None:
+    """DYNAMIC_UPDATE_SLICE."""
+    x, part, place = context.inputs(operator, 3)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if len({(v.dtype, v.scale, v.zero_point) for v in (x, part, y)}) > 1:
+        refuse("operand, update and result differ in type or quantisation")
+    if len(part.shape) != len(x.shape) or any(p > e for p, e in zip(part.shape, x.shape, strict=True)):
+        refuse(f"an update of shape {part.shape} for an operand of shape {x.shape}")
+    if place.dtype.name not in ("int32", "int64") or place.elements != len(x.shape):
+        refuse(f"a place of type {place.dtype} and shape {place.shape} in {len(x.shape)} dimensions")
+    ids = (x.id, part.id, place.id)
+    context.emit(UpdateSlice(number=operator.number, kind=operator.kind, inputs=ids, outputs=(y.id,)))
+
+
+def broadcast_args(context: Context, operator: RawOperator) -> None:
+    """BROADCAST_ARGS: the common shape of two that are known."""
+    first, second = context.inputs(operator, 2)
+    y = context.output(operator)
+    found = np.broadcast_shapes(whole_numbers(first, "shape"), whole_numbers(second, "shape"))
+    expect_elements(y, len(found))
+    context.fold(y.id, np.array(found))
 
 
 def tile(context: Context, operator: RawOperator) -> None:

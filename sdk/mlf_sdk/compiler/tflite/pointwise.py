@@ -26,10 +26,12 @@ def binary(context: Context, operator: RawOperator) -> None:
         refuse(f"operands of types {a.dtype} and {b.dtype}, a result of type {y.dtype}")
     expect_shape(y, broadcast_shape(a, b))
     quantised = y.quantisation is not None
-    if quantised and function is Arithmetic.DIV:
-        refuse("division of quantised values")
+    if quantised and function is Arithmetic.DIV and y.dtype != np.int8:
+        refuse(f"division of stored values of type {y.dtype}; int8 and float32 are supported")
     if quantised and (a.quantisation is None or b.quantisation is None):
         refuse("an operand has no quantisation")
+    if quantised and function is Arithmetic.DIV and a.scale >= b.scale * y.scale * (1 << 20):
+        refuse(f"a quotient of scales {a.scale} and {b.scale} with the scale {y.scale}")
     if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
     if quantised and function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
@@ -92,6 +94,8 @@ def unary(context: Context, operator: RawOperator) -> None:
     if function == "elu" and x.dtype == y.dtype == np.float32:
         reals.emit(context, operator, function, [x], y, (1.0,))
         return
+    if function == "rsqrt" and is_byte(x) and x.dtype != np.int8:
+        refuse(f"is not supported from {x.dtype} to {y.dtype}")
     if function == "leaky_relu":
         options = operator.options("LeakyReluOptions")
         alpha = float(options.Alpha()) if options else 0.0

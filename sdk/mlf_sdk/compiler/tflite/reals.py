@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Mean, Move, Softmax
+from mlf_sdk.compiler.operators import AddN, FullyConnected, L2Normalise, Mean, Move, Reshape, Softmax
 from mlf_sdk.compiler.reals import Accumulate, MatMul, Pointwise, Reduce, Reduction, Resample
 from mlf_sdk.compiler.tflite.context import (
     Context,
@@ -31,7 +31,10 @@ COMPARISONS = {
     "LESS": "less", "LESS_EQUAL": "less_equal",
 }  # fmt: skip
 _FUNCTIONS = {**UNARY, **BINARY, **COMPARISONS}
-_REDUCTIONS = {"SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN}
+_REDUCTIONS = {
+    "SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN,
+    "REDUCE_ALL": Reduction.MIN,
+}  # fmt: skip
 
 
 def emit(
@@ -59,19 +62,42 @@ def pointwise(context: Context, operator: RawOperator) -> None:
 
 
 def add_n(context: Context, operator: RawOperator) -> None:
-    """ADD_N of real numbers."""
+    """ADD_N."""
     inputs = context.inputs(operator, 2, 64)
     y = context.output(operator)
     for x in inputs:
         expect_shape(x, y.shape)
-        if x.dtype != np.float32 or y.dtype != np.float32:
-            refuse(f"values of type {x.dtype}")
+    if stored_as(y, *inputs, types=(np.int8,)):
+        if len({(x.scale, x.zero_point) for x in inputs}) > 1:
+            refuse("its inputs differ in their quantisation")
+        ids = tuple(x.id for x in inputs)
+        context.emit(AddN(number=operator.number, kind=operator.kind, inputs=ids, outputs=(y.id,)))
+        return
     total = inputs[0]
     for position, x in enumerate(inputs[1:], start=2):
         last = position == len(inputs)
         into = y if last else context.add(f"{y.name}_{position}", y.dtype, y.shape)
         emit(context, operator, "add", [total, x], into)
         total = into
+
+
+def stored_as(y: Value, *inputs: Value, types: tuple[type, ...]) -> bool:
+    """True where all values are stored ones of one of the types, False where all are float32.
+
+    Raises:
+        UnsupportedError: they are something else.
+    """
+    values = (y, *inputs)
+    if all(v.dtype == np.float32 for v in values):
+        return False
+    if any(v.dtype != y.dtype for v in inputs) or y.dtype not in types:
+        names = " and ".join(np.dtype(t).name for t in (*types, np.float32))
+        refuse(f"from {inputs[0].dtype} to {y.dtype}; {names} are supported")
+    if any(v.quantisation is None or v.quantisation.axis is not None for v in values):
+        refuse("a tensor that has not one scale")
+    if y.dtype == np.int16 and any(v.zero_point for v in values):
+        refuse("int16 values with a zero point other than 0")
+    return True
 
 
 def select(context: Context, operator: RawOperator) -> None:
@@ -90,12 +116,12 @@ def select(context: Context, operator: RawOperator) -> None:
 
 
 def reduce(context: Context, operator: RawOperator) -> None:
-    """SUM, REDUCE_MAX and REDUCE_MIN."""
+    """SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_ALL."""
     x, where = context.inputs(operator, 2)
     y = context.output(operator)
     axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
-    if x.dtype != y.dtype:
+    if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind == "REDUCE_ALL"):
         refuse(f"from {x.dtype} to {y.dtype}")
     ids = {
         "number": operator.number,
@@ -114,13 +140,12 @@ def reduce(context: Context, operator: RawOperator) -> None:
 
 
 def cumsum(context: Context, operator: RawOperator) -> None:
-    """CUMSUM of real numbers."""
+    """CUMSUM."""
     options = operator.options("CumsumOptions") or refuse("has no options")
     x, where = context.inputs(operator, 2)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    if x.dtype != np.float32 or y.dtype != np.float32:
-        refuse(f"values of type {x.dtype}; float32 is supported")
+    stored_as(y, x, types=(np.int8,))
     context.emit(
         Accumulate(
             number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
@@ -131,26 +156,49 @@ def cumsum(context: Context, operator: RawOperator) -> None:
 
 
 def batch_matmul(context: Context, operator: RawOperator) -> None:
-    """BATCH_MATMUL of real numbers."""
+    """BATCH_MATMUL; with one constant matrix as a fully connected layer."""
     options = operator.options("BatchMatMulOptions") or refuse("has no options")
     inputs = context.inputs(operator, 2)
     y = context.output(operator)
-    if any(v.dtype != np.float32 for v in (*inputs, y)):
-        refuse(f"values of type {inputs[0].dtype}; float32 is supported")
+    quantised = stored_as(y, *inputs, types=(np.int8, np.int16))
     if min(len(x.shape) for x in inputs) < 2:
         refuse("an operand with fewer than two dimensions")
     turned = (options.AdjX(), options.AdjY())
-    a, b = (_turned(context, operator, x) if turn else x for x, turn in zip(inputs, turned, strict=True))
+    a, b = (turn(context, operator, x) if turned_ else x for x, turned_ in zip(inputs, turned, strict=True))
     if a.shape[-1] != b.shape[-2]:
         refuse(f"the product of shapes {a.shape} and {b.shape}")
     batches = (
         np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if a.shape[:-2] != b.shape[:-2] else a.shape[:-2]
     )
     expect_shape(y, (*batches, a.shape[-2], b.shape[-1]))
+    one_matrix = b.data is not None and b.elements == b.shape[-2] * b.shape[-1]
+    if quantised and y.dtype == np.int8 and one_matrix and not b.zero_point:
+        rows = np.ascontiguousarray(b.constant.reshape(b.shape[-2:]).T)
+        weights = context.add(f"{b.name}_rows", b.dtype, rows.shape, b.quantisation, rows)
+        context.emit(
+            FullyConnected(
+                number=operator.number, kind=operator.kind, inputs=(a.id, weights.id), outputs=(y.id,),
+                clamp=(-128, 127),
+            )
+        )  # fmt: skip
+        return
     context.emit(MatMul(number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,)))
 
 
-def _turned(context: Context, operator: RawOperator, x: Value) -> Value:
+def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Value, y: Value) -> None:
+    """FULLY_CONNECTED with weights that are computed: a matrix product."""
+    stored_as(y, x, weights, types=(np.int8,))
+    rows = x.elements // weights.shape[1]
+    flat = context.add(f"{x.name}_rows", x.dtype, (rows, weights.shape[1]), x.quantisation)
+    found = context.add(f"{y.name}_rows", y.dtype, (rows, weights.shape[0]), y.quantisation)
+    ids = {"number": operator.number, "kind": operator.kind}
+    context.emit(Reshape(**ids, inputs=(x.id,), outputs=(flat.id,)))  # type: ignore[arg-type]
+    product = (flat.id, turn(context, operator, weights).id)
+    context.emit(MatMul(**ids, inputs=product, outputs=(found.id,)))  # type: ignore[arg-type]
+    context.emit(Reshape(**ids, inputs=(found.id,), outputs=(y.id,)))  # type: ignore[arg-type]
+
+
+def turn(context: Context, operator: RawOperator, x: Value) -> Value:
     """The value with its last two axes exchanged."""
     rank = len(x.shape)
     order = (*range(rank - 2), rank - 1, rank - 2)
@@ -165,12 +213,17 @@ def _turned(context: Context, operator: RawOperator, x: Value) -> Value:
 
 
 def log_softmax(context: Context, operator: RawOperator) -> None:
-    """LOG_SOFTMAX of real numbers."""
+    """LOG_SOFTMAX."""
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    if x.dtype != np.float32 or y.dtype != np.float32 or not x.shape:
-        refuse(f"values of type {x.dtype}; float32 is supported")
+    if not x.shape:
+        refuse("an input without dimensions")
+    if stored_as(y, x, types=(np.int8,)):
+        if (y.scale, y.zero_point) != (16 / 256, 127):
+            refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
+        if not 2 < x.scale * (1 << 26) < (1 << 31) - 1:
+            refuse(f"an input of scale {x.scale}")
     context.emit(
         Softmax(
             number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), beta=1.0, log=True
@@ -179,15 +232,20 @@ def log_softmax(context: Context, operator: RawOperator) -> None:
 
 
 def l2_normalization(context: Context, operator: RawOperator) -> None:
-    """L2_NORMALIZATION of real numbers over the last axis."""
+    """L2_NORMALIZATION over the last axis."""
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
     expect_shape(y, x.shape)
     options = operator.options("L2NormOptions")
-    if x.dtype != np.float32 or y.dtype != np.float32 or not x.shape:
-        refuse(f"values of type {x.dtype}; float32 is supported")
+    if not x.shape or x.shape[-1] > 1 << 15:
+        refuse(f"an input of shape {x.shape}")
     if options is not None and options.FusedActivationFunction():
         refuse("a fused activation function")
+    if stored_as(y, x, types=(np.int8,)):
+        if (y.scale, y.zero_point) != (1 / 128, 0):
+            refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
+        context.emit(L2Normalise(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))
+        return
     shape = (*x.shape[:-1], 1)
     length, least = (context.add(f"{y.name}_{n}", y.dtype, shape) for n in ("length", "divisor"))
     epsilon = context.add(f"{y.name}_epsilon", y.dtype, (), data=np.array(1e-6, np.float32))

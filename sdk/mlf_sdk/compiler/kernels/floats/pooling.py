@@ -13,7 +13,7 @@ from mlf_sdk.compiler.reals import Resample
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
-    """AVERAGE_POOL_2D and MAX_POOL_2D: each tap of a window for all channels."""
+    """AVERAGE_POOL_2D, MAX_POOL_2D and L2_POOL_2D: each tap of a window for all channels."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype != np.float32:
         return None
@@ -23,10 +23,11 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     (kh, kw), (dh, dw) = window.size, window.dilation
     largest = operator.function is PoolKind.MAX
     start = "-INFINITY" if largest else "0.0f"
-    step = "u[c] = v[c] > u[c] ? v[c] : u[c];" if largest else "u[c] += v[c];"
+    root = operator.function is PoolKind.L2
+    step = "u[c] = v[c] > u[c] ? v[c] : u[c];" if largest else f"u[c] += v[c]{' * v[c]' if root else ''};"
     mean = f"""        float part = 1.0f / (float)((bottom - top) * (right - left));
         for (int32_t c = 0; c < {ch}; ++c) {{
-            u[c] *= part;
+            {"u[c] = sqrtf(u[c] * part)" if root else "u[c] *= part"};
         }}
 """
     body = f"""    for (int32_t b = 0; b < {batch}; ++b)

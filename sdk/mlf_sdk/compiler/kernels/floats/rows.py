@@ -170,7 +170,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
         if value.data is not None:
             constants.append(np.ascontiguousarray(value.data).reshape(-1))
         parameters.append(parameter)
-        names.append(f"{parameter.name} + {_batch_place(value, batch)}")
+        names.append(f"{parameter.name} + {batch_place(value, batch)}")
     parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
     kind = c_type(y.dtype)
     target = " + ".join(f"i{d} * {s * m * n}" for d, s in enumerate(strides(batch))) or "0"
@@ -214,7 +214,8 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     )
 
 
-def _batch_place(value: Value, batch: tuple[int, ...]) -> str:
+def batch_place(value: Value, batch: tuple[int, ...]) -> str:
+    """Expression of the first element of a matrix, by the indices of the batch."""
     own = (1,) * (len(batch) + 2 - len(value.shape)) + value.shape
     steps: Array = np.array(strides(own))[: len(batch)]
     return " + ".join(f"i{d} * {s}" for d, (s, e) in enumerate(zip(steps, own, strict=False)) if e > 1) or "0"

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of matrix products, sums, running sums and lengths of stored values, and of parts that are replaced."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.fixed import INVERSE_ROOT
+from mlf_sdk.compiler.kernels.floats import pointwise, rows
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.operators import AddN, Array, L2Normalise, UpdateSlice
+from mlf_sdk.compiler.reals import Accumulate, MatMul
+from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT
+from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
+
+_SCALING = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
+
+
+def _stored(y: Value, value: str) -> str:
+    """Expression of a value in the range of the output's type."""
+    info = np.iinfo(y.dtype)
+    return f"({c_type(y.dtype)})saturate({value} + ({y.zero_point}), {int(info.min)}, {int(info.max)})"
+
+
+def operands(values: tuple[Value, ...]) -> tuple[list[Parameter], list[Array]]:
+    """Parameters of inputs, of which constant ones are put into the archive, and those constants."""
+    parameters: list[Parameter] = []
+    constants: list[Array] = []
+    for position, value in enumerate(values):
+        if value.data is None:
+            parameters.append(Parameter(Role.INPUT, position, c_type(value.dtype)))
+        else:
+            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
+            constants.append(np.ascontiguousarray(value.data).reshape(-1))
+    return parameters, constants
+
+
+def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
+    """Products of matrices: four columns at a time; the zero point of the second is in where the sums start."""
+    a, b = graph.read(operator)
+    (y,) = graph.written(operator)
+    if y.quantisation is None:
+        return rows.mat_mul(graph, operator)
+    (m, k), n = a.shape[-2:], b.shape[-1]
+    batch = y.shape[:-2]
+    loops = [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(batch)]
+    parameters, constants = operands((a, b))
+    names = [f"{p.name} + {rows.batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=True)]
+    wide = y.dtype == np.int16
+    sum_, scale = ("int64_t", "scale_wide") if wide else ("int32_t", "scale_sum")
+    by = matrix_multiplier(a, b, y)
+    store = [f"z[c + {i}] = {_stored(y, f'{scale}(s{i}, {by.value}, {by.shift})')};" for i in range(4)]
+    target = " + ".join(f"i{d} * {s * m * n}" for d, s in enumerate(strides(batch))) or "0"
+    element = f"u[i] - ({a.zero_point})" if a.zero_point else "u[i]"
+    product = "(int64_t)(e * w[{}])" if wide else "e * w[{}]"
+    start = "0"
+    first = ""
+    if b.zero_point:
+        start = "first"
+        first = f"""            int32_t first = 0;
+            for (int32_t i = 0; i < {k}; ++i) {{
+                first -= ({element}) * ({b.zero_point});
+            }}
+"""
+    body = f"""{chr(10).join(loops)}
+    {{
+        const {c_type(a.dtype)} *u = {names[0]};
+        const {c_type(b.dtype)} *v = {names[1]};
+        {c_type(y.dtype)} *z = y0 + {target};
+        for (int32_t r = 0; r < {m}; ++r, u += {k}, z += {n}) {{
+{first}            int32_t c = 0;
+            for (; c + 4 <= {n}; c += 4) {{
+                {sum_} s0 = {start}, s1 = {start}, s2 = {start}, s3 = {start};
+                const {c_type(b.dtype)} *w = v + c;
+                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
+                    int32_t e = {element};
+                    s0 += {product.format(0)};
+                    s1 += {product.format(1)};
+                    s2 += {product.format(2)};
+                    s3 += {product.format(3)};
+                }}
+                {store[0]}
+                {store[1]}
+                {store[2]}
+                {store[3]}
+            }}
+            for (; c < {n}; ++c) {{
+                {sum_} s0 = {start};
+                const {c_type(b.dtype)} *w = v + c;
+                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
+                    int32_t e = {element};
+                    s0 += {product.format(0)};
+                }}
+                {store[0].replace("c + 0", "c")}
+            }}
+        }}
+    }}
+"""
+    return Kernel(
+        family="matmul",
+        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        body=body,
+        helpers={
+            "saturate": SATURATE,
+            **({"scale_wide": RESCALE_INT64} if wide else {"scale_sum": RESCALE_INT32}),
+        },
+        constants=tuple(constants),
+    )
+
+
+def add_n(graph: Graph, operator: AddN) -> Kernel:
+    """ADD_N: the terms are scaled one by one."""
+    values = graph.read(operator)
+    x, (y,) = values[0], graph.written(operator)
+    first, last = total_multipliers(x, y)
+    parameters, constants = operands(values)
+
+    def term(stored: str) -> str:
+        return f"scale_sum(({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}, {first.value}, {first.shift})"
+
+    terms = "\n".join(f"        sum += {term(f'{p.name}[i]')};" for p in parameters)
+    result = _stored(y, f"scale_sum(sum, {last.value}, {last.shift})")
+    body = f"""    for (int32_t i = 0; i < {y.elements}; ++i) {{
+        int32_t sum = {term("0")};
+{terms}
+        y0[i] = {result};
+    }}
+"""
+    return Kernel(
+        family="add_n",
+        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        body=body,
+        helpers=dict(_SCALING),
+        constants=tuple(constants),
+        overlaps={
+            p.number: d
+            for p, v in zip(parameters, values, strict=True)
+            if v.data is None
+            for d in of_elements(v, y, p.number).values()
+        },
+    )
+
+
+def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
+    """CUMSUM."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    if y.quantisation is None:
+        return pointwise.accumulate(graph, operator)
+    first, last = total_multipliers(x, y)
+    extent = x.shape[operator.axis]
+    inner = math.prod(x.shape[operator.axis + 1 :])
+    at = f"(o * {extent} + {f'{extent - 1} - k' if operator.reverse else 'k'}) * {inner} + i"
+    add = "sum += term;"
+    store = f"y0[{at}] = {_stored(y, f'scale_sum(sum, {last.value}, {last.shift})')};"
+    steps = [store, add] if operator.exclusive else [add, store]
+
+    def term(stored: str) -> str:
+        return f"scale_sum(({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}, {first.value}, {first.shift})"
+
+    body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
+    for (int32_t i = 0; i < {inner}; ++i) {{
+        int32_t sum = {term("0")};
+        for (int32_t k = 0; k < {extent}; ++k) {{
+            int32_t term = {term(f"x0[{at}]")};
+            {steps[0]}
+            {steps[1]}
+        }}
+    }}
+"""
+    return Kernel(
+        family="accumulate", parameters=arguments(graph, operator), body=body, helpers=dict(_SCALING)
+    )
+
+
+def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
+    """L2_NORMALIZATION: each row by the inverse root of its squares' sum."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    size = x.shape[-1]
+    body = f"""    for (int32_t r = 0; r < {x.elements // size}; ++r) {{
+        const {c_type(x.dtype)} *v = x0 + r * {size};
+        int32_t sum = 0;
+        for (int32_t i = 0; i < {size}; ++i) {{
+            int32_t e = v[i] - ({x.zero_point});
+            sum += e * e;
+        }}
+        int32_t shift;
+        int32_t root = inverse_root(sum, &shift);
+        for (int32_t i = 0; i < {size}; ++i) {{
+            y0[r * {size} + i] = ({c_type(y.dtype)})saturate(scale_sum(v[i] - ({x.zero_point}), root, shift + {UNIT_SHIFT}), -128, 127);
+        }}
+    }}
+"""
+    return Kernel(
+        family="l2_normalise",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers={**_SCALING, **INVERSE_ROOT},
+        overlaps=of_elements(x, y),
+    )
+
+
+def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
+    """DYNAMIC_UPDATE_SLICE: a copy of the whole, then the part over it, run by run."""
+    x, part, _ = graph.read(operator)
+    (y,) = graph.written(operator)
+    parameters, constants = operands(graph.read(operator))
+    names = [p.name for p in parameters]
+    step, own = strides(x.shape), strides(part.shape)
+    lines = [f"    memcpy(y0, {names[0]}, {y.size_bytes});", f"    {c_type(y.dtype)} *z = y0;"]
+    for axis, (extent, inner) in enumerate(zip(x.shape, part.shape, strict=True)):
+        lines += [
+            f"    {{\n        int64_t s = {names[2]}[{axis}];",
+            f"        s = s < 0 ? 0 : s > {extent - inner} ? {extent - inner} : s;",
+            f"        z += (int32_t)s * {step[axis]};\n    }}",
+        ]
+    outer = part.shape[:-1]
+    lines += [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(outer)]
+    to = " + ".join(f"i{d} * {step[d]}" for d in range(len(outer))) or "0"
+    source = " + ".join(f"i{d} * {own[d]}" for d in range(len(outer))) or "0"
+    size = part.shape[-1] * part.dtype.itemsize
+    lines += [f"    memcpy(z + {to}, {names[1]} + {source}, {size});", ""]
+    return Kernel(
+        family="update_slice",
+        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        body="\n".join(lines),
+        constants=tuple(constants),
+    )
