@@ -60,6 +60,34 @@ def test_options_are_added_to_what_a_user_configured(bench: Bench, app: Path, ba
     ]
 
 
+def test_options_are_dropped_from_what_a_user_configured(bench: Bench, app: Path, base: Path) -> None:
+    """Zephyr keeps an option of Kconfig that was given to CMake by another name; that is no new one."""
+    folder = users_build(app / "build", app)
+    cache = folder / "CMakeCache.txt"
+    build(app, base, cmake_args=("-DCONFIG_LOG=y",))
+    applied = cache.read_text().replace("CONFIG_LOG:STRING", "CLI_CONFIG_LOG:STRING")
+    put(cache, applied)
+    build(app, base)
+    assert cache.read_text() == applied
+    build(app, base, cmake_args=("-UCONFIG_LOG",))
+    argv = [call["argv"] for call in bench.calls if "--build" not in call["argv"]]
+    assert argv == [["cmake", "-DCONFIG_LOG=y", str(folder)], ["cmake", "-UCLI_CONFIG_LOG", str(folder)]]
+
+
+def test_what_a_user_failed_to_configure_is_configured_with_his_options(
+    bench: Bench, app: Path, base: Path
+) -> None:
+    folder = users_build(app / "build", app)
+    (folder / "build.ninja").unlink()
+    build(app, base)
+    build(app, base)
+    assert [call["argv"] for call in bench.calls] == [
+        ["cmake", str(folder)],
+        ["cmake", "--build", str(folder)],
+        ["cmake", "--build", str(folder)],
+    ]
+
+
 @pytest.mark.parametrize("changed", ["CMakeCache.txt", "zephyr/.config"])
 def test_a_folder_of_the_sdk_that_was_configured_further_is_kept(
     changed: str, bench: Bench, app: Path, base: Path, make_tree: MakeTree

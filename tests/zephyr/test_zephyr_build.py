@@ -193,6 +193,40 @@ def test_what_a_failed_build_says(
     assert len(caught.value.what) < 3000
 
 
+@pytest.mark.parametrize("place", ["prj.conf", "mine.conf", "boards/mps2_an385.conf"])
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_refused_option_is_corrected_where_it_is_set(
+    place: str, is_told: bool, bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path
+):
+    """Kconfig names the file of an option that does not exist, not that of one that can not be set."""
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    put(app / place, "CONFIG_SERIAL=y\nCONFIG_NO_SUCH=y\n")
+    put(app / "build/CMakeCache.txt", "EXTRA_CONF_FILE:UNINITIALIZED=mine.conf\n")
+    symbol = f"{app}/{place}:2: warning: attempt to assign the value 'y' to the undefined symbol NO_SUCH"
+    unmet = "warning: NO_SUCH (defined at drivers/Kconfig:4) was assigned the value y but got n"
+    bench.say(f"{symbol if is_told else unmet}\n\nerror: Aborting due to Kconfig warnings\n")
+    with pytest.raises(ToolError) as caught:
+        mlf_sdk.build(app, **zephyr_options(setup_of(base)))
+    where = f"{app}/{place}:2" if is_told else f"{app}/{place}"
+    short = "Correct prj.conf, or move it away"
+    assert caught.value.hint.startswith(short if place == "prj.conf" and not is_told else f"Correct {where}.")
+    assert not is_told or caught.value.where == where
+
+
+def test_a_refused_option_of_the_command_line(bench: Bench, make_tree: MakeTree, tiny: Path, tmp_path: Path):
+    base = make_tree("4.1.0")
+    app = make_app(tiny, tmp_path / "app", base)
+    put(app / "build/CMakeCache.txt", "CONFIG_NO_SUCH:UNINITIALIZED=y\n")
+    place = f"{app}/build/zephyr/misc/generated/extra_kconfig_options.conf:3"
+    symbol = f"{place}: warning: attempt to assign the value 'y' to the undefined symbol NO_SUCH"
+    bench.say(f"{symbol}\n\nerror: Aborting due to Kconfig warnings\n")
+    with pytest.raises(ToolError) as caught:
+        mlf_sdk.build(app, **zephyr_options(setup_of(base)))
+    assert "-DCONFIG_NO_SUCH=y was given" in caught.value.hint and "-UCONFIG_NO_SUCH" in caught.value.hint
+    assert caught.value.where == str(app)
+
+
 @pytest.mark.parametrize(
     ("environ", "native", "sdk", "expected"),
     [

@@ -19,6 +19,7 @@ from mlf_sdk.targets.zephyr.buildfolder import (
     find_build,
     image_in,
     recall_options,
+    variable_of,
 )
 from mlf_sdk.targets.zephyr.explain import explain_build
 from mlf_sdk.targets.zephyr.tree import ZephyrTree, board_arch, board_in, find_tree
@@ -28,6 +29,7 @@ from mlf_sdk.tools.programs import install_hint
 
 Which = Callable[[str], str | None]
 _MODULE_LISTS = ("ZEPHYR_MODULES", "EXTRA_ZEPHYR_MODULES", "ZEPHYR_EXTRA_MODULES")
+_KCONFIG_VALUE = "CLI_"  # before the name of an option of Kconfig in the cache, once it was applied
 _OTHER_GCC = {"riscv": ("riscv64-unknown-elf", "riscv32-unknown-elf")}  # by Zephyr's architecture
 _SDK_FOLDERS = ("", ".local", ".local/opt", "bin")  # below the home folder, where Zephyr looks for its SDK
 
@@ -42,6 +44,7 @@ class ZephyrSetup:
         use_west: build with west; None: when the project, the tree or the current folder is in a workspace.
         build_dir: the build folder; None: ``build`` in the project, or where west's default put it.
         cmake_args: more arguments for CMake.
+        dropped: variables of CMake that were given to an earlier build, and are not any more.
         environ: the environment variables.
         home: the user's home folder.
         here: the current folder.
@@ -52,6 +55,7 @@ class ZephyrSetup:
     use_west: bool | None = None
     build_dir: Path | None = None
     cmake_args: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     home: Path = field(default_factory=Path.home)
     here: Path = field(default_factory=Path.cwd)
@@ -77,6 +81,7 @@ class ZephyrSetup:
             modules=tuple(folder / path for path in options.zephyr_modules),
             build_dir=folder / options.build_dir if options.build_dir else None,
             cmake_args=options.cmake_args,
+            dropped=tuple(variable_of(arg) for arg in self.cmake_args if arg.startswith("-U")),
         )
 
     def module_paths(self) -> tuple[str, ...]:
@@ -144,8 +149,9 @@ def build_zephyr(
     if build.is_foreign and not build.matches(configured):
         make = ["cmake", "--build"]
         environment["ZEPHYR_BASE"] = job.check_foreign()
-        if defines := job.missing_defines():
-            log += step(["cmake", *defines, str(build.path)])
+        changes = job.cache_changes()
+        if changes or not build.is_configured:  # west's configuration may have failed
+            log += step(["cmake", *changes, str(build.path)])
     elif not build.matches(configured):
         build.start(configured)
         log += step(configure)
@@ -201,9 +207,11 @@ class _Job:
             raise InputError(what, where=str(self.build.path), hint=hint)
         return cache.get("ZEPHYR_BASE") or str(self.tree.base)
 
-    def missing_defines(self) -> list[str]:
-        """Return the arguments for CMake that the folder's cache does not hold yet."""
+    def cache_changes(self) -> list[str]:
+        """Return the arguments for CMake that make the folder's cache what is wanted."""
         cache, found = self.build.cache(), list(self.setup.cmake_args)
+        kept = {name for dropped in self.setup.dropped for name in (dropped, _KCONFIG_VALUE + dropped)}
+        found += [f"-U{name}" for name in sorted(kept & {*cache})]
         modules = [str(path.resolve()) for path in self.setup.modules]
         if not {*modules} <= {*";".join(cache.get(name, "") for name in _MODULE_LISTS).split(";")}:
             found.append(f"-D{self.extra_modules}={';'.join(modules)}")
@@ -224,8 +232,8 @@ def find_module(name: str, tree: Path, setup: ZephyrSetup) -> Path | None:
 
 def _is_set(arg: str, cache: Mapping[str, str]) -> bool:
     """Return True when an argument ``-DNAME[:TYPE]=VALUE`` changes nothing."""
-    name, _, value = arg.removeprefix("-D").partition("=")
-    return arg.startswith("-D") and cache.get(name.partition(":")[0]) == value
+    name, value = variable_of(arg), arg.partition("=")[2]
+    return arg.startswith("-D") and cache.get(name, cache.get(_KCONFIG_VALUE + name)) == value
 
 
 def _no_sysbuild(tree: ZephyrTree) -> list[str]:

@@ -46,8 +46,8 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def over(self, earlier: BuildOptions) -> BuildOptions:
         """These options, with the earlier ones where these say nothing; ``-UNAME`` drops a ``-DNAME=``."""
-        mine = {_name_of(arg) for arg in self.cmake_args}
-        kept = tuple(arg for arg in earlier.cmake_args if _name_of(arg) not in mine)
+        mine = {variable_of(arg) for arg in self.cmake_args}
+        kept = tuple(arg for arg in earlier.cmake_args if variable_of(arg) not in mine)
         return BuildOptions(
             build_dir=self.build_dir or earlier.build_dir,
             cmake_args=(*kept, *(arg for arg in self.cmake_args if not arg.startswith("-U"))),
@@ -68,7 +68,8 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _name_of(arg: str) -> str:
+def variable_of(arg: str) -> str:
+    """Name the variable that an argument of CMake, ``-DNAME[:TYPE]=VALUE`` or ``-UNAME``, is about."""
     found = _DEFINE.match(arg)
     return found[1] if found else arg
 

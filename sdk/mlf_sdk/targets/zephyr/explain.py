@@ -9,11 +9,13 @@ from pathlib import Path
 
 from mlf_sdk.errors import DoesNotFitError, MlfError, ToolError
 from mlf_sdk.targets.cmake import build_error
+from mlf_sdk.targets.zephyr.buildfolder import BuildFolder
 from mlf_sdk.tools.process import ProcessResult
 
 _LONGEST_LINE = 500  # the command of a link is longer, and says nothing
 _KCONFIG = "Aborting due to Kconfig warnings"
-_WARNING = re.compile(r"^(?:\S+ )?warning: (.+)$", re.MULTILINE)
+_WARNING = re.compile(r"^(?:(\S+): )?warning: (.+)$", re.MULTILINE)
+_GENERATED = "/zephyr/misc/generated/"  # in a build folder; options of the command line are written there
 _BOARD_DTS = re.compile(r"(/\S+/boards/\S+\.dts)\b")
 _DEFINED = re.compile(r"\bdefined at ([^\s,):]+)")  # where Kconfig has an option that it warns of
 _GLUE = re.compile(r"modules/([A-Za-z0-9_-]+)/Kconfig\b")  # options of a module in Zephyr's own tree
@@ -46,6 +48,8 @@ _RENEW = (
     "No option of the project is the cause: the tree {tree} is not whole, or its modules are of another "
     "version (in a workspace: west update)."
 )
+
+_CONF_ENTRIES = ("CONF_FILE", "EXTRA_CONF_FILE", "OVERLAY_CONFIG")  # of CMake's cache
 
 # Output of Zephyr's build -> hint.
 _HINTS = (
@@ -97,23 +101,41 @@ def explain_build(
             hint=_bring(missing, topdir),
         )
     if _KCONFIG in output and (warnings := _WARNING.findall(output)):
-        own = _is_of_project(warnings[0], folder)
-        hints.append(
-            _CORRECT if own else f"No option of the project is the cause: {_RENEW.format(tree=tree)}"
+        place, warning = warnings[0]
+        of_file = place and _GENERATED not in place
+        correct = f"Correct {place}." if of_file else _correction(warning, folder, build)
+        return ToolError(
+            f"Zephyr refuses the options: {warning}",
+            where=place if of_file else str(folder),
+            hint=hints[0] if hints else correct or _RENEW.format(tree=tree),
         )
-        return ToolError(f"Zephyr refuses the options: {warnings[0]}", where=str(folder), hint=hints[0])
     if hints:
         error.hint = hints[0]
     return error
 
 
-def _is_of_project(warning: str, folder: Path) -> bool:
-    """Return whether a warning of Kconfig may be about an option that the project sets or defines."""
-    places = _DEFINED.findall(warning)
+def _correction(warning: str, folder: Path, build: Path) -> str:
+    """Say what sets, or defines, the option that Kconfig warns of; empty: nothing of the project.
+
+    Args:
+        folder: of the project.
+        build: the build folder; its cache holds options of the command line, and names files of options.
+    """
+    cache = BuildFolder(path=build).cache()
     named = {name for name in re.findall(r"\b[A-Z][A-Z0-9_]+\b", warning) if len(name) > 1}
-    given = "".join(_text(path) for path in sorted(folder.glob("*.conf")))
-    is_set = any(re.search(rf"^CONFIG_{name}=", given, re.MULTILINE) for name in named)
-    return is_set or not places or any((folder / place).is_file() for place in places)
+    for name in sorted(named):
+        for entry in (f"CONFIG_{name}", f"CLI_CONFIG_{name}"):
+            if entry in cache:
+                given = f"-DCONFIG_{name}={cache[entry]}"
+                return f"{given} was given to this build or an earlier one; drop it: -- -UCONFIG_{name}"
+    more = re.split(r"[; ]", ";".join(cache.get(entry, "") for entry in _CONF_ENTRIES))
+    files = [folder / "prj.conf", *sorted(folder.glob("boards/*.conf")), *(folder / p for p in more if p)]
+    setting = re.compile(rf"^CONFIG_({'|'.join(sorted(named))})=", re.MULTILINE)
+    owner = next((path for path in files if setting.search(_text(path))), None) if named else None
+    places = _DEFINED.findall(warning)
+    if owner is None and places and not any((folder / place).is_file() for place in places):
+        return ""
+    return _CORRECT if owner in (None, folder / "prj.conf") else f"Correct {owner}."
 
 
 def _missing_module(output: str, build: Path, tree: Path) -> str:
@@ -123,7 +145,7 @@ def _missing_module(output: str, build: Path, tree: Path) -> str:
     vendors = _INCLUDE.findall(_text(Path(dts[1]))) if dts else []
     needed = [_HALS[vendor] for vendor in vendors if vendor in _HALS]
     if _KCONFIG in output:
-        for warning in _WARNING.findall(output):
+        for _, warning in _WARNING.findall(output):
             needed += [glue[1] for place in _DEFINED.findall(warning) if (glue := _GLUE.match(place))]
     if _CMSIS.search(output):
         needed += ["cmsis", *(["cmsis_6"] if (tree / "modules" / "cmsis_6").is_dir() else [])]
