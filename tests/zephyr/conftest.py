@@ -85,3 +85,14 @@ def zephyr_tools() -> None:
 @pytest.fixture(scope="session")
 def real_tree(real_setup: ZephyrSetup) -> ZephyrTree:
     return find_tree(None, real_setup.environ, real_setup.home)
+
+
+@pytest.fixture(scope="session")
+def workspace(real_tree: ZephyrTree) -> Path:
+    """The west workspace of the tree of this machine; skips where there is none."""
+    topdir = west_topdir(real_tree.base)
+    if topdir is None:
+        pytest.skip(f"{real_tree.base} lies in no west workspace")
+    if shutil.which("west") is None:
+        pytest.skip("west is not installed")
+    return topdir

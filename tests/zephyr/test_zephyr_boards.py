@@ -16,16 +16,18 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, reference, write
-from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
+from injected import CASES, FILE, KERNEL, MEMBER, STEP, choosing, faulty, line_of
 from mlf_sdk.pipeline.mlperf.bench import Host, bench_mlperf
 from mlf_sdk.pipeline.options import MlperfOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.triage import find_firmware, triage_log
 from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.output import has_option
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
+from mlf_sdk.triage.explain import triage_lines
 from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire.link import DeviceFaultError
 from zephyr_trees import zephyr_options
@@ -225,40 +227,67 @@ def test_the_mlperf_application(real_setup: ZephyrSetup, tmp_path: Path):
     assert found.windows[0].results
 
 
+@pytest.fixture
+def own_app(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(Path(__file__).parent / "app", tmp_path / "own"))
+
+
+def build_app(app: Path, library: Path, setup: ZephyrSetup, tree: ZephyrTree, *beside: Path) -> Path:
+    """Build an application with a generated library, and modules ``beside`` it; return the image."""
+    target = zephyr_naming(zephyr_board("mps2_an385"), tree)
+    environment = build_environment(tree, setup, is_native=False)
+    modules = ";".join(setup.module_paths())
+    argv = ["cmake", "-GNinja", "-S", app, "-B", app / "build", f"-DBOARD={target.board}"]
+    argv += [f"-DUSER_CACHE_DIR={app}/build", f"-DMODULES_VARIABLE={target.profile.extra_modules}"]
+    argv += [f"-DMODEL_DIR={';'.join(map(str, (*beside, library)))}"]
+    argv += [f"-DZEPHYR_MODULES={modules}"] if modules else []
+    for command in (argv, ["cmake", "--build", app / "build"]):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert not re.search(r"\.[chS]:\d+:.*warning:", done.stdout), done.stdout
+    return app / "build/zephyr/zephyr.elf"
+
+
 @pytest.mark.parametrize("runtime", ["own", "repository"])
 def test_a_library_in_an_application_of_its_own(
     runtime: str,
     tiny_project: Callable[..., Path],
     real_setup: ZephyrSetup,
     real_tree: ZephyrTree,
-    tmp_path: Path,
+    own_app: Path,
 ):
     """With the runtime that it brings, or that of the repository, which is a module of the same build."""
     library = tiny_project("any", "library")
-    app = Path(shutil.copytree(Path(__file__).parent / "app", tmp_path / "own"))
-    board = zephyr_board("mps2_an385")
-    target = zephyr_naming(board, real_tree)
-    environment = build_environment(real_tree, real_setup, is_native=False)
-    modules = ";".join(real_setup.module_paths())
-    argv = ["cmake", "-GNinja", "-S", app, "-B", app / "build", f"-DMODEL_DIR={library}"]
-    argv += [f"-DBOARD={target.board}", f"-DUSER_CACHE_DIR={tmp_path}"]
-    argv += [f"-DMODULES_VARIABLE={target.profile.extra_modules}"]
-    argv += [f"-DZEPHYR_MODULES={modules}"] if modules else []
-    if runtime == "repository":
-        listing = app / "CMakeLists.txt"
-        both = f'"{ROOT}" ${{MODEL_DIR}}'
-        listing.write_text(listing.read_text().replace(" ${MODEL_DIR})", f" {both})"))
-    for command in (argv, ["cmake", "--build", app / "build"]):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        assert not re.search(r"\.[chS]:\d+:.*warning:", done.stdout), done.stdout
-    ninja = (app / "build/build.ninja").read_text()
+    beside = (ROOT,) if runtime == "repository" else ()
+    elf = build_app(own_app, library, real_setup, real_tree, *beside)
+    ninja = (own_app / "build/build.ninja").read_text()
     used = ROOT if runtime == "repository" else library
     assert f"{used}/crt/src/mlf.c" in ninja
     assert (f"{library}/crt/src/mlf.c" in ninja) is (runtime == "own")
     x = np.arange(8, dtype=np.float32).reshape(1, 8) - 3
     y = np.trunc(reference(Spec(), x).ravel() * np.float32(1000)).astype(int)
-    with start_qemu(board, app / "build/zephyr/zephyr.elf", timeout_s=30) as machine:
+    with start_qemu(zephyr_board("mps2_an385"), elf, timeout_s=30) as machine:
         said = machine.read_until(b"own app: done").decode()
     numbers = [int(word) for word in said.partition("own app:")[2].split("\n")[0].split()]
     assert np.abs(np.array(numbers) - y).max() <= 1
+
+
+def test_zephyrs_own_report_of_a_fault_is_explained(
+    tiny_project: Callable[..., Path], real_setup: ZephyrSetup, real_tree: ZephyrTree, own_app: Path
+):
+    """Of an application that has a library and no fault handler of the SDK, with Zephyr's logging."""
+    library = tiny_project("any", "library")
+    code = next((library / "model/tiny/codegen").rglob(FILE))
+    code.write_bytes(faulty()[MEMBER])
+    main = own_app / "src/main.c"
+    main.write_text(main.read_text().replace("(float)i - 3.0f", f"{CASES['bad-pointer']}.0f"))
+    with (own_app / "prj.conf").open("a") as file:
+        file.write("CONFIG_LOG=y\n")
+    elf = build_app(own_app, library, real_setup, real_tree)
+    with start_qemu(zephyr_board("mps2_an385"), elf, timeout_s=30) as machine:
+        said = machine.read_until(b"Halting system")
+    (found,) = triage_log(said, find_firmware(elf))
+    assert found.fault.kind in ("busfault", "hardfault")
+    assert any(words.startswith("PRECISERR") for words in found.status)
+    assert (Path(found.frames[0].path).name, found.frames[0].line) == (FILE, line_of("bad-pointer"))
+    assert f"{FILE}:{line_of('bad-pointer')}" in "\n".join(triage_lines(found))

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
-from mlf_sdk.targets.zephyr.workspace import west_topdir
 from zephyr_trees import zephyr_options
 
 pytestmark = [pytest.mark.zephyr, pytest.mark.qemu, pytest.mark.slow, pytest.mark.usefixtures("zephyr_tools")]
@@ -46,16 +44,6 @@ def run(argv: list[object], cwd: Path, environment: dict[str, str]) -> str:
     )
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
-
-
-@pytest.fixture
-def workspace(real_tree: ZephyrTree) -> Path:
-    topdir = west_topdir(real_tree.base)
-    if topdir is None:
-        pytest.skip(f"{real_tree.base} lies in no west workspace")
-    if shutil.which("west") is None:
-        pytest.skip("west is not installed")
-    return topdir
 
 
 def test_a_run_in_a_workspace_is_built_by_west(workspace: Path, real_setup: ZephyrSetup, tmp_path: Path):
