@@ -90,11 +90,11 @@ def attack(seeds: Iterable[int], folder: Path, *, most_nodes: int = 99) -> Findi
         except (ArchiveError, InputError) as error:
             found.refused[error.what.splitlines()[0]] += 1
     try:
-        plan = plan_project(models, board="host")
+        plan = plan_project(models, board="host") if models else None
     except (ArchiveError, InputError):
         cases, models = _taken(cases, models, found)
-        plan = plan_project(models, board="host")
-    if cases:
+        plan = plan_project(models, board="host") if models else None
+    if plan is not None:
         image = _compile(plan, folder)
         for case, outputs in zip(cases, _run(image, cases), strict=True):
             why = outputs if isinstance(outputs, str) else difference(case, outputs)

@@ -13,6 +13,7 @@ from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.readcode import Code
 from mlf_sdk.ir.model import Model, Span, Step, Workspace
+from mlf_sdk.ir.tensor import TensorKind
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
 
@@ -34,6 +35,11 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
     if function is not None and not step.is_packed:
         return _of_ffi(step, code, faults)
     found = _of_object(step, code) if function is None else facts_of_source(step, function, code)
+    for position in found.writes:
+        tensor = model.tensors[step.inputs[position]]
+        if function is not None and model.root(tensor.id).kind is TensorKind.CONSTANT:
+            what = f"the kernel '{step.symbol[:128]}' writes to the constant '{tensor.name[:80]}'"
+            faults.add(function.member, f"{what}, or hands its address on in a way that can't be followed")
     if function is not None and not function.doubts:
         _check_reach(model, step, function, faults)
         if model.executor == "operator":

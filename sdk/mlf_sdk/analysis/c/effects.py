@@ -232,6 +232,10 @@ class _Walk:
             return is_scalar_pointer(self.types.get(base.text, ""))
         if base.kind == BINARY and base.text in ("+", "-"):
             return any(self._points_to_numbers(part) for part in base.args)
+        if base.kind == CHOICE:
+            return all(self._points_to_numbers(part) for part in base.args[1:])
+        if base.kind == BINARY and base.text == ",":
+            return self._points_to_numbers(base.args[-1])
         return base.kind == ASSIGN and self._points_to_numbers(base.args[0])
 
     def _store(self, target: Expr, value: Roots) -> None:
