@@ -107,8 +107,9 @@ kills: tools dev
 	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED)
 	$(PY) tests/support/sweep_kills.py --kills $(KILLS) --seed $(SEED) --proof $(PROVEN) $(BOARDS:%=--board %)
 
+SAMPLE ?= 0
 mutate: tools dev
-	$(PY) tests/mutation/mutate.py $(MODULES) --jobs $(JOBS)
+	$(PY) tests/mutation/mutate.py $(MODULES) --jobs $(JOBS) --sample $(SAMPLE) --seed $(SEED) --markdown docs/mutation.md
 
 onnx-nodes: tools dev
 	PYTHONPATH=sdk:tests/support $(PY) -W ignore tests/support/onnx_nodes.py

@@ -1,35 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the pending mutations of a Cosmic Ray session, each in a forked child of one process.
+"""Runs the mutations of one module, each in a forked child of one process of pytest.
 
-    python tests/mutation/forked.py SESSION MODULE TIMEOUT_S TEST...      # in a tree of its own
+    python tests/mutation/forked.py run JOB.json      # of mutate.py, in a tree of its own
 
-Libraries are imported once, before the forks; the package itself in each child, with the changed module in place
-of the one on disk, which stays as it is: a run that is stopped leaves nothing behind.
+The tests are collected once. Then each runs alone in a child, which notes the lines of the module that it reaches.
+A mutation meets all tests that reach its statement, the quickest first, in a child where the functions of the
+module have their changed code. What an import runs (constants, defaults, class bodies) is changed in a new
+process. Nothing on the disk is changed: a run that is stopped leaves nothing behind.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
+import gc
 import importlib.abc
 import importlib.util
+import json
 import os
+import random
+import re
+import resource
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import astuple, dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import cosmic_ray.plugins
+import coverage
 import pytest
+from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
-from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkItem, WorkResult
 
 PACKAGE = Path("sdk/mlf_sdk")
-LIBRARIES = ("capstone", "cobs", "elftools.elf.elffile", "jinja2", "msgspec", "numpy", "rich.console")
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
+CPU_FACTOR, CPU_MARGIN_S = 10, 3  # a mutation may take that much more CPU time than its tests do without it
+TIME = "time"  # the output of a result: no test failed, but the time was over
+FAILED = "failed"
+EXCLUDED = re.compile(
+    # What changes no result: annotations such as ``int | None``, and the text of decorators. Numbers are many.
+    "core/(ReplaceBinaryOperator_BitOr_.*|RemoveDecorator|NumberReplacer"
+    # What nobody writes by mistake, or what is the same for small whole numbers.
+    "|ReplaceBinaryOperator_.*_(Pow|Mod|FloorDiv|BitAnd|BitOr|BitXor|LShift|RShift)"
+    "|ReplaceComparisonOperator_(Eq|NotEq|Lt|LtE|Gt|GtE|In|NotIn)_(Is|IsNot))"
+)
+Functions = dict[tuple[str, int], types.CodeType]
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -48,64 +70,273 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         return importlib.util.spec_from_file_location(name, self.path, loader=self)
 
-    def exec_module(self, module: ModuleType) -> None:
+    def exec_module(self, module: types.ModuleType) -> None:
         exec(compile(self.text, str(self.path), "exec"), module.__dict__)
 
 
-def survives(path: Path, text: str, tests: Sequence[str], timeout_s: float) -> bool:
-    """Run the tests with a module's text in a child; False when a test failed, or none ended in time."""
+class Only:
+    """Plugin of pytest: keeps some tests, in their order."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._rank = {test: number for number, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = sorted((x for x in items if x.nodeid in self._rank), key=lambda x: self._rank[x.nodeid])
+
+
+@dataclass
+class Test:
+    """A collected test: its CPU time, and the lines of the module that it reaches."""
+
+    item: pytest.Item
+    cpu_s: float
+    lines: frozenset[int]
+
+
+def start_tracer(file: str) -> coverage.Coverage:
+    """Start noting the lines of a file that run; none may."""
+    tracer = coverage.Coverage(data_file=None, include=[file], config_file=False)
+    tracer.set_option("run:disable_warnings", ["no-data-collected", "module-not-measured"])
+    tracer.start()
+    return tracer
+
+
+def in_child(work: Callable[[], bool], *, timeout_s: float, cpu_s: float = 0.0) -> str:
+    """Run work in a child; "" when it returns true, TIME when its time is over, else FAILED."""
     child = os.fork()
     if child == 0:
-        os.setsid()  # what it starts ends with it
-        silent = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(silent, stream)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
-        os._exit(pytest.main([*options, *tests], plugins=[Changed(path, text)]))
+        try:
+            os.setsid()  # what it starts ends with it
+            if cpu_s:  # the load of the machine does not count
+                resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 2))
+            os._exit(0 if work() else 1)
+        finally:
+            os._exit(2)
     status, end = None, time.monotonic() + timeout_s
     while status is None and time.monotonic() < end:
         done, found = os.waitpid(child, os.WNOHANG)
         status = found if done else None
-        time.sleep(0.01)
+        time.sleep(0.005)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)
-    return status == 0
+        return TIME
+    code = os.waitstatus_to_exitcode(status)
+    return TIME if code in (-signal.SIGXCPU, -signal.SIGKILL) else FAILED if code else ""
 
 
-def run(database: WorkDB, item: WorkItem, path: Path, tests: Sequence[str], timeout_s: float) -> None:
-    """Run one mutation and record its result."""
-    (mutation,) = item.mutations
-    operator = cosmic_ray.plugins.get_operator(mutation.operator_name)(**mutation.operator_args)
-    text = path.read_text()
-    changed = mutate_code(text, operator, mutation.occurrence)
-    if changed is None:
-        database.set_result(item.job_id, WorkResult(worker_outcome=WorkerOutcome.NO_TEST))
-        return
-    alive = survives(path, changed, tests, timeout_s)
-    diff = difflib.unified_diff(text.splitlines(), changed.splitlines(), lineterm="", n=0)
-    outcome = TestOutcome.SURVIVED if alive else TestOutcome.KILLED
-    result = WorkResult(worker_outcome=WorkerOutcome.NORMAL, test_outcome=outcome, diff="\n".join(diff))
-    database.set_result(item.job_id, result)
+def run_items(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
+    """Run collected tests to the first that fails; whether all passed."""
+    session.items = [*items]
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
+class Suite:
+    """The tests of a module; `outcome` runs them against a text in its place."""
+
+    def __init__(
+        self, session: pytest.Session, path: Path, timeout_s: float, imported: set[int], notes: Path
+    ) -> None:
+        self._session, self._path, self._timeout_s = session, path, timeout_s
+        self._imported, self._notes = imported, notes
+        self._text = path.read_text()
+        self._tests: list[Test] = []
+
+    def measure(self) -> str:
+        """Run each test alone, without a change; the name of one that fails, or "" when all pass."""
+        for item in self._session.items:
+            failed = in_child(lambda item=item: self._trace(item), timeout_s=self._timeout_s)
+            if failed:
+                return item.nodeid
+            cpu_s, lines = json.loads(self._notes.read_text())
+            self._tests.append(Test(item, cpu_s, frozenset(lines)))
+        return ""
+
+    def _trace(self, item: pytest.Item) -> bool:
+        file = str(self._path.resolve())
+        tracer = start_tracer(file)
+        passed = run_items(self._session, [item])
+        tracer.stop()
+        self._notes.write_text(json.dumps([time.process_time(), tracer.get_data().lines(file) or []]))
+        return passed
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time of all tests."""
+        return sum(test.cpu_s for test in self._tests)
+
+    def outcome(self, text: str, line: int) -> str:
+        """What the tests say of a text that differs in a line: "" when all pass, TIME or FAILED."""
+        lines = statement_lines(self._text, line)
+        changed = changed_functions(self._text, text, str(self._path.resolve()))
+        if changed is None or lines & self._imported:
+            return self._outcome_anew(text)
+        near = [test for test in self._tests if lines & test.lines]
+        files: dict[Path, float] = {}
+        for test in near:
+            files[test.item.path] = files.get(test.item.path, 0.0) + test.cpu_s
+        near.sort(key=lambda test: (files[test.item.path], str(test.item.path), test.cpu_s))
+
+        code = code_of_functions(str(self._path.resolve()), changed)
+
+        def work() -> bool:
+            for function, new in code:
+                function.__code__ = new  # every name that stands for it sees it
+            return run_items(self._session, [test.item for test in near])
+
+        cpu_s = CPU_FACTOR * sum(files.values()) + CPU_MARGIN_S
+        return in_child(work, timeout_s=self._timeout_s, cpu_s=cpu_s)
+
+    def _outcome_anew(self, text: str) -> str:
+        changed = self._notes.with_suffix(".py")
+        changed.write_text(text)
+        tests = [test.item.nodeid for test in sorted(self._tests, key=lambda test: test.cpu_s)]
+        self._notes.write_text(json.dumps(tests))
+        command = [sys.executable, __file__, "anew", str(self._path), str(changed), str(self._notes)]
+        arguments = self._session.config.args
+        try:
+            done = subprocess.run(
+                [*command, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=self._timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return TIME
+        if done.returncode == pytest.ExitCode.USAGE_ERROR:
+            raise RuntimeError(f"pytest does not know one of {' '.join(arguments)}")
+        return FAILED if done.returncode else ""
+
+
+def statement_lines(text: str, line: int) -> set[int]:
+    """Lines of the smallest statement at a line; of a compound one those before its body."""
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.stmt):
+            continue
+        body = getattr(node, "body", None)
+        last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+        if node.lineno <= line <= last:
+            found = {*range(node.lineno, last + 1)}  # inner statements come later
+    return found
+
+
+def changed_functions(before: str, after: str, file: str) -> Functions | None:
+    """Functions of a module, by name and first line, whose code differs; None when what an import runs differs."""
+    pairs = [(compile(before, file, "exec"), compile(after, file, "exec"))]
+    found: Functions = {}
+    while pairs:
+        old, new = pairs.pop()
+        consts = [[x for x in code.co_consts if not isinstance(x, types.CodeType)] for code in (old, new)]
+        inner = [[x for x in code.co_consts if isinstance(x, types.CodeType)] for code in (old, new)]
+        same = (old.co_code, old.co_names, repr(consts[0])) == (new.co_code, new.co_names, repr(consts[1]))
+        if not same or len(inner[0]) != len(inner[1]):
+            return None
+        for one, other in zip(*inner, strict=True):
+            if not one.co_flags & 2:  # no CO_NEWLOCALS: the body of a class
+                pairs.append((one, other))
+            elif one != other:
+                key = (one.co_name, one.co_firstlineno)
+                if key in found or key != (other.co_name, other.co_firstlineno):
+                    return None
+                found[key] = other
+    return found
+
+
+def code_of_functions(file: str, changed: Functions) -> list[tuple[types.FunctionType, types.CodeType]]:
+    """The living functions of a file that get other code."""
+    found = []
+    for function in gc.get_objects():
+        if isinstance(function, types.FunctionType) and function.__code__.co_filename == file:
+            key = (function.__code__.co_name, function.__code__.co_firstlineno)
+            if key in changed:
+                found.append((function, changed[key]))
+    if missing := {*changed} - {(f.__code__.co_name, f.__code__.co_firstlineno) for f, _ in found}:
+        raise LookupError(f"{file}: no function {missing}")
+    return found
+
+
+@dataclass(frozen=True, order=True)
+class Mutation:
+    """An operator of Cosmic Ray, applied at the n-th place where it fits."""
+
+    line: int
+    operator: str
+    occurrence: int
+
+
+def mutations_of(text: str) -> list[Mutation]:
+    """All mutations of a text that are not excluded, in the order of their lines."""
+    tree, found = get_ast(text), []
+    for name in cosmic_ray.plugins.operator_names():
+        operator_class = cosmic_ray.plugins.get_operator(name)
+        if EXCLUDED.fullmatch(name) or operator_class.arguments():
+            continue
+        operator = operator_class()
+        places = (start for node in ast_nodes(tree) for start, _ in operator.mutation_positions(node))
+        found += [Mutation(start[0], name, number) for number, start in enumerate(places)]
+    return sorted(found)
+
+
+class Mutations:
+    """Plugin of pytest: in place of the collected tests it runs the mutations of a job."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._job, self._path = job, PACKAGE / job["module"]
+        self._text = self._path.read_text()
+        self._tracer = start_tracer(str(self._path.resolve()))
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._tracer.stop()
+        file = str(self._path.resolve())
+        imported = {*(self._tracer.get_data().lines(file) or [])}
+        if not imported:
+            raise pytest.UsageError(f"{self._path}: its tests do not import it")
+        results = Path(self._job["results"])
+        suite = Suite(session, self._path, self._job["timeout_s"], imported, results.with_name("tests.json"))
+        if failed := suite.measure():
+            raise pytest.UsageError(f"{failed} fails without a change, or takes too long")
+        rows = [json.loads(row) for row in results.read_text().splitlines()] if results.is_file() else []
+        with results.open("a") as output:
+            if not rows:
+                chosen = every = mutations_of(self._text)
+                if self._job["sample"]:
+                    size = min(self._job["sample"], len(every))
+                    chosen = sorted(random.Random(self._job["seed"]).sample(every, size))
+                rows = [{"mutations": len(every), "chosen": [astuple(x) for x in chosen]}]
+                print(json.dumps(rows[0]), file=output, flush=True)
+            survived = {tuple(row["mutation"]): not row["outcome"] for row in rows[1:]}
+            for mutation in (Mutation(*x) for x in rows[0]["chosen"]):
+                known = astuple(mutation) in survived
+                if not known or (self._job["survivors"] and survived[astuple(mutation)]):
+                    print(json.dumps(self._run(mutation, suite)), file=output, flush=True)
+        return True
+
+    def _run(self, mutation: Mutation, suite: Suite) -> dict[str, object]:
+        changed = mutate_code(
+            self._text, cosmic_ray.plugins.get_operator(mutation.operator)(), mutation.occurrence
+        )
+        assert changed is not None
+        outcome = suite.outcome(changed, mutation.line)
+        diff = difflib.unified_diff(self._text.splitlines(), changed.splitlines(), lineterm="", n=0)
+        return {"mutation": astuple(mutation), "outcome": outcome, "diff": "\n".join(diff)}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run what is pending; 1 when the tests fail without any change."""
-    session, module, timeout_s, *tests = argv
-    path = PACKAGE / module
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    if not survives(path, path.read_text(), tests, 10 * float(timeout_s)):
-        print(f"{module}: its tests fail without a change, or take too long: {' '.join(tests)}")
-        return 1
-    if survives(path, "raise AssertionError", tests, float(timeout_s)):
-        print(f"{module}: its tests do not import it: {' '.join(tests)}")
-        return 1
-    with use_db(session, WorkDB.Mode.open) as database:
-        for item in list(database.pending_work_items):
-            run(database, item, path, tests, float(timeout_s))
-    return 0
+    """Run what is pending, and on demand what survived; or the tests against one changed module."""
+    if argv[0] == "anew":
+        path, changed, notes, *tests = argv[1:]
+        plugins = [Changed(Path(path), Path(changed).read_text()), Only(json.loads(Path(notes).read_text()))]
+        return pytest.main([*OPTIONS, *tests], plugins=plugins)
+    job = json.loads(Path(argv[1]).read_text())
+    return pytest.main([*OPTIONS, *job["tests"]], plugins=[Mutations(job)])
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutation run of ``make mutate``: changes the code in small ways, and lists the changes that no test notices.
 
-    python tests/mutation/mutate.py                       # every module of [tool.mutate] in pyproject.toml
-    python tests/mutation/mutate.py wire/bulk.py --list   # survivors of the last run
+    python tests/mutation/mutate.py                             # every module of [tool.mutate] in pyproject.toml
+    python tests/mutation/mutate.py wire/bulk.py --list         # survivors of the last run
+    python tests/mutation/mutate.py wire/bulk.py --survivors    # after a new test: runs only those again
+    python tests/mutation/mutate.py --list --markdown docs/mutation.md   # the page of all results
 
 Cosmic Ray makes the changes, one module at a time; `forked.py` runs the tests that pyproject.toml names for it,
-in a copy of the tree under build/mutate. A run that was stopped goes on where it was; --again starts anew.
+in a copy of the tree under build/mutate. A run that was stopped goes on where it was; it starts anew when the
+module has changed, or with --again. `equal.toml` gives the reasons of survivors that compute the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +23,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from mutation_page import Change, Result, read_reasons, renew_page
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -26,38 +32,27 @@ else:
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "mutate"
+REASONS = Path(__file__).with_name("equal.toml")
 COPIED = ("sdk", "tests", "crt", "board_templates", "qemu", "examples", "docs", "pyproject.toml", "README.md")
 PACKAGE = Path("sdk/mlf_sdk")
-CONFIG = """\
-[cosmic-ray]
-module-path = {module}
-timeout = {timeout}
-excluded-modules = []
-test-command = ""
-
-[cosmic-ray.distributor]
-name = "local"
-
-[cosmic-ray.filters.operators-filter]
-# What changes no result: annotations such as ``int | None``, and the text of decorators.
-exclude-operators = [
-  "core/ReplaceBinaryOperator_BitOr_.*", "core/RemoveDecorator", "core/NumberReplacer",
-  # What nobody writes by mistake, or what is the same for small whole numbers.
-  "core/ReplaceBinaryOperator_.*_(Pow|Mod|FloorDiv|BitAnd|BitOr|BitXor|LShift|RShift)",
-  "core/ReplaceComparisonOperator_(Eq|NotEq|Lt|LtE|Gt|GtE|In|NotIn)_(Is|IsNot)",
-]
-"""
 
 
-def mutate(module: str, tests: list[str], *, timeout_s: float, again: bool) -> Path:
-    """Run the mutations of a module; returns the file of the session."""
-    folder = WORK / module.replace("/", "-").removesuffix(".py")
-    if again:
+def folder_of(module: str) -> Path:
+    """Folder of a module's run."""
+    return WORK / module.replace("/", "-").removesuffix(".py")
+
+
+def mutate(module: str, tests: list[str], args: argparse.Namespace) -> None:
+    """Run the mutations of a module that have no result yet."""
+    folder = folder_of(module)
+    digest = hashlib.sha256((ROOT / PACKAGE / module).read_bytes()).hexdigest()
+    about, stated = folder / "about.txt", f"{digest} sample {args.sample} seed {args.seed}\n"
+    if args.again or not about.is_file() or about.read_text() != stated:
         shutil.rmtree(folder, ignore_errors=True)
-    session, config = folder / "session.sqlite", folder / "config.toml"
     tree = folder / "tree"
-    shutil.rmtree(tree, ignore_errors=True)  # a run that was stopped leaves a change behind
+    shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
+    about.write_text(stated)
     for name in COPIED:
         source = ROOT / name
         ignored = shutil.ignore_patterns("__pycache__", "build")
@@ -65,75 +60,68 @@ def mutate(module: str, tests: list[str], *, timeout_s: float, again: bool) -> P
             shutil.copytree(source, tree / name, ignore=ignored)
         else:
             shutil.copy2(source, tree / name)
-    config.write_text(CONFIG.format(module=json.dumps(str(PACKAGE / module)), timeout=timeout_s))
-    ray = str(Path(sys.executable).with_name("cosmic-ray"))
-    if not session.is_file():
-        subprocess.run([ray, "init", str(config), str(session)], cwd=tree, check=True)
-        chosen = str(Path(sys.executable).with_name("cr-filter-operators"))
-        subprocess.run([chosen, str(session), str(config)], cwd=tree, check=True)
-    run = [sys.executable, str(Path(__file__).with_name("forked.py")), str(session), module, str(timeout_s)]
+    job = {
+        **{
+            "results": str(folder / "results.jsonl"),
+            "module": module,
+            "tests": tests,
+            "timeout_s": args.timeout,
+        },
+        **{"sample": args.sample, "seed": args.seed, "survivors": args.survivors},
+    }
+    (folder / "job.json").write_text(json.dumps(job))
     environment = {**os.environ, "PYTHONPATH": str(tree / "sdk")}
-    subprocess.run([*run, *tests], cwd=tree, check=True, env=environment)
-    return session
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each child compiles the package anew
+    command = [sys.executable, str(Path(__file__).with_name("forked.py")), "run", str(folder / "job.json")]
+    with (folder / "log.txt").open("w") as log:
+        done = subprocess.run(command, cwd=tree, env=environment, stdout=log, stderr=log, check=False)
+    if done.returncode not in (0, 5):  # pytest says 5: it ran no test itself
+        sys.exit(f"{module}: {folder / 'log.txt'} says what is wrong")
 
 
-def survivors(module: str) -> tuple[int, list[str]]:
-    """Mutations that ran, and those that no test noticed: place, operator and the changed lines."""
-    session = WORK / module.replace("/", "-").removesuffix(".py") / "session.sqlite"
-    if not session.is_file():
-        return 0, []
-    ray = str(Path(sys.executable).with_name("cosmic-ray"))
-    dumped = subprocess.run([ray, "dump", str(session)], capture_output=True, text=True, check=True).stdout
-    ran, found = 0, []
-    for item, result in map(json.loads, dumped.splitlines()):
-        if result is None or result["worker_outcome"] != "normal":
-            continue
-        ran += 1
-        if result["test_outcome"] != "survived":
-            continue
-        for mutation in item["mutations"]:
-            lines = [
-                line
-                for line in (result["diff"] or "").splitlines()
-                if line[:1] in "+-" and line[:3] not in ("+++", "---")
-            ]
-            place = f"{module}:{mutation['start_pos'][0]}"
-            found.append(f"{place}: {mutation['operator_name']}: {' => '.join(x[1:].strip() for x in lines)}")
-    return ran, sorted(found)
-
-
-def without_equal(found: list[str], equal: dict[str, str]) -> tuple[list[str], int]:
-    """Survivors but for those whose changed line computes the same, and the number of these."""
-    kept = [line for line in found if line.partition(" => ")[2] not in equal]
-    return kept, len(found) - len(kept)
+def result_of(module: str, tests: list[str]) -> Result | None:
+    """The result of a module's run; None without one."""
+    file = folder_of(module) / "results.jsonl"
+    if not file.is_file():
+        return None
+    head, *rows = map(json.loads, file.read_text().splitlines())
+    last = {tuple(row["mutation"]): row for row in rows}
+    found = Result(module, tuple(tests), ran=len(last), pending=len(head["chosen"]) - len(last))
+    found.left_out = head["mutations"] - len(head["chosen"])
+    found.timed_out = sum(row["outcome"] == "time" for row in last.values())
+    found.survivors = sorted(
+        Change.of_diff(line, row["diff"]) for (line, *_), row in last.items() if not row["outcome"]
+    )
+    return found
 
 
 def main() -> int:
-    """Run the mutations and print the survivors."""
-    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
-    table, equal = tool["mutate"], tool["mutate-equal"]
+    """Run the mutations and print the survivors; 1 when one is left without a reason."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutate"]
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", default=[*table], help=f"of {PACKAGE}: {', '.join(table)}")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for the tests of one mutation")
+    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of one mutation")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="N mutations of a module (0: all)")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
     parser.add_argument("--again", action="store_true", help="start anew")
+    parser.add_argument("--survivors", action="store_true", help="run the survivors of the last run again")
     parser.add_argument("--list", action="store_true", help="only list the survivors of the last run")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="renew the page of the results")
     args = parser.parse_args()
+    if unknown := [module for module in args.modules if module not in table]:
+        parser.error(f"{unknown[0]} is not in [tool.mutate] of pyproject.toml")
     if not args.list:
         with ThreadPoolExecutor(args.jobs) as pool:
-            jobs = [
-                pool.submit(mutate, m, table[m], timeout_s=args.timeout, again=args.again)
-                for m in args.modules
-            ]
-            for job in jobs:
+            for job in [pool.submit(mutate, m, table[m], args) for m in args.modules]:
                 job.result()
-    for module in args.modules:
-        ran, found = survivors(module)
-        found, same = without_equal(found, equal.get(module, {}))
-        print(f"{module}: {ran} mutations, {len(found)} survived, {same} more compute the same")
-        for line in found:
-            print(f"  {line}")
-    return 0
+    reasons = read_reasons(REASONS)
+    results = [found for module in args.modules if (found := result_of(module, table[module]))]
+    for result in results:
+        print(result.text(reasons))
+    if args.markdown:
+        renew_page(args.markdown, results, reasons, [*table])
+    return int(any(result.unexplained(reasons) for result in results))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The mutation run: which changes it makes, how it puts them in force, what its page says."""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+
+import pytest
+
+from forked import changed_functions, code_of_functions, mutations_of, statement_lines
+from mutation_page import Change, Result, read_reasons, renew_page
+
+TEXT = """\
+LIMIT = 3
+
+
+class Box:
+    size = 2
+
+    def fits(self, size: int | None = 1) -> bool:
+        if (
+            size is None
+        ):
+            return False
+        return size <= self.size
+
+
+def keep(sizes):
+    return [size for size in sizes if size < LIMIT]
+"""
+
+
+def test_mutations_are_sorted_and_leave_out_annotations_and_numbers() -> None:
+    found = mutations_of(TEXT)
+    assert found == sorted(found)
+    assert {mutation.line for mutation in found} >= {9, 11, 12, 16}
+    assert not any("Number" in m.operator or "BitOr" in m.operator for m in found)
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"), [(1, {1}), (5, {5}), (7, {7}), (9, {8, 9, 10}), (12, {12}), (16, {16}), (2, set())]
+)
+def test_lines_of_a_statement(line: int, lines: set[int]) -> None:
+    assert statement_lines(TEXT, line) == lines
+
+
+@pytest.mark.parametrize(
+    "change", [("LIMIT = 3", "LIMIT = 4"), ("size = 2", "size = 5"), ("None = 1", "None = 2")]
+)
+def test_a_change_that_an_import_runs_needs_a_new_process(change: tuple[str, str]) -> None:
+    assert changed_functions(TEXT, TEXT.replace(*change), "box.py") is None
+
+
+def test_code_is_replaced_wherever_the_function_is_known() -> None:
+    module = types.ModuleType("box")
+    exec(compile(TEXT, "a-file-of-this-test.py", "exec"), module.__dict__)
+    box, fits, keep = module.Box(), module.Box().fits, module.keep
+    for old, new in (("size <= self", "size < self"), ("size < LIMIT", "size > LIMIT")):
+        changed = changed_functions(TEXT, TEXT.replace(old, new), "a-file-of-this-test.py")
+        assert changed is not None and len(changed) == 1
+        for function, code in code_of_functions("a-file-of-this-test.py", changed):
+            function.__code__ = code
+    assert (fits(2), box.fits(1), keep([2, 3, 4])) == (False, True, [4])
+    with pytest.raises(LookupError, match="another"):
+        code_of_functions("another.py", {("fits", 7): fits.__code__})
+
+
+DIFF = "--- \n+++ \n@@ -16 +16 @@\n-    return a < b\n+    return a <= b"
+
+
+def test_a_page_keeps_what_was_not_run_again(tmp_path: Path) -> None:
+    change = Change.of_diff(16, DIFF)
+    assert change == Change(16, "return a < b", "return a <= b")
+    one = Result("a.py", ("tests/a",), ran=3, timed_out=1, left_out=4, survivors=[change])
+    two = Result("b.py", ("tests/b",), ran=5)
+    page, reasons = tmp_path / "page.md", {"a.py": {change.key: "a is never b"}}
+    renew_page(page, [one, two], reasons, ["b.py", "a.py"])
+    text = page.read_text()
+    assert "| `b.py` | 5 | 5 | 0 | 0 | 0 | 0 |\n| `a.py` | 3 of 7 | 2 | 1 | 1 | 1 | 0 |\n" in text
+    assert text.index("## b.py") < text.index("## a.py") < text.index("- `a.py:16`: a is never b")
+    renew_page(page, [Result("b.py", ("tests/b",), ran=6, survivors=[change])], reasons, ["b.py", "a.py"])
+    again = page.read_text()
+    assert "| `b.py` | 6 | 5 | 0 | 1 | 0 | 1 |" in again and "- `b.py:16`: **no test notices it**" in again
+    assert again.partition("## a.py")[2] == text.partition("## a.py")[2]
+
+
+def test_reasons_are_of_lines_that_exist() -> None:
+    package = Path(__file__).parents[2] / "sdk" / "mlf_sdk"
+    for module, reasons in read_reasons(Path(__file__).with_name("equal.toml")).items():
+        lines = {line.strip() for line in (package / module).read_text().splitlines()}
+        assert [key for key in reasons if key.partition(" => ")[0] not in lines] == []
