@@ -15,7 +15,7 @@ from archives import build, write
 from cli_helpers import Caller
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.options import CORES, CompileOptions, Core, core_of
+from mlf_sdk.compiler.options import CompileOptions, Core, core_of
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.origin import archive_request
@@ -49,7 +49,6 @@ def test_core_of_a_cpu(cpu: str, dsp: bool, core: str) -> None:
 def test_features_of_cores() -> None:
     assert [core.value for core in Core if core.has_dsp] == [f"cortex-m{n}" for n in (4, 7, 33, 55)]
     assert [core.value for core in Core if core.has_mve] == ["cortex-m55"]
-    assert [c for c in CORES if not Core(c).has_unaligned_loads] == ["generic", "cortex-m0", "cortex-m0plus"]
 
 
 @pytest.mark.parametrize(

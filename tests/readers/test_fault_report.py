@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlf_sdk.triage.fault_report import parse_fault, parse_faults
+from mlf_sdk.triage.fault_report import locate_faults, parse_fault
 
 LINE = (
     "mlf-fault: busfault pc=00001f3e lr=ffffffff cfsr=8200 r0=xyz bfar=123456789 step=3 model=tiny "
@@ -33,12 +33,12 @@ def test_fields_that_are_missing() -> None:
 )
 def test_no_whole_line(console: bytes) -> None:
     assert parse_fault(console) is None
-    assert parse_faults(console) == ()
+    assert locate_faults(console) == ()
 
 
 def test_all_lines_in_order() -> None:
     console = b"mlf-fault: busfault pc=1\nmlf-fault: usagefault pc=2\nmlf-fault: hardfault pc="
-    assert [(fault.kind, fault.registers["pc"]) for fault in parse_faults(console)] == [
-        ("busfault", 1),
-        ("usagefault", 2),
+    assert [(end, fault.kind, fault.registers["pc"]) for end, fault in locate_faults(console)] == [
+        (console.index(b"\n") + 1, "busfault", 1),
+        (console.rindex(b"\n") + 1, "usagefault", 2),
     ]

@@ -19,7 +19,7 @@ from mlf_sdk.targets.qemu import (
     start_qemu,
 )
 from mlf_sdk.tools.process import start_process
-from mlf_sdk.triage.fault_report import parse_fault, parse_faults
+from mlf_sdk.triage.fault_report import locate_faults, parse_fault
 
 LINE = (
     b"mlf-fault: busfault pc=0000019e lr=000000e1 sp=20000fc0 r0=00000001 r1=80000000 r2=000000fc r3=00000004 "
@@ -158,7 +158,7 @@ class TestFault:
     def test_words_of_the_stack(self):
         line = LINE.replace(b" step=", b" calls=00000004:00000451,fffffff0:000019ab,7:x,123456789:1 step=")
         assert line != LINE
-        (fault, bare) = parse_faults(b"noise" + line + b"more\n" + LINE)
+        ((_, fault), (_, bare)) = locate_faults(b"noise" + line + b"more\n" + LINE)
         assert fault.calls == ((4, 0x451), (-16, 0x19AB))
         assert (fault.step, fault.model) == (bare.step, bare.model)
         assert bare.calls == ()

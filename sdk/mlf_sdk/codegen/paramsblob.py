@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameter blob that a device loads (``crt/BLOBS.md``): writer and reader side by side."""
+"""The parameter blob that a device loads (``crt/BLOBS.md``): the writer, and a reader of its header."""
 
 from __future__ import annotations
 
@@ -93,18 +93,3 @@ def read_params_header(data: bytes, where: str = "") -> ParamsHeader:
         graph_id=graph_id,
         archive_sha256=archive,
     )
-
-
-def read_params_blob(data: bytes, where: str = "") -> ParamsBlob:
-    """Decode a whole blob; bytes after it are ignored.
-
-    Raises:
-        InputError: as `read_params_header`, or the parameters are cut off or damaged.
-    """
-    header = read_params_header(data, where)
-    if header.blob_bytes > len(data):
-        raise InputError(f"the parameter blob is cut off: {len(data)} of {header.blob_bytes}", where=where)
-    params = data[HEADER.size : header.blob_bytes]
-    if zlib.crc32(params) != header.data_crc:
-        raise InputError("the parameters in the blob are damaged", where=where)
-    return ParamsBlob(graph_id=header.graph_id, archive_sha256=header.archive_sha256, data=params)

@@ -19,7 +19,6 @@ from mlf_sdk.ir.tensor import Quantisation
 
 INT8: Final = np.dtype(np.int8)
 UINT8: Final = np.dtype(np.uint8)
-INT16: Final = np.dtype(np.int16)
 INT32: Final = np.dtype(np.int32)
 INT64: Final = np.dtype(np.int64)
 FLOAT32: Final = np.dtype(np.float32)

@@ -49,11 +49,6 @@ class Core(enum.Enum):
         """Return whether it has the vector extension (Helium)."""
         return self is Core.CORTEX_M55
 
-    @property
-    def has_unaligned_loads(self) -> bool:
-        """Return whether it loads words from any address."""
-        return self not in (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M0PLUS)
-
 
 class Io(enum.Enum):
     """Types of inputs and outputs."""

@@ -14,7 +14,6 @@ import numpy as np
 
 from mlf_sdk.compiler.operators import Array
 
-INT32_MIN: Final = -(1 << 31)
 INT32_MAX: Final = (1 << 31) - 1
 
 

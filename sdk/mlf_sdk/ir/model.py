@@ -7,7 +7,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.ir.check import check_model
 from mlf_sdk.ir.step import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
@@ -191,31 +190,3 @@ class Model:
             if unit.linked:
                 seen.update(dict.fromkeys(unit.headers))
         return tuple(seen)
-
-    def input_index(self, name: str) -> int:
-        """Index of the input called ``name`` (or its C name, or its number).
-
-        Raises:
-            InputError: there is no such input.
-        """
-        return _find(name, self.inputs, [self.tensors[i].name for i in self.inputs], self, "input")
-
-    def output_index(self, name: str) -> int:
-        """Index of the output called ``name`` (or its number).
-
-        Raises:
-            InputError: there is no such output.
-        """
-        return _find(name, self.outputs, list(self.output_names), self, "output")
-
-
-def _find(name: str, ids: tuple[int, ...], names: list[str], model: Model, what: str) -> int:
-    c_names = [model.tensors[i].c_name for i in ids]
-    for table in (names, c_names, [str(i) for i in range(len(ids))]):
-        if name in table:
-            return table.index(name)
-    raise InputError(
-        f"there is no {what} called '{name}'",
-        where=f"model {model.name}",
-        hint=f"Its {what}s are: " + ", ".join(f"'{n}'" for n in names),
-    )

@@ -71,11 +71,6 @@ def timings_of(cpu: str) -> CoreTimings | None:
     return read_row(path, CoreTimings) if path.is_file() else None
 
 
-def known_cores() -> tuple[str, ...]:
-    """Cores with a table."""
-    return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
-
-
 def _folder() -> Path:
     return data_dir("board_templates") / "cores"
 

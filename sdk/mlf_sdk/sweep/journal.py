@@ -24,7 +24,6 @@ from mlf_sdk.sweep.plan import Plan
 from mlf_sdk.tools.serial import as_array, encode, to_plain
 
 PLANNED, RUNNING, DONE, ASIDE, CANCELLED = "planned", "running", "done", "aside", "cancelled"
-STATES = (DONE, RUNNING, PLANNED, ASIDE, CANCELLED)
 MOST_DEATHS = 3
 _BATCH = 10_000
 

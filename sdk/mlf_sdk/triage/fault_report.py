@@ -42,11 +42,6 @@ def parse_fault(console: bytes) -> FaultReport | None:
     return _report(found) if found is not None else None
 
 
-def parse_faults(console: bytes) -> tuple[FaultReport, ...]:
-    """Find all complete fault lines in the output of a console."""
-    return tuple(fault for _, fault in locate_faults(console))
-
-
 def locate_faults(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
     """Find all complete fault lines, each with the offset of its end."""
     return tuple((found.end(), _report(found)) for found in _FAULT.finditer(console))

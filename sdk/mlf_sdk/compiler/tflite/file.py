@@ -95,12 +95,6 @@ class RawSubgraph:
     outputs: tuple[int, ...]
 
 
-def is_tflite(path: Path) -> bool:
-    """Return whether the file carries TFLite's identifier."""
-    with path.open("rb") as stream:
-        return stream.read(8)[4:8] == IDENTIFIER
-
-
 def read_tflite(path: Path, faults: FaultCollector, batch: int = 1) -> tuple[RawSubgraph, ...]:
     """Decode the file; raises InputError when it can't be read as a flatbuffer at all.
 

@@ -19,7 +19,6 @@ from mlf_sdk.wire.mlperf import Window
 
 Array = npt.NDArray[Any]
 PERFORMANCE: Final = "performance"
-ACCURACY: Final = "accuracy"
 WINDOWS: Final = 5
 LEAST_S: Final = 10.0  # of a window on the device's clock, and of all windows on the host's
 
