@@ -113,6 +113,43 @@ def test_matrix_products(core: Core, channels: bool, tmp_path: Path) -> None:
     np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
 
 
+def small_weights() -> bytes:
+    """Matrix products whose weights are small but for some, which take all that sums of 16 bits can hold."""
+    m = Maker(6)
+    x = m.input((1, 42))
+    for outputs, scales in ((50, 1), (45, 45), (23, 1)):
+        x = m.dense(x, outputs, scales=scales, largest=8)
+        weights = next(t for t in reversed(m.spec.tensors) if t.name.startswith("w")).data
+        assert weights is not None
+        weights[0, :4] = 127, -127, 127, 127  # in the first four inputs, and in the last ones
+        weights[2, -6:] = -127
+        weights[5] = 0
+        weights[5, 8:10], weights[5, 12] = 127, 1  # 255 in all
+        weights[6, 8:10], weights[6, 12] = -127, -1
+    return m.finish(x)
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("core", [Core.CORTEX_M0, Core.CORTEX_M3], ids=lambda core: core.value)
+def test_two_sums_in_a_word(core: Core, tmp_path: Path) -> None:
+    """Inputs at their limits, on the core and as plain C on the host."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(small_weights())
+    graph = load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=core, goal=Goal.BALANCED))
+    kernels = [c.kernel for c in compiled.operators if c.kernel is not None]
+    assert all("field_sums" in kernel.helpers for kernel in kernels)
+    weights = graph.read(graph.operators[0])[1].constant
+    extremes = [np.where(weights[row] > 0, *ends) for row in (5, 2) for ends in ((-128, 127), (127, -128))]
+    runner = KernelRunner(archive_of(compiled), tmp_path)
+    for number, x in enumerate(x.astype(np.int8)[None] for x in extremes):
+        (got,) = runner.run([x])
+        np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
+        if number < 2:
+            run_on_core(compiled, core, tmp_path, given=x)
+
+
 def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     """Layers of one scale share their instructions; each stream holds one row of words for all outputs."""
     path = tmp_path / "model.tflite"

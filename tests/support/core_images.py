@@ -111,14 +111,19 @@ def _bytes(name: str, data: Array, *, const: bool = True) -> str:
     return f"{kind} {name}[] __attribute__((aligned(16))) = {{{text}}};\n"
 
 
-def run_on_core(compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0) -> list[tuple[str, int]]:
-    """Run every kernel once on random inputs; the function and the instructions of each.
+def run_on_core(
+    compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0, given: Array | None = None
+) -> list[tuple[str, int]]:
+    """Run every kernel once; the function and the instructions of each.
+
+    Args:
+        given: the first input; random values otherwise.
 
     Raises:
         AssertionError: an output differs from the reference, or the image faulted.
     """
     machine = MACHINES[core]
-    text, symbols = _image(compiled, seed)
+    text, symbols = _image(compiled, seed, given)
     (folder / "image.c").write_text(text)
     (folder / "image.ld").write_text(
         _LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram)
@@ -147,7 +152,7 @@ def run_on_core(compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0
     return found
 
 
-def _image(compiled: CompiledGraph, seed: int) -> tuple[str, list[str]]:
+def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str, list[str]]:
     graph = compiled.graph
     random = np.random.default_rng(seed)
     values = {v.id: v.data for v in graph.values if v.data is not None}
@@ -157,6 +162,8 @@ def _image(compiled: CompiledGraph, seed: int) -> tuple[str, list[str]]:
     calls, symbols = [], []
     for i in graph.inputs:
         values[i] = random.integers(-128, 128, graph.values[i].shape).astype(graph.values[i].dtype)
+        if given is not None and i == graph.inputs[0]:
+            values[i] = given
         places[i] = f"v{i}"
         parts.append(_bytes(places[i], values[i], const=False))
     for number, one in enumerate(compiled.operators):

@@ -250,9 +250,9 @@ class Maker:
         kind = "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D"
         return self.spec.add(kind, (x, weights, self.bias(channels)), y, (name, fields))
 
-    def dense(self, x: int, outputs: int, *, scales: int = 1) -> int:
+    def dense(self, x: int, outputs: int, *, scales: int = 1, largest: int = 127) -> int:
         inputs = int(np.prod(self.spec.tensors[x].shape))
-        data = self.random.integers(-127, 128, (outputs, inputs)).astype(np.int8)
+        data = self.random.integers(-largest, largest + 1, (outputs, inputs)).astype(np.int8)
         scale = float(np.float32(self.random.uniform(0.001, 0.02)))
         others = tuple(float(np.float32(scale * self.random.uniform(0.5, 1))) for _ in range(scales - 1))
         weights = self.spec.tensor(
@@ -265,7 +265,7 @@ class Maker:
         )
         y = self.activation((1, outputs))
         self.spec.tensors[y].scale = (
-            float(np.float32(self.spec.tensors[x].scale[0] * scale * 70 * np.sqrt(inputs))),
+            float(np.float32(self.spec.tensors[x].scale[0] * scale * largest * 0.55 * np.sqrt(inputs))),
         )
         fields = {"FusedActivationFunction": 0, "WeightsFormat": 0}
         return self.spec.add(

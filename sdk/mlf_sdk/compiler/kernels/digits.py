@@ -25,37 +25,63 @@ _TAPS: Final = 8  # of a turn of the loop
 
 
 def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
-    """Fully connected layer: four outputs at a time, their words of weights side by side."""
+    """Fully connected layer: four outputs at a time, their biases and then their words of weights side by side."""
     outputs, inputs = rows.shape
     taps, groups = -(-inputs // _TAPS) * _TAPS, -(-outputs // _OUTPUTS)
     padded = np.pad(rows, ((0, _OUTPUTS * groups - outputs), (0, taps - inputs))).astype(np.int16)
     padded[:, np.arange(taps) % 4 != 3] += 128
     quads = (padded & 255).astype(np.uint8).reshape(groups, _OUTPUTS, taps // 4, 4).transpose(0, 2, 1, 3)
-    weights = np.ascontiguousarray(quads).view(np.int32).reshape(-1)
-    words = np.ascontiguousarray(np.concatenate([bias[:, None], rescale.rows], axis=1).reshape(-1))
-    name, widen = f"four_rows_{label(rescale)}", f"digit_factors_{inputs}"
+    weights = np.ascontiguousarray(quads).view(np.int32).reshape(groups, taps)
+    biases = np.pad(bias, (0, _OUTPUTS * groups - outputs)).astype(np.int32).reshape(groups, _OUTPUTS)
+    widen = f"digit_factors_{inputs}"
+    name, text = groups_of_four(rescale, "four_dots", taps=True)
     return Tile(
         widen=widen,
-        call=f"{name}(b0, {taps}, p0, p1, {{}}, {outputs})",
+        call=f"{name}(b0, p0, p1, {{}}, {outputs}, {taps})",
         helpers={
             **helpers(rescale.form),
             "four_dots": _four_dots(),
             widen: _factors(widen, inputs, taps),
-            name: f"""static void {name}(const int32_t *x, int32_t taps, const int32_t *w, const int32_t *p, int8_t *y, int32_t n)
+            name: text,
+        },
+        constants=(np.concatenate([biases, weights], axis=1).reshape(-1), words_of(rescale)),
+        buffer_bytes=4 + 4 * taps,
+    )
+
+
+def words_of(rescale: Rescale) -> Array:
+    """Words of a layer's requantisation: of each output, or once where all have the same."""
+    rows = rescale.rows[:1] if _is_one(rescale) else rescale.rows
+    return np.ascontiguousarray(rows.reshape(-1)).astype(np.int32)
+
+
+def _is_one(rescale: Rescale) -> bool:
+    return bool((rescale.rows == rescale.rows[0]).all())
+
+
+def groups_of_four(rescale: Rescale, sums: str, *, taps: bool = False) -> tuple[str, str]:
+    """Function ``(buffer, stream, words, output, outputs)`` that requantises four sums at a time; name and text.
+
+    Args:
+        sums: function ``(buffer, stream, sums)`` that computes four sums and returns the next group's stream.
+        taps: both functions have a last parameter, the taps of a sum.
+    """
+    one = _is_one(rescale)
+    name = f"{sums}_{'layer' if one else 'rows'}_{label(rescale)}"
+    words = "    const int32_t k[3] = {p[0], p[1], p[2]};\n" if one else ""
+    following = "++i" if one else "++i, p += 3"
+    text = f"""static void {name}(const int32_t *x, const int32_t *w, const int32_t *p, int8_t *y, int32_t n{", int32_t taps" if taps else ""})
 {{
-    for (int32_t c = 0; c < n; c += {_OUTPUTS}, w += taps) {{
-        int32_t sums[{_OUTPUTS}];
-        four_dots(x, w, sums, taps);
-        for (int32_t i = 0; i < {_OUTPUTS} && c + i < n; ++i, p += 4) {{
-            *y++ = (int8_t){expression(rescale, "p[0] + sums[i]", "p + 1")};
+{words}    for (; n > 0; n -= {_OUTPUTS}) {{
+        int32_t sums[{_OUTPUTS}], most = n < {_OUTPUTS} ? n : {_OUTPUTS};
+        w = {sums}(x, w, sums{", taps" if taps else ""});
+        for (int32_t i = 0; i < most; {following}) {{
+            *y++ = (int8_t){expression(rescale, "sums[i]", "k" if one else "p")};
         }}
     }}
 }}
-""",
-        },
-        constants=(weights, words.astype(np.int32)),
-        buffer_bytes=4 + 4 * taps,
-    )
+"""
+    return name, text
 
 
 def _factors(name: str, inputs: int, taps: int) -> str:
@@ -90,11 +116,11 @@ def _factors(name: str, inputs: int, taps: int) -> str:
 
 
 def _four_dots() -> str:
-    """Function ``(factors, weights, sums, taps)``; taps are a multiple of eight."""
+    """Function ``(factors, stream, sums, taps)``, taps a multiple of eight; returns the next group's stream."""
     parameters = "const int32_t *x, const int32_t *w, int32_t *s, int32_t taps"
     unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    m3 = ["push {r2, r4-r11, lr}", "sub sp, sp, #8", "ldr r6, [r0], #4", "add r3, r0, r3, lsl #2"]
-    m3 += ["str r3, [sp]", "mov r7, r6", "mov r8, r6", "mov r9, r6", "1:"]
+    m3 = ["push {r2, r4-r11, lr}", "sub sp, sp, #8", "ldr r10, [r0], #4", "add r3, r0, r3, lsl #2"]
+    m3 += ["str r3, [sp]", "ldmia r1!, {r6-r9}", *(f"add r{6 + i}, r{6 + i}, r10" for i in range(4)), "1:"]
     for _ in range(_TAPS // 4):
         m3 += ["ldmia r0!, {r2-r5}", "ldmia r1!, {r10, r11, r12, lr}"]
         for total, word in zip(("r6", "r7", "r8", "r9"), ("r10", "r11", "r12", "lr"), strict=True):
@@ -102,16 +128,12 @@ def _four_dots() -> str:
             for factor in ("r3", "r4", "r5"):
                 m3 += [f"asr {word}, {word}, #8", f"mla {total}, {word}, {factor}, {total}"]
     m3 += ["ldr r10, [sp]", "cmp r0, r10", "bne.w 1b", "ldr r2, [sp, #8]", "stmia r2!, {r6-r9}"]
-    m3 += ["add sp, sp, #12", "pop {r4-r11, pc}"]
+    m3 += ["mov r0, r1", "add sp, sp, #12", "pop {r4-r11, pc}"]
     saved = [f"mov r{4 + i}, r{8 + i}" for i in range(4)]
-    m0 = [UNIFIED, "push {r4-r7, lr}", *saved, "push {r4-r7}", "push {r2}", "ldmia r0!, {r4}"]
-    m0 += [
-        "lsls r3, r3, #2",
-        "adds r3, r0, r3",
-        "mov r12, r3",
-        *(f"mov r{8 + i}, r4" for i in range(4)),
-        "1:",
-    ]
+    m0 = [UNIFIED, "push {r4-r7, lr}", *saved, "push {r4-r7}", "push {r2}", "ldmia r1!, {r4-r7}"]
+    m0 += [f"mov r{8 + i}, r{4 + i}" for i in range(4)]
+    m0 += ["ldmia r0!, {r4}", *(f"add r{8 + i}, r4" for i in range(4))]
+    m0 += ["lsls r3, r3, #2", "adds r3, r0, r3", "mov r12, r3", "1:"]
     for _ in range(_TAPS // 4):
         m0.append("ldmia r0!, {r2-r5}")
         for i in range(_OUTPUTS):
@@ -119,10 +141,10 @@ def _four_dots() -> str:
             for digit, factor in ((1, "r3"), (2, "r4"), (3, "r5")):
                 m0 += [f"asrs r7, r6, #{8 * digit}", f"muls r7, {factor}, r7", f"add r{8 + i}, r7"]
             m0 += ["muls r6, r2, r6", f"add r{8 + i}, r6"]
-    m0 += ["cmp r0, r12", "bne 1b", "pop {r2}", *saved, "stmia r2!, {r4-r7}", "pop {r4-r7}"]
+    m0 += ["cmp r0, r12", "bne 1b", "mov r0, r1", "pop {r2}", *saved, "stmia r2!, {r4-r7}", "pop {r4-r7}"]
     m0 += [*(f"mov r{8 + i}, r{4 + i}" for i in range(4)), "pop {r4-r7, pc}"]
     plain = f"""    for (int32_t i = 0; i < {_OUTPUTS}; ++i) {{
-        s[i] = x[0];
+        s[i] = *w++ + x[0];
     }}
     ++x;
     for (int32_t t = 0; t < taps; t += 4, x += 4)
@@ -133,9 +155,10 @@ def _four_dots() -> str:
         }}
         s[i] = (int32_t)sum;
     }}
+    return w;
 """
-    head = f"__attribute__((naked, noinline)) static void four_dots({unused})\n{{\n"
+    head = f"__attribute__((naked, noinline)) static const int32_t *four_dots({unused})\n{{\n"
     return (
         f"#if {ARM_V7M}\n{head}{assembly(m3)}}}\n#elif {ARM_V6M}\n{head}{assembly(m0)}}}\n"
-        f"#else\nstatic void four_dots({parameters})\n{{\n{plain}}}\n#endif\n"
+        f"#else\nstatic const int32_t *four_dots({parameters})\n{{\n{plain}}}\n#endif\n"
     )

@@ -104,9 +104,9 @@ def convolution(
 
 
 def dense(
-    make: TileMaker, choose: Chooser = choose_rescale
+    make: TileMaker, choose: Chooser = choose_rescale, *, one: bool = False
 ) -> Callable[[Graph, FullyConnected], Kernel | None]:
-    """Kernel of FULLY_CONNECTED of one row."""
+    """Kernel of FULLY_CONNECTED of one row; ``one``: with one requantisation for a layer of one scale."""
 
     def kernel(graph: Graph, operator: FullyConnected) -> Kernel | None:
         x, weights = graph.read(operator)[:2]
@@ -125,6 +125,7 @@ def dense(
             multipliers,
             operator.clamp,
             choose,
+            one=one and len(set(multipliers)) == 1,
         )
         if found is None:
             return None
@@ -152,10 +153,19 @@ def _rescaled(
     multipliers: tuple[Multiplier, ...],
     clamp: tuple[float, float],
     choose: Chooser,
+    *,
+    one: bool = False,
 ) -> tuple[Rescale, Array] | None:
-    """Requantisation, and biases with what the zero point of the input contributes; None: no cheap form."""
+    """Requantisation, and biases with what the zero point of the input contributes; None: no cheap form.
+
+    Args:
+        one: prefer words that are exact for the sums of all outputs.
+    """
     bounds = sum_bounds(rows, bias, -128 - x_zero, 127 - x_zero)
-    rescale = choose(multipliers, y_zero, bounds, clamp)
+    widest = np.array([[bounds[:, 0].min(), bounds[:, 1].max()]]).repeat(len(bounds), axis=0)
+    rescale = choose(multipliers, y_zero, widest if one else bounds, clamp)
+    if one and rescale.form is Form.GENERAL:
+        rescale = choose(multipliers, y_zero, bounds, clamp)
     if rescale.form is Form.GENERAL:
         return None
     folded = rescale.bias(bias) - x_zero * rows.astype(np.int64).sum(axis=1)
