@@ -84,13 +84,27 @@ def build_bench(archive: Path, folder: Path, *, main: str = MAIN, runs: int = RU
     return Built(folder=folder, model=load(archive), lock=lock, image=read_image(built.elf))
 
 
+def sequence_of(built: Built) -> str:
+    """Function that calls the kernels of a model one by one; empty where the executor's loop calls them."""
+    name = f"{built.lock.c_name}_sequence"
+    return "" if built.image.find(name) is None else name
+
+
+def step_windows(built: Built) -> tuple[Window, ...]:
+    """Windows of the steps: ``step``, or one for each kernel that a sequence calls, under its name."""
+    if not sequence_of(built):
+        return (kernel_window(built.image),)
+    symbols = dict.fromkeys(step.symbol for step in built.lock.steps)
+    return tuple(function_window(built.image, symbol, window=symbol) for symbol in symbols)
+
+
 def count_bench(built: Built, tools: Path) -> Counts:
-    """Count the windows ``boot`` (reset to the first run), ``run`` and ``step``."""
+    """Count the windows ``boot`` (reset to the first run), ``run`` and those of `step_windows`."""
     image = built.image
     windows = (
         Window(name="boot", begin=image.address_of("mlf_reset_handler"), ends=(image.address_of("mlf_run"),)),
         function_window(image, "mlf_run"),
-        kernel_window(image),
+        *step_windows(built),
     )
     done = count(image, find_board(BOARD), windows, plugin=build_plugin(tools), until=b"\r\n")
     if done.console.strip() != "mlf: done 0":
@@ -120,33 +134,49 @@ def measure_archive(archive: Path, folder: Path, tools: Path) -> dict[str, Any]:
 
 def instruction_figures(built: Built, counts: Counts) -> dict[str, Any]:
     """Instructions of an inference in the steady state: all, each step's, and what is not a kernel's."""
-    runs, steps = counts.of("run"), counts.of("step")
-    names = [step.symbol for step in built.lock.steps]
-    if len(runs) != RUNS or len(steps) != RUNS * len(names):
-        raise BenchError(
-            f"{len(runs)} runs and {len(steps)} steps were counted, not {RUNS} and {RUNS * len(names)}"
-        )
-    last, last_steps = runs[-1], steps[len(steps) - len(names) :]
-    # A step's window begins with the call, which is the executor's.
-    kernels = sum(step.total - step.instructions("mlf_run") for step in last_steps)
-    if kernels + last.instructions("mlf_run") != last.total:
+    runs, names = counts.of("run"), [step.symbol for step in built.lock.steps]
+    if len(runs) != RUNS:
+        raise BenchError(f"{len(runs)} runs were counted, not {RUNS}")
+    last, sequence = runs[-1], sequence_of(built)
+    steps = _steps_of_sequence(counts, names) if sequence else _steps_of_loop(counts, names)
+    own = ("mlf_run", *(("run_sequence", sequence) if sequence else ()))
+    if sum(steps) + last.instructions(*own) != last.total:
         raise BenchError("executor and kernels are not the whole run")
-    adapters = _adapters(built)
-    overhead = last.instructions("mlf_run", "mlf_stack_begin", *adapters)
+    adapters = [] if sequence else _adapters(built)
+    overhead = last.instructions(*own, "mlf_stack_begin", *adapters)
     return {
         "instructions": last.total,
         "runs_equal": len({run.total for run in runs}) == 1,
         "executor_instructions": overhead,
         "executor_per_step": overhead / max(len(names), 1),
-        "adapters_counted": bool(adapters) or built.lock.executor == "graph",
+        "adapters_counted": bool(adapters or sequence) or built.lock.executor == "graph",
         "workspace": _workspace(last),
         "startup_instructions": _startup(built, counts.of("boot")[0]),
         "boot_instructions": counts.of("boot")[0].total,
-        "per_step": [
-            {"symbol": name, "instructions": step.total - step.instructions("mlf_run")}
-            for name, step in zip(names, last_steps, strict=True)
-        ],
+        "per_step": [{"symbol": name, "instructions": step} for name, step in zip(names, steps, strict=True)],
     }
+
+
+def _steps_of_loop(counts: Counts, names: list[str]) -> list[int]:
+    """Instructions of each step of the last run, which the executor's loop calls."""
+    # A step's window begins with the call, which is the executor's.
+    steps = [step.total - step.instructions("mlf_run") for step in counts.of("step")]
+    return _of_last_run(steps, len(names), "steps")
+
+
+def _steps_of_sequence(counts: Counts, names: list[str]) -> list[int]:
+    """Instructions of each step of the last run; steps of one kernel are called in their order."""
+    calls = {
+        name: iter(_of_last_run([call.total for call in counts.of(name)], names.count(name), name))
+        for name in names
+    }
+    return [next(calls[name]) for name in names]
+
+
+def _of_last_run(counted: list[int], in_a_run: int, of: str) -> list[int]:
+    if len(counted) != RUNS * in_a_run:
+        raise BenchError(f"{len(counted)} windows of {of} were counted, not {RUNS * in_a_run}")
+    return counted[-in_a_run:] if in_a_run else []
 
 
 def _adapters(built: Built) -> list[str]:
@@ -235,6 +265,7 @@ def _without_io(problem: PlanProblem) -> PlanProblem:
             step,
             reads=tuple(access for access in step.reads if root(access.tensor) not in apart),
             writes=tuple(access for access in step.writes if root(access.tensor) not in apart),
+            overlaps=tuple(o for o in step.overlaps if apart.isdisjoint((root(o.input), root(o.output)))),
         )
         for step in problem.steps
     )

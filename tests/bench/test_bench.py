@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import mlf_sdk
 from counted import Counted, count
 from linkmap import read_map
-from measure import BOARD, build_bench
+from measure import BOARD, build_bench, measure_archive
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.counting import (
@@ -26,6 +27,7 @@ from mlf_sdk.judge.counting import (
 from mlf_sdk.judge.windows import Window, function_window, kernel_window
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.qemu import QEMU
+from tflite_models import Maker
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
@@ -154,6 +156,24 @@ class TestCounting:
             function_window(loops, "mlf_reset_handler")
         with pytest.raises(LookupError, match=r"app\.elf has no function nobody"):
             function_window(loops, "nobody")
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
+def test_figures_of_a_compiled_model(tmp_path: Path) -> None:
+    """Its kernels are called by a function of their own, two of its steps through one kernel."""
+    model = Maker(4)
+    x = model.dense(model.dense(model.dense(model.input((1, 24)), 24), 24), 5)
+    (tmp_path / "dense.tflite").write_bytes(model.finish(x))
+    mlf_sdk.compile(tmp_path / "dense.tflite", tmp_path / "dense.tar", core="cortex-m4")
+    figures = measure_archive(tmp_path / "dense.tar", tmp_path / "app", tmp_path / "tools")
+    counts = [step["instructions"] for step in figures["per_step"]]
+    first, second, last = (step["symbol"] for step in figures["per_step"])
+    assert first == second != last
+    assert counts[0] == counts[1] > counts[2] > 0
+    assert sum(counts) + figures["executor_instructions"] == figures["instructions"]
+    assert figures["runs_equal"] and figures["adapters_counted"]
+    assert 0 < figures["executor_per_step"] < 20
 
 
 class TestArguments:
