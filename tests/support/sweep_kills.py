@@ -264,10 +264,25 @@ def proving(folder: Path, archives: list[str], boards: list[str], kills: int, se
     shutil.rmtree(folder / "cache")
     undisturbed = [*command, "--markdown", str(folder / "calm.md"), "--made-by", "x"]
     subprocess.run([sys.executable, *undisturbed], env=environ, check=True, capture_output=True)
-    tables = [(folder / name).read_text().splitlines() for name in ("calm.md", "killed.md")]
+    tables = [_without_marks((folder / name).read_text()) for name in ("calm.md", "killed.md")]
     if different := "\n".join(difflib.unified_diff(*tables, "undisturbed", "killed", lineterm="")):
         raise AssertionError(f"the tables differ:\n{different}")
     return killed
+
+
+def _without_marks(table: str) -> list[str]:
+    """Lines of a proof's table without the painted stack: interrupts come at other depths in each run."""
+    lines, at = [], None
+    for line in table.splitlines():
+        fields = line.split(" | ")
+        if "stack: bound" in line:
+            at = next(number for number, field in enumerate(fields) if "stack: bound" in field) + 1
+        elif at is not None and line.startswith("|") and len(fields) > at:
+            fields[at] = "any"
+        elif not line.startswith("|"):
+            at = None
+        lines.append(" | ".join(fields))
+    return lines
 
 
 def main() -> int:

@@ -37,7 +37,8 @@ def _head(proof: Proof, command: str) -> Iterator[str]:
     yield ""
     yield "- the arena's high-water mark on the target is the planned size, to the byte;"
     yield "- arena, parameters and functions are in the image as planned, and no allocator is linked;"
-    yield "- the painted stack is within the static bound, and that within what is reserved;"
+    yield "- the painted stack is within the static bound, and that within what is reserved (the mark holds"
+    yield "  interrupts, which come at other depths in each run: it varies by some bytes);"
     if any(cell.stack_bound_is_run for cell in proof.cells):
         yield "  on Zephyr, whose drivers have none, the bound is that of the model's run (kernels, runtime);"
         yield "  it and the painted stack of the whole thread are each within what is reserved;"
