@@ -46,7 +46,8 @@ def elf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("code")
     (folder / "three.c").write_text(SOURCE)
     argv = ["arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-O1", request.param, "-nostdlib"]
-    argv += [f"-ffile-prefix-map={folder}=.", "-Wl,-Ttext=0x1000,--entry=third", "three.c", "-o", "three.elf"]
+    linker = "-Wl,-Ttext=0x1000,--entry=third,-z,max-page-size=0x10000"  # loads the file headers
+    argv += [f"-ffile-prefix-map={folder}=.", linker, "three.c", "-o", "three.elf"]
     run_process(argv, cwd=folder, timeout_s=30)
     return folder / "three.elf"
 

@@ -91,8 +91,11 @@ class ThumbCode:
         """Disassembly of the instruction at an address, also where the image marks it as data.
 
         Returns:
-            E.g. ``vadd.f32 s0, s0, s1``; empty when there is no instruction.
+            E.g. ``vadd.f32 s0, s0, s1``; empty when there is no instruction, as in headers of the file, which
+            some linkers load as well.
         """
+        if self.image.section_at(address) is None:
+            return ""
         found = decode.decode_block(self.image.bytes_at(address, 4), address)[:1]
         return " ".join(filter(None, (found[0].mnemonic, found[0].op_str))) if found else ""
 
