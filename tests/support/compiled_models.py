@@ -22,6 +22,7 @@ from mlf_sdk.planner.layout import lay_out
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GUARD = 64
+END = slice(-GUARD - 4, -GUARD)
 
 
 def overlapped(call: Any, used: list[Array], given: int, output: int, distance: int) -> bytes:
@@ -43,11 +44,19 @@ def overlapped(call: Any, used: list[Array], given: int, output: int, distance: 
     return memory[GUARD : GUARD + y.size].tobytes()
 
 
+def writes_the_end(call: Any, used: list[Array]) -> bool:
+    """True where a kernel writes the last word of its workspace, the last of ``used``."""
+    own = [m.copy() for m in used]
+    own[-1][:] = 0x5A
+    call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in own))
+    return bool((own[-1][END] != 0x5A).any())
+
+
 class KernelRunner:
     """Kernels of an archive as a shared library, called in the order of the graph.
 
     Each kernel is called again for every overlap that the archive states, at exactly that distance, and must
-    give the same output.
+    give the same output. It must use its workspace to the end: plans state exactly what is used.
     """
 
     def __init__(self, files: Mapping[str, bytes], folder: Path, flags: tuple[str, ...] = ("-O2",)) -> None:
@@ -101,6 +110,8 @@ class KernelRunner:
                 used.append(self._guarded(facts["workspace_bytes"]))
             call = getattr(self.library, node["attrs"]["func_name"])
             call(*(ctypes.c_void_p(m.ctypes.data + GUARD) for m in used))
+            if facts.get("workspace_bytes") and (used[-1][END] == 0xA5).all():
+                assert writes_the_end(call, used), (node["name"], "the end of its workspace is not used")
             for m in used:
                 assert (m[:GUARD] == 0xA5).all() and (m[-GUARD:] == 0xA5).all(), node["name"]
             for overlap in () if facts.get("writes") else facts.get("overlaps", ()):

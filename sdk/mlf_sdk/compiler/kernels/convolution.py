@@ -39,6 +39,8 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
         return None
     stream = pack(layout.padded(weights.constant), graph.bias(operator), x.zero_point, rescale)
     short = layout.spare == 3 and rescale.is_fine and layout.quads <= UNROLL and layout.row_quads <= 8
+    if short:  # the last word of each row holds nothing
+        layout.buffer_words -= layout.rows * layout.pixels
     tile, helpers = tile_times_channels(
         layout.pixels,
         layout.quads,
@@ -136,9 +138,19 @@ class Layout:
     @property
     def patch_bytes(self) -> int:
         """Bytes of a copy of a tile's windows, for those that reach over the border of the input."""
-        if self.pointwise and not self.spare:
+        if self.inside:
             return 0
         return self.rows * self.patch_columns * self.ic + self.spare
+
+    @property
+    def inside(self) -> bool:
+        """True when no tile's windows reach over the border of the input, nor past its end."""
+        window = self.window
+        below = (self.oh - 1) * window.stride[0] + (self.rows - 1) * window.dilation[0]
+        right = (self.ow - self.pixels) * window.stride[1] + self.patch_columns
+        end = (below * self.iw + right) * self.ic + self.spare
+        fits = below < self.ih and right <= self.iw and end <= self.ih * self.iw * self.ic
+        return fits and not any(window.before)
 
     @property
     def unfit(self) -> bool:
@@ -170,11 +182,19 @@ class Layout:
         tail = self.ow - self.pixels
         window = self.window
         call = tile.format(f"y0 + (oy * {self.ow} + ox) * {channels}") + ";"
-        if self.pointwise and not self.spare:
+        if self.pointwise and self.inside:
             return f"""    const int32_t oy = 0;
     for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
         int32_t ox = t < {tail} ? t : {tail};
         {fast}(x0 + ox * {self.ic}, b0, 0);
+        {call}
+    }}
+"""
+        if self.inside:
+            return f"""    for (int32_t oy = 0; oy < {self.oh}; ++oy)
+    for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
+        int32_t ox = t < {tail} ? t : {tail};
+        {fast}(x0 + oy * {window.stride[0] * self.iw * self.ic} + ox * {self.distance}, b0, {self.row_bytes});
         {call}
     }}
 """

@@ -59,8 +59,13 @@ def _tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale, apart: int) 
 
 
 def _widen(name: str, shape: Shape, apart: int) -> str:
-    """Function that lays out windows, byte after byte, the pixels of a pair in a word."""
+    """Function that lays out windows, byte after byte, the pixels of a pair in a word.
+
+    The last word is written although it meets weights of 0: the mark that a run leaves in its memory is exact.
+    """
     words = []
+    spare = -shape.depth % 4 * -(-shape.pixels // 2)
+    last = f"    b[{spare - 1}] = 0;\n" if spare else ""
     for first in range(0, shape.pixels, 2):
         second = f" + x[{(first + 1) * shape.distance}] * {1 << apart}" if first + 1 < shape.pixels else ""
         words.append(f"        *b++ = x[{first * shape.distance}]{second};\n")
@@ -69,7 +74,7 @@ def _widen(name: str, shape: Shape, apart: int) -> str:
     for (int32_t r = 0; r < {shape.rows}; ++r, x += row_bytes - {shape.used})
     for (const int8_t *end = x + {shape.used}; x != end; ++x) {{
 {"".join(words)}    }}
-}}
+{last}}}
 """
 
 

@@ -73,7 +73,7 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
         body=_body(x, y, window, squares, squared, f"{tile}(b0, p0, y0 + (oy * {ow} + ox) * {oc}, {oc});"),
         helpers={**texts, "pairs_of_bytes": PAIRS, squared: text},
         constants=constants,
-        workspace_bytes=4 * buffer + 4 * columns * ic,
+        workspace_bytes=4 * buffer + (0 if _inside(x, y) else 4 * columns * ic),
         overlaps=_overlaps(x, y, window, squares),
     )
 
@@ -104,11 +104,25 @@ def _overlaps(x: Value, y: Value, window: Window, squares: int) -> Overlaps:
     return of_parts(x, y, read_from, np.maximum.accumulate(np.append(0, ends[:-1])))
 
 
+def _inside(x: Value, y: Value) -> bool:
+    """True where no tile reaches over the border of the input."""
+    return (y.shape[1] + 2, y.shape[2] + 2) == (x.shape[1], x.shape[2])
+
+
 def _body(x: Value, y: Value, window: Window, squares: int, transform: str, call: str) -> str:
     """Loops over the tiles."""
     _, ih, iw, ic = x.shape
     _, oh, ow, _ = y.shape
     columns = 2 * squares + 2
+    if _inside(x, y):
+        return f"""    for (int32_t s = 0; s < {oh}; s += 2)
+    for (int32_t t = 0; t < {ow}; t += {2 * squares}) {{
+        int32_t oy = s < {oh - 2} ? s : {oh - 2};
+        int32_t ox = t < {ow - 2 * squares} ? t : {ow - 2 * squares};
+        {transform}(x0 + (oy * {iw} + ox) * {ic}, b0, {iw * ic});
+        {call}
+    }}
+"""
     return f"""    int8_t *patch = (int8_t *)(b0 + {8 * ic * squares});
     for (int32_t s = 0; s < {oh}; s += 2)
     for (int32_t t = 0; t < {ow}; t += {2 * squares}) {{
