@@ -43,7 +43,7 @@ PACKAGE = Path("sdk/mlf_sdk")
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 CPU_FACTOR, CPU_MARGIN_S = 10, 3  # a mutation may take that much more CPU time than its tests do without it
 TIME = "time"  # the output of a result: no test failed, but the time was over
-FAILED = "failed"
+FAILED, INVALID = "failed", "invalid"
 EXCLUDED = re.compile(
     # What changes no result: annotations such as ``int | None``, and the text of decorators. Numbers are many.
     "core/(ReplaceBinaryOperator_BitOr_.*|RemoveDecorator|NumberReplacer"
@@ -285,6 +285,21 @@ def mutations_of(text: str) -> list[Mutation]:
     return sorted(found)
 
 
+def is_change(before: str, after: str) -> bool:
+    """Whether a change is one of what the code computes; the star of keyword-only parameters is no multiplication."""
+    try:
+        trees = ast.parse(before), ast.parse(after)
+    except SyntaxError:
+        return False
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.arguments):
+                node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
+                node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]
+                node.posonlyargs, node.kwonlyargs, node.kw_defaults = [], [], []
+    return ast.dump(trees[0]) != ast.dump(trees[1])
+
+
 class Mutations:
     """Plugin of pytest: in place of the collected tests it runs the mutations of a job."""
 
@@ -324,7 +339,7 @@ class Mutations:
             self._text, cosmic_ray.plugins.get_operator(mutation.operator)(), mutation.occurrence
         )
         assert changed is not None
-        outcome = suite.outcome(changed, mutation.line)
+        outcome = suite.outcome(changed, mutation.line) if is_change(self._text, changed) else INVALID
         diff = difflib.unified_diff(self._text.splitlines(), changed.splitlines(), lineterm="", n=0)
         return {"mutation": astuple(mutation), "outcome": outcome, "diff": "\n".join(diff)}
 

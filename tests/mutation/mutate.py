@@ -86,8 +86,9 @@ def result_of(module: str, tests: list[str]) -> Result | None:
         return None
     head, *rows = map(json.loads, file.read_text().splitlines())
     last = {tuple(row["mutation"]): row for row in rows}
-    found = Result(module, tuple(tests), ran=len(last), pending=len(head["chosen"]) - len(last))
-    found.left_out = head["mutations"] - len(head["chosen"])
+    invalid = sum(row["outcome"] == "invalid" for row in last.values())
+    found = Result(module, tuple(tests), ran=len(last) - invalid)
+    found.pending, found.left_out = len(head["chosen"]) - len(last), head["mutations"] - len(head["chosen"])
     found.timed_out = sum(row["outcome"] == "time" for row in last.values())
     found.survivors = sorted(
         Change.of_diff(line, row["diff"]) for (line, *_), row in last.items() if not row["outcome"]

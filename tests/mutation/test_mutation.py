@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forked import changed_functions, code_of_functions, mutations_of, statement_lines
+from forked import changed_functions, code_of_functions, is_change, mutations_of, statement_lines
 from mutation_page import Change, Result, read_reasons, renew_page
 
 TEXT = """\
@@ -50,6 +50,18 @@ def test_lines_of_a_statement(line: int, lines: set[int]) -> None:
 )
 def test_a_change_that_an_import_runs_needs_a_new_process(change: tuple[str, str]) -> None:
     assert changed_functions(TEXT, TEXT.replace(*change), "box.py") is None
+
+
+@pytest.mark.parametrize(
+    ("after", "is_one"),
+    [
+        ("def f(a, /, b=True): pass", False),
+        ("def f(a, +, b=True): pass", False),
+        ("def f(a, *, b=False): pass", True),
+    ],
+)
+def test_the_star_of_parameters_is_no_multiplication(after: str, is_one: bool) -> None:
+    assert is_change("def f(a, *, b=True): pass", after) == is_one
 
 
 def test_code_is_replaced_wherever_the_function_is_known() -> None:

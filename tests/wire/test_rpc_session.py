@@ -19,7 +19,7 @@ from mlf_sdk.wire.link import Timeouts
 from mlf_sdk.wire.measure import measure
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import LoopbackTransport
-from rpc_models import SUM, X, Y, fake_device, numbers, session_over
+from rpc_models import SUM, X, Y, fake_device, fake_models, numbers, session_over
 
 FLOATS = np.linspace(-3, 3, 130, dtype=np.float32)
 
@@ -63,6 +63,23 @@ def test_a_model_is_found_by_index_name_or_description(session: Session) -> None
         with pytest.raises(InputError, match="no single model") as error:
             session.model(key)
         assert "twins" in error.value.hint
+
+
+def test_a_name_that_two_models_have_finds_none() -> None:
+    models = fake_models()
+    session = session_over(FakeDevice([models[0], replace(models[2], name="twins")]).feed)
+    session.hello()
+    with pytest.raises(InputError, match="no single model 'twins'"):
+        session.model("twins")
+    assert session.model(1).index == 1
+
+
+@pytest.mark.parametrize(("drawn", "number"), [(0, 1), (-1, 0xFFFFFFFF)])
+def test_the_number_of_a_session_is_any_word_but_0(drawn: int, number: int) -> None:
+    session = Session(LoopbackTransport(fake_device().feed), draw=lambda limit: drawn % limit)
+    session.hello()
+    link, _ = session.line
+    assert link.session == number
 
 
 def test_nothing_works_before_hello(device: FakeDevice) -> None:
@@ -313,6 +330,26 @@ def test_a_payload_size_that_cannot_work() -> None:
 
 
 # ---- measuring --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", [0, 255])
+def test_the_paint_may_be_any_byte(session: Session, device: FakeDevice, pattern: int) -> None:
+    session.prepare(0, pattern)
+    assert bytes(device.models[0].arena) == bytes([pattern]) * 64
+
+
+@pytest.mark.parametrize("painted", range(4))
+@pytest.mark.parametrize("guard", [0, 1, 3])
+def test_each_part_of_stats_is_there_or_none(
+    session: Session, monkeypatch: pytest.MonkeyPatch, painted: int, guard: int
+) -> None:
+    link, _ = session.line
+    reply = protocol.StatsReply(painted, 11, 0, 0, 0, 0, 22, 5, guards=6, guard=guard)
+    monkeypatch.setattr(link, "call", lambda *request, where: reply.pack())
+    stats = session.stats(0)
+    assert stats.arena_high_water_bytes == (11 if painted in (1, 3) else None)
+    assert stats.stack_high_water_bytes == (22 if painted in (2, 3) else None)
+    assert (stats.guards, stats.written_guard) == (6, {0: None, 1: 0, 3: 2}[guard])
 
 
 def test_prepare_and_stats(session: Session) -> None:
