@@ -116,13 +116,15 @@ def pace(device: Device, **limits: Any) -> Pace:
     return Pace(window_bytes=device.window_bytes, payload_bytes=1024, piece_bytes=PIECE, **limits)
 
 
-def write(device: Device, data: bytes, limits: Pace | None = None) -> list[tuple[int, int, bytes]]:
+def write(
+    device: Device, data: bytes, limits: Pace | None = None, *, room_bytes: int = 1000
+) -> list[tuple[int, int, bytes]]:
     """Carry ``data`` to the device; what was taken as done."""
     taken: list[tuple[int, int, bytes]] = []
     transfer = Transfer(
         opcode=Opcode.WRITE,
         size_bytes=len(data),
-        room_bytes=1000,
+        room_bytes=room_bytes,
         request=lambda start, end: SPAN.pack(start, end) + data[start:end],
         take=lambda start, end, body: taken.append((start, end, body)),
         where="x",
@@ -162,6 +164,20 @@ def test_a_window_smaller_than_a_frame_still_carries() -> None:
     device = Device(window_bytes=0)
     write(device, DATA)
     assert device.memory == DATA and device.most_queued == 1
+
+
+def test_a_window_without_bounds_takes_more_than_its_number_says() -> None:
+    size = UNBOUNDED_WINDOW // 4
+    device, data = Device(), bytes(8 * size)
+    limits = Pace(window_bytes=UNBOUNDED_WINDOW, payload_bytes=2 * size, piece_bytes=size)
+    write(device, data, limits, room_bytes=2 * size)
+    assert device.memory == data and device.most_queued == 8
+
+
+def test_a_loss_is_seen_after_four_known_round_trips() -> None:
+    device = Device(lose=lambda n: "request" if n == 1 else "")
+    write(device, DATA[:40], pace(device, round_trip_s=1.0))
+    assert device.now == pytest.approx(0.02 + 4 * 1.0 + 0.001)
 
 
 def test_a_lost_request_leaves_gaps_that_are_filled() -> None:
