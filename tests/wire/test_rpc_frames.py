@@ -120,7 +120,7 @@ def test_endless_text_is_handed_over_and_memory_stays_bounded() -> None:
 
 
 def test_endless_text_without_lines_keeps_its_characters() -> None:
-    for shift in range(4):
+    for shift in range(9):  # bytes of the characters below: each is cut once at every place
         split, texts = deframer(64)
         text = "x" * shift + "ä€😀" * 100
         split.feed(text.encode() + b"\x00")
@@ -163,7 +163,32 @@ def test_text_amid_noise_is_found_at_the_next_line() -> None:
     split.feed(noise + b"\nready to go\n" + noise)
     split.flush(quiet=True)
     assert texts == [b"ready to go\n"]
-    assert split.bad == 256 and split.dropped == 1
+    assert (split.good, split.bad, split.dropped) == (len(b"\nready to go\n"), 256, 1)
+
+
+def test_a_line_amid_noise_has_four_bytes_at_least() -> None:
+    split, texts = deframer()
+    split.feed(bytes(range(128, 160)) + b"\nabc\nab\n" + bytes(range(128, 160)))
+    split.flush(quiet=True)
+    assert texts == [b"abc\n"]
+
+
+def test_two_zeros_in_a_row_are_of_frames_and_more_are_noise() -> None:
+    split, _ = deframer()
+    split.feed(frames.encode(b"one") + frames.encode(b"two"))
+    assert split.bad == 0
+    split.feed(bytes(10))
+    assert split.bad == 8
+    split.feed(b"x" + bytes(3))  # the first of them ends the text
+    assert split.bad == 8
+
+
+def test_a_flush_hands_over_what_follows_a_whole_character() -> None:
+    for text in ("aäx", "€x", "😀x", "xä€y"):
+        split, texts = deframer()
+        split.feed(text.encode())
+        split.flush()
+        assert texts == [text.encode()]
 
 
 def test_a_frame_longer_than_allowed_is_no_frame() -> None:
