@@ -110,6 +110,18 @@ def test_versions_are_of_operators_that_exist() -> None:
     assert set(KNOWN) <= set(BUILDERS)
 
 
+@pytest.mark.parametrize("kind", ["IF", "WHILE"])
+def test_control_flow_is_refused_by_name(kind: str, tmp_path: Path) -> None:
+    m = Maker(1)
+    x = m.input((1, 4))
+    y = m.spec.add(kind, (x,), m.activation((1, 4)))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(y))
+    says = rf"operator 0 {kind} \('t1'\): it runs another graph of the model.* without control flow"
+    with pytest.raises(ArchiveError, match=says):
+        load_tflite(path)
+
+
 def test_operands_that_do_not_fit_each_other(tmp_path: Path) -> None:
     m = Maker(1)
     x, other = m.input((1, 3, 5, 4)), m.input((1, 2, 5, 4))

@@ -21,6 +21,7 @@ from mlf_sdk.compiler.tflite.versions import check_version
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import BoundedFaults
 
+_CONTROL: Final = ("IF", "WHILE", "CALL")
 Builder = Callable[[Context, RawOperator], None]
 # What the arithmetic of a builder raises on arguments that contradict each other.
 _UNFIT: Final = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -238,6 +239,11 @@ def _build(
                 BUILDERS[operator.kind](context, operator)
             elif operator.kind.startswith(PREFIX):
                 build_custom(context, operator, sources)
+            elif operator.kind in _CONTROL:
+                refuse(
+                    "it runs another graph of the model, as a value of the run decides",
+                    "convert the model without control flow; of a Keras RNN with unroll=True",
+                )
             else:
                 refuse("this operator is not supported", "replace it in the model and convert that again")
         except (UnsupportedError, DamagedError, *_UNFIT) as error:
