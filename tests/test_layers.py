@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ FORMAT_NAME = re.compile(r"\bMLF\b|tvmgen_")
 
 # From top to bottom: a layer imports only from those below it, and from itself.
 LAYERS = (
+    ("__main__",),
     ("cli", "pytest_plugin"),
     ("reporting",),
     ("sweep",),
@@ -77,6 +79,32 @@ def upward(source: str, path: Path) -> list[str]:
         for line, used in layers_used(ast.parse(source), path)
         if used != own and LEVEL[used] <= LEVEL[own]
     ]
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Modules that import each other at run time, wherever in the file; empty: there are none."""
+    graph = {
+        name: {used for _, used in imports(without_type_checking(ast.parse(source)), PACKAGE / name)}
+        for name, source in sources.items()
+    }
+    files = {"mlf_sdk." + name.removesuffix(".py").replace("/", "."): name for name in sources}
+    known = {name: {files[used] for used in found if used in files} for name, found in graph.items()}
+    try:
+        TopologicalSorter(known).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+def without_type_checking(tree: ast.Module) -> ast.Module:
+    tree.body = [
+        node
+        for node in tree.body
+        if not (
+            isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        )
+    ]
+    return tree
 
 
 def uses(source: str, path: Path) -> set[str]:
@@ -141,6 +169,17 @@ def test_every_module_has_a_layer() -> None:
 
 def test_imports_go_down() -> None:
     assert complaints(lambda source, path: layer_of(path) != FRONT and upward(source, path)) == {}
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circle({name_of(path): path.read_text() for path in MODULES}) == []
+
+
+def test_a_circle_is_seen() -> None:
+    lazy = "def f() -> None:\n    from mlf_sdk.ir.a import g\n"
+    assert circle({"ir/a.py": "from mlf_sdk.ir.b import f\n", "ir/b.py": lazy}) != []
+    typed = "if TYPE_CHECKING:\n    from mlf_sdk.ir.a import g\n"
+    assert circle({"ir/a.py": "from mlf_sdk.ir.b import f\n", "ir/b.py": typed}) == []
 
 
 def test_only_some_print_exit_or_start_programs() -> None:

@@ -13,7 +13,7 @@ from mlf_sdk.pipeline.api import build, generate
 from mlf_sdk.tools.process import run_process
 
 BOARD = "mps2-an386"
-COMMAND = (sys.executable, "-m", "mlf_sdk.cli.main")
+COMMAND = (sys.executable, "-m", "mlf_sdk")
 
 
 def best_of(tries: int, action: Callable[[int], object]) -> float:

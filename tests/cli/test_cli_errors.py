@@ -319,7 +319,9 @@ def test_every_layer_of_an_error_is_escaped(call: Caller, tiny: Path, monkeypatc
 
 
 def run_program(*argv: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from mlf_sdk.cli.main import run_console_script as f; sys.argv[0] = 'mlf-sdk'; f()"
+    program = (
+        "import sys; from mlf_sdk.cli.start import run_console_script as f; sys.argv[0] = 'mlf-sdk'; f()"
+    )
     command = [sys.executable, "-c", program, *map(str, argv)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
 
@@ -364,7 +366,7 @@ def test_an_encoding_that_lacks_a_character(archives_dir: Path) -> None:
 def test_a_reader_that_goes_away(tiny: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    program = "from mlf_sdk.cli.main import run_console_script as f; f()"
+    program = "from mlf_sdk.cli.start import run_console_script as f; f()"
     command = [sys.executable, "-c", program, "inspect", str(tiny)]
     done = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write_end)

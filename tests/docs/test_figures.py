@@ -48,7 +48,7 @@ def test_the_demo_ends_as_the_readme_shows(needs_qemu: None, needs_host: None) -
     assert command is not None
     argv = command[1].replace("\\\n", " ").split()
     done = subprocess.run(
-        [sys.executable, "-m", "mlf_sdk.cli.main", *argv],
+        [sys.executable, "-m", "mlf_sdk", *argv],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,

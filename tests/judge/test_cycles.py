@@ -31,13 +31,13 @@ def code_of(data: bytes, cpu: str = "cortex-m4", wait_states: int = 0) -> Estima
     """An estimator of one function at BASE."""
     function = Function(names=("f",), address=BASE, end=BASE + len(data), limit=BASE + len(data))
     decoded = {one.address: one for one in decode_all(data, BASE)}
-    image: Any = SimpleNamespace(
-        function_at=lambda address: function if BASE <= address < function.limit else None,
-        code=SimpleNamespace(instructions=lambda _: decoded),
+    image = SimpleNamespace(
+        function_at=lambda address: function if BASE <= address < function.limit else None
     )
+    code: Any = SimpleNamespace(image=image, instructions=lambda _: decoded)
     timings = timings_of(cpu)
     assert timings is not None
-    return Estimator(image, timings, wait_states)
+    return Estimator(code, timings, wait_states)
 
 
 def counts(*numbers: int, sizes: tuple[int, ...] = ()) -> Mapping[int, int]:

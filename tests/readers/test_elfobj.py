@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from elfobjects import M0, M3, M4, M4F, M55, Elf, attributes
 from mlf_sdk.analysis.elf import raw as rawelf
-from mlf_sdk.analysis.elf.objects import check_object_against, object_workspaces, read_object
+from mlf_sdk.analysis.elf.objects import check_object_against, read_object
 from mlf_sdk.analysis.thumb import flow, objectcode
+from mlf_sdk.analysis.thumb.workspaces import object_workspaces
 from mlf_sdk.errors import FaultCollector
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "mlf"

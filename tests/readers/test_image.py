@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.analysis.elf.image import Function, Image, read_image
+from mlf_sdk.analysis.thumb.code import thumb_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
 
@@ -168,22 +169,22 @@ def test_sources_without_debug_information(image: Image, tmp_path: Path) -> None
 
 
 def test_machine_code_is_decoded_once_and_not_pickled(image: Image) -> None:
-    code = image.code
+    code = thumb_code(image)
     assert code is not None
-    assert image.code is code
+    assert thumb_code(image) is code
     frame = code.frame(image.address_of("main"))
     assert frame is not None
     assert code.frame(image.address_of("main")) is frame
     copy = pickle.loads(pickle.dumps(image))
     assert (copy.symbols, copy.sections, copy.path) == (image.symbols, image.sections, image.path)
-    assert copy.code is not code
+    assert thumb_code(copy) is not code
 
 
 def test_image_of_another_machine_has_no_thumb_code(tmp_path: Path, needs_cc: str) -> None:
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     run_process([needs_cc, "p.c", "-o", "p.elf"], cwd=tmp_path, timeout_s=60)
     found = read_image(tmp_path / "p.elf")
-    assert (found.code, found.attributes) == (None, None)
+    assert (thumb_code(found), found.attributes) == (None, None)
     assert found.find("main") is not None
 
 

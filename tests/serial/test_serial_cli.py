@@ -74,7 +74,7 @@ def test_ports_are_listed_with_the_boards_they_may_be(call: Caller) -> None:
 
 
 def test_monitor_ends_with_ctrl_c(pty_device: PtyDevice) -> None:
-    argv = [sys.executable, "-m", "mlf_sdk.cli.main", "monitor", "--port", pty_device.path]
+    argv = [sys.executable, "-m", "mlf_sdk", "monitor", "--port", pty_device.path]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None
@@ -101,7 +101,7 @@ def test_errors_of_ports_name_the_port(pty_device: PtyDevice, call: Caller, tmp_
 
 
 def test_two_processes_on_one_port(pty_device: PtyDevice, call: Caller) -> None:
-    argv = [sys.executable, "-m", "mlf_sdk.cli.main", "monitor", "--port", pty_device.path]
+    argv = [sys.executable, "-m", "mlf_sdk", "monitor", "--port", pty_device.path]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None

@@ -204,9 +204,7 @@ def test_west_mlf_flash(app: Path, tmp_path: Path):
     """Inside west from beginning to end."""
     program = tmp_path / "bin/mlf-sdk"
     program.parent.mkdir()
-    program.write_text(
-        f'#!/bin/sh\nPYTHONPATH={ROOT / "sdk"} exec {sys.executable} -m mlf_sdk.cli.main "$@"\n'
-    )
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "sdk"} exec {sys.executable} -m mlf_sdk "$@"\n')
     program.chmod(0o755)
     environ = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
     with empty_machine(tmp_path) as machine:

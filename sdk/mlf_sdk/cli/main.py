@@ -17,7 +17,6 @@ import click
 from click.shell_completion import get_completion_class
 
 from mlf_sdk.cli import STOPPED
-from mlf_sdk.cli.start import run_console_script
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.version import __version__
 
@@ -252,7 +251,3 @@ def _arguments_error(error: click.ClickException) -> InputError:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else _NAME
     return InputError(said[:1].lower() + said[1:], where=command, hint=f"See: {command} --help")
-
-
-if __name__ == "__main__":
-    run_console_script()

@@ -14,7 +14,7 @@ import platformdirs
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.registry import Frontend
+from mlf_sdk.frontends.registry import Frontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
 from mlf_sdk.tools.files import write_whole
@@ -143,3 +143,18 @@ def _compiler_digest() -> bytes:
     for source in sorted(root.rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.digest()
+
+
+def compiling_frontend(path: Path) -> CompilingFrontend:
+    """The format of a model that can be compiled.
+
+    Raises:
+        InputError: there is no such file, or it is of no such format.
+    """
+    known = [frontend for frontend in frontends() if isinstance(frontend, CompilingFrontend)]
+    for frontend in known:
+        if frontend.recognise(path):
+            return frontend
+    names = ", ".join(frontend.extension for frontend in known)
+    what = f"not a model of a format that is compiled: {names}" if path.exists() else "no such file"
+    raise InputError(what, where=str(path), hint=f"Give one of: {', '.join(one.title for one in known)}.")

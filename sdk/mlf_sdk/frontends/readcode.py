@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.c.effects import EffectsOfCode
 from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.preprocess import Compiler, Preprocessed, as_written, preprocess
 from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
-from mlf_sdk.analysis.elf.objects import ObjectWorkspace, object_workspaces, read_object
+from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.workspaces import ObjectWorkspace
 
 NO_COMPILER = "there is no compiler here to preprocess its code"
 
@@ -52,12 +56,21 @@ def read_code(model: Model, compiler: Compiler | None, faults: FaultCollector) -
         scans=scans,
         functions={f.name: f for scan in scans.values() for f in scan.functions if not f.is_static},
         effects=EffectsOfCode(scans.values()),
-        kernels={name: found for u in objects for name, found in object_workspaces(u.data).items()},
+        kernels=_workspaces(objects),
         allocating=allocating_functions(scans.values()),
         macros=frozenset().union(*(scan_source(_text(u), u.member).macros for u in headers)),
         whole=whole,
         reader=reader,
     )
+
+
+def _workspaces(objects: Iterable[CodeUnit]) -> dict[str, ObjectWorkspace]:
+    found: dict[str, ObjectWorkspace] = {}
+    for unit in objects:
+        from mlf_sdk.analysis.thumb.workspaces import object_workspaces  # the disassembler takes time to load
+
+        found |= object_workspaces(unit.data)
+    return found
 
 
 def _check_definitions(

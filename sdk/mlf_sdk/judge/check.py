@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlf_sdk.analysis.elf.image import Image, Symbol
+from mlf_sdk.analysis.thumb.code import thumb_code
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.heap import Allocator, linked_allocators
@@ -112,7 +113,8 @@ def check_image(
     for model in lock.models:
         rows += _model_rows(model, image)
     reserved = _reserved_stack(image)
-    graph = None if image.code is None else call_graph(lock, image.code)
+    code = thumb_code(image)
+    graph = None if code is None else call_graph(lock, code)
     bound = None if graph is None else stack_bound(lock, graph)
     allocators = None if graph is None else linked_allocators(graph)
     if graph is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.thumb.code import thumb_code
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.windows import Window
 from mlf_sdk.resources import data_dir
@@ -160,8 +161,9 @@ def _range_lines(image: Image) -> list[str]:
 
 def _instruction_lines(image: Image) -> Iterator[str]:
     """A range for each instruction, named by its address with an ``i``; for code that is not decoded two."""
+    code = thumb_code(image)
     for function in image.functions.values():
-        found = image.code.instructions(function) if image.code is not None else {}
+        found = {} if code is None else code.instructions(function)
         starts = [a for a in found if a < function.limit] or [function.address]
         for start, after in zip(starts, [*starts[1:], function.limit], strict=True):
             yield f"{start:x}i:{start:#x}:{after:#x}\n"

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.elf.image import Function, Image
+from mlf_sdk.analysis.elf.image import Function
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, Undecoded
 from mlf_sdk.judge.counting import WindowCount
 from mlf_sdk.judge.timings import CoreTimings, Prices, class_of
 
 if TYPE_CHECKING:
+    from mlf_sdk.analysis.thumb.code import ThumbCode
     from mlf_sdk.analysis.thumb.decode import Instruction
 
 
@@ -49,8 +50,8 @@ class Estimate:
 class Estimator:
     """Prices the functions of an image; what does not depend on counts is worked out once a function."""
 
-    def __init__(self, image: Image, timings: CoreTimings, wait_states: int = 0) -> None:
-        self.image = image
+    def __init__(self, code: ThumbCode, timings: CoreTimings, wait_states: int = 0) -> None:
+        self.code = code
         self.prices = timings.cycles
         self.wait_states = wait_states
         self._flows: dict[int, _Flow] = {}
@@ -96,22 +97,21 @@ class Estimator:
         counts = {
             address: count
             for address, count in counted.executed.items()
-            if (function := self.image.function_at(address)) is None or function.name not in leave_out
+            if (function := self.code.image.function_at(address)) is None or function.name not in leave_out
         }
         return self.estimate(counts)
 
     def _functions(self, counts: Mapping[int, int]) -> Iterable[Function]:
         found: dict[int, Function] = {}
         for address in counts:
-            function = self.image.function_at(address)
+            function = self.code.image.function_at(address)
             if function is not None:
                 found[function.address] = function
         return found.values()
 
     def _flow(self, function: Function) -> _Flow:
         if function.address not in self._flows:
-            code = self.image.code
-            instructions = {} if code is None else code.instructions(function)
+            instructions = self.code.instructions(function)
             self._flows[function.address] = _Flow.of(function, instructions, self.prices)
         return self._flows[function.address]
 

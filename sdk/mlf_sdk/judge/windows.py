@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.thumb.code import thumb_code
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.flow import Call
@@ -79,10 +80,11 @@ def handlers(image: Image) -> frozenset[str]:
     Empty when there is no such table.
     """
     table = image.find(_VECTORS)
-    if table is None or image.code is None:
+    code = thumb_code(image)
+    if table is None or code is None:
         return frozenset()
     # behind the stack pointer and the entry after reset
-    found = image.code.pointers(table.address + 8, table.end)
+    found = code.pointers(table.address + 8, table.end)
     callers: dict[int, set[int]] = {}
     for function, call in _all_calls(image):
         if call.target is not None:
@@ -99,5 +101,6 @@ def _all_calls(image: Image) -> Iterator[tuple[int, Call]]:
 
 
 def _calls(image: Image, function: int) -> tuple[Call, ...]:
-    frame = image.code.frame(function) if image.code is not None else None
+    code = thumb_code(image)
+    frame = None if code is None else code.frame(function)
     return frame.calls if frame is not None else ()

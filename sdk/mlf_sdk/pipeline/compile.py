@@ -13,8 +13,7 @@ from typing import Any
 
 from mlf_sdk.compiler.choices import LayerChoice
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.compiled import CompilingFrontend
-from mlf_sdk.frontends.registry import frontends
+from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.arguments import make_request
 from mlf_sdk.pipeline.loading import options_in
@@ -134,18 +133,3 @@ def _exported(module: Any, example_inputs: tuple[Any, ...] | None, name: str) ->
         path = Path(folder) / f"{name or kind.lower()}.onnx"
         module_to_onnx(module, example_inputs, path)
         yield path
-
-
-def compiling_frontend(path: Path) -> CompilingFrontend:
-    """The format of a model that can be compiled.
-
-    Raises:
-        InputError: there is no such file, or it is of no such format.
-    """
-    known = [frontend for frontend in frontends() if isinstance(frontend, CompilingFrontend)]
-    for frontend in known:
-        if frontend.recognise(path):
-            return frontend
-    names = ", ".join(frontend.extension for frontend in known)
-    what = f"not a model of a format that is compiled: {names}" if path.exists() else "no such file"
-    raise InputError(what, where=str(path), hint=f"Give one of: {', '.join(one.title for one in known)}.")

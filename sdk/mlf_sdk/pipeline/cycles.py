@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from mlf_sdk.analysis.elf.image import Image
+from mlf_sdk.analysis.thumb.code import thumb_code
 from mlf_sdk.judge.cycles import Estimator
 from mlf_sdk.judge.profile import Costs, CycleEstimate, StepProfile, Work
 from mlf_sdk.judge.timings import timings_of
@@ -14,9 +15,9 @@ from mlf_sdk.targets.boards.row import Board
 
 
 def estimator_for(board: Board, image: Image, wait_states: int) -> Estimator | None:
-    """Estimator of cycles on a board; None for a core without timings."""
-    timings = timings_of(board.cpu)
-    return None if timings is None else Estimator(image, timings, wait_states)
+    """Estimator of cycles on a board; None for a core without timings, or an image without code."""
+    timings, code = timings_of(board.cpu), thumb_code(image)
+    return None if timings is None or code is None else Estimator(code, timings, wait_states)
 
 
 def estimate_of(costs: Costs, works: Sequence[Work], board: Board, wait_states: int) -> CycleEstimate | None:

@@ -16,10 +16,9 @@ from mlf_sdk.compiler.graph import FLOAT32, Graph, Value
 from mlf_sdk.compiler.onnx.quantiser import Sample, feed_types, quantise_onnx, require_quantiser
 from mlf_sdk.compiler.onnx.quantloss import Loss, TensorLoss, measure_loss
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.compiled import CompilingFrontend
+from mlf_sdk.frontends.compiled import CompilingFrontend, compiling_frontend
 from mlf_sdk.judge.data import LABEL_KEY, fit_array
 from mlf_sdk.pipeline.arguments import Source, make_request, own_options
-from mlf_sdk.pipeline.compile import compiling_frontend
 from mlf_sdk.pipeline.loading import options_in
 from mlf_sdk.pipeline.pipeline import Pipeline, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.compiler.survey import Survey
-from mlf_sdk.pipeline.compile import compiling_frontend
+from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.pipeline.loading import load_analysed, options_in
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out

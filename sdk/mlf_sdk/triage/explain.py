@@ -81,8 +81,10 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
     """
     code: ThumbCode | None = None
     if elf is not None and fault.registers:
+        from mlf_sdk.analysis.thumb.code import thumb_code  # the disassembler takes time to load
+
         try:
-            code = read_image(elf).code
+            code = thumb_code(read_image(elf))
         except InputError:
             code = None
     pc = fault.registers.get("pc", 0) & ~1

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
     from mlf_sdk.analysis.elf.debuginfo import DebugInfo
-    from mlf_sdk.analysis.thumb.code import ThumbCode
 
 ARM = "EM_ARM"
 _MAPPING_SYMBOLS = ("$t", "$d")  # AAELF32: where code and data begin
@@ -149,13 +148,6 @@ class Image:
         from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 
         return DebugInfo(io.BytesIO(self.content))
-
-    @cached_property
-    def code(self) -> ThumbCode | None:
-        """The machine code; None when the image is not for an Arm Cortex-M or has no bytes."""
-        from mlf_sdk.analysis.thumb.code import ThumbCode
-
-        return ThumbCode(self) if self.machine == ARM and self.segments else None
 
     def find(self, name: str) -> Symbol | None:
         """The symbol called ``name``, or None when it is not linked."""

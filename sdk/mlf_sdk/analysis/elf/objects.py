@@ -21,9 +21,7 @@ from mlf_sdk.tools.cwords import ALLOCATE
 __all__ = [
     "ArmAttributes",
     "ObjectInfo",
-    "ObjectWorkspace",
     "check_object_against",
-    "object_workspaces",
     "read_object",
 ]
 
@@ -59,20 +57,6 @@ class ObjectInfo:
     computes_in_double: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectWorkspace:
-    """Workspace requests of one function of an object.
-
-    Attributes:
-        slots: bytes by depth of nesting, the largest request at each; empty for none.
-        exact: False when they could not be determined: ``slots`` is empty and ``reason`` says why.
-    """
-
-    slots: tuple[int, ...]
-    exact: bool
-    reason: str = ""
-
-
 def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo | None:
     """Read an object file of any machine; a broken one is recorded in ``faults`` and gives None."""
     try:
@@ -85,7 +69,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
     return ObjectInfo(
         machine=elf.machine_name,
         elf_class=elf.elf_class,
-        is_arm=_is_arm(elf),
+        is_arm=is_relocatable_arm(elf),
         attributes=attributes,
         defined=tuple(dict.fromkeys(s.name for s in defined)),
         strong=tuple(dict.fromkeys(s.name for s in defined if s.binding == rawelf.STB_GLOBAL)),
@@ -121,21 +105,8 @@ def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -
     return attribute_problems(cpu, fpu, float_abi, found)
 
 
-def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:
-    """Workspace that each global function of an ARM object asks for, by nesting of its requests.
-
-    An object that is broken or not ARM gives an empty dict: ``read_object`` says what is wrong.
-    """
-    from mlf_sdk.analysis.thumb.workspaces import kernel_workspaces
-
-    try:
-        elf = read_elf(data)
-    except ElfFormatError:
-        return {}
-    return kernel_workspaces(elf) if _is_arm(elf) else {}
-
-
-def _is_arm(elf: RawElf) -> bool:
+def is_relocatable_arm(elf: RawElf) -> bool:
+    """Return whether a file is a relocatable object for a 32-bit little-endian Arm."""
     return elf.machine == _ARM and elf.elf_class == 32 and elf.is_little_endian and elf.type == _RELOCATABLE
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.elf.image import Function, Image
+from mlf_sdk.analysis.elf.image import ARM, Function, Image
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import Undecoded
 from mlf_sdk.analysis.thumb.flow import Call
@@ -135,3 +136,9 @@ class ThumbCode:
         data = self.image.bytes_at(first, max(0, end - first))
         words = struct.unpack_from(f"<{len(data) // 4}I", data)
         return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}
+
+
+@lru_cache(maxsize=8)
+def thumb_code(image: Image) -> ThumbCode | None:
+    """Return the machine code of an image; None when it is not for an Arm Cortex-M or has no bytes."""
+    return ThumbCode(image) if image.machine == ARM and image.segments else None

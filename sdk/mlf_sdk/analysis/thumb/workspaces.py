@@ -8,11 +8,13 @@ the runtime to run at once (which runs them one after the other on a microcontro
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from capstone import arm
 
 from mlf_sdk.analysis.elf import raw
-from mlf_sdk.analysis.elf.objects import ObjectWorkspace
-from mlf_sdk.analysis.elf.raw import RawElf
+from mlf_sdk.analysis.elf.objects import is_relocatable_arm
+from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, UntraceableError, trace_function
 from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
 from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS
@@ -27,8 +29,33 @@ _LAUNCH = "TVMBackendParallelLaunch"
 Stack = tuple[int, ...]
 
 
-def kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
-    """Workspace of each global function that an ARM object defines, by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectWorkspace:
+    """Workspace requests of one function of an object.
+
+    Attributes:
+        slots: bytes by depth of nesting, the largest request at each; empty for none.
+        exact: False when they could not be determined: ``slots`` is empty and ``reason`` says why.
+    """
+
+    slots: tuple[int, ...]
+    exact: bool
+    reason: str = ""
+
+
+def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:
+    """Workspace that each global function of an ARM object asks for, by nesting of its requests.
+
+    An object that is broken or not ARM gives an empty dict: ``read_object`` says what is wrong.
+    """
+    try:
+        elf = read_elf(data)
+    except ElfFormatError:
+        return {}
+    return _kernel_workspaces(elf) if is_relocatable_arm(elf) else {}
+
+
+def _kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
     names = {
         symbol.name: symbol
         for symbol in elf.symbols

@@ -12,7 +12,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
+from mlf_sdk.compiler.onnx.stored import Target, clip_limits, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, refuse, to_last
 from mlf_sdk.compiler.operators import Arithmetic, Binary
 from mlf_sdk.compiler.reals import Pointwise
@@ -131,19 +131,6 @@ def unary(context: Context, node: Node) -> None:
 def relu(context: Context, node: Node) -> None:
     """Relu."""
     elementwise(context, node, "clip", [node.input()], parameters=(0.0, math.inf))
-
-
-def clip_limits(node: Node) -> tuple[float, float]:
-    """Limits of a Clip: attributes at first, inputs since version 11."""
-    low = (
-        float(node.data(1, "limit").reshape(-1)[0])
-        if node.has(1)
-        else float(node.attribute("min", -math.inf))
-    )
-    high = (
-        float(node.data(2, "limit").reshape(-1)[0]) if node.has(2) else float(node.attribute("max", math.inf))
-    )
-    return low, high
 
 
 def clip(context: Context, node: Node) -> None:

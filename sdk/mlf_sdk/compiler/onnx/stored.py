@@ -8,6 +8,7 @@ which is at most one step off ONNX's single-precision scales.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -205,12 +206,23 @@ def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target 
     return Target(quantisation=quantisation, clamp=clamp)
 
 
+def clip_limits(node: Node) -> tuple[float, float]:
+    """Limits of a Clip: attributes at first, inputs since version 11."""
+    low = (
+        float(node.data(1, "limit").reshape(-1)[0])
+        if node.has(1)
+        else float(node.attribute("min", -math.inf))
+    )
+    high = (
+        float(node.data(2, "limit").reshape(-1)[0]) if node.has(2) else float(node.attribute("max", math.inf))
+    )
+    return low, high
+
+
 def _limits(node: Node) -> tuple[float, float] | None:
     if node.kind == "Relu":
         return 0.0, np.inf
     if node.kind == "Clip":
-        from mlf_sdk.compiler.onnx.pointwise import clip_limits
-
         known = [
             n in node.context.tensors and node.context.tensors[n].data is not None
             for n in node.raw.inputs[1:]
