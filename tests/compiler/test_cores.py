@@ -150,6 +150,38 @@ def test_two_sums_in_a_word(core: Core, tmp_path: Path) -> None:
             run_on_core(compiled, core, tmp_path, given=x)
 
 
+def vector_layers(channels: int) -> bytes:
+    """Depthwise layers with an even and an odd number of taps, with and without activation, and sums."""
+    m = Maker(9)
+    x = m.input((1, 7, 9, channels))
+    first = m.conv(x, channels, (3, 3), 1, same=True, depthwise=True, activation=1)
+    second = m.conv(first, channels, (2, 2), 1, same=True, depthwise=True)
+    total = m.binary("SUB", m.binary("ADD", first, second), x)
+    return m.finish(m.conv(total, channels, (2, 3), 2, same=False, depthwise=True, activation=3))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("channels", [16, 35])
+def test_vectors_of_channels(channels: int, tmp_path: Path) -> None:
+    """Sixteen channels at a time, and a rest, on the core and as plain C on the host."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(vector_layers(channels))
+    graph = load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M55, goal=Goal.BALANCED))
+    kernels = [c.kernel for c in compiled.operators if c.kernel is not None]
+    assert [
+        sum(name.startswith(start) for k in kernels for name in k.helpers) for start in ("channels_", "sums_")
+    ] == [3, 2]
+    shape = (1, 7, 9, channels)
+    extremes = np.where(np.indices(shape).sum(axis=0) % 2, -128, 127).astype(np.int8)
+    runner = KernelRunner(archive_of(compiled), tmp_path)
+    for seed, x in enumerate((np.full(shape, -128, np.int8), extremes)):
+        (got,) = runner.run([x])
+        np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
+        run_on_core(compiled, Core.CORTEX_M55, tmp_path, seed, given=x)
+
+
 def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     """Layers of one scale share their instructions; each stream holds one row of words for all outputs."""
     path = tmp_path / "model.tflite"

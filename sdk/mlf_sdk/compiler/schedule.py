@@ -21,6 +21,7 @@ from mlf_sdk.compiler.kernels import (
     lstm,
     movement,
     mve,
+    mve_depthwise,
     pairs,
     pooling,
     quantised,
@@ -133,6 +134,8 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (windows.convolution(2, mve.tile),),
     FullyConnected: (windows.dense(mve.tile),),
+    DepthwiseConv2D: (mve_depthwise.depthwise,),
+    Binary: (mve_depthwise.binary,),
 }
 
 
