@@ -11,6 +11,7 @@ from typing import Any, Final
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
+    compact,
     convolution,
     custom,
     dense,
@@ -157,6 +158,11 @@ _OF_CORES: Final = {
 
 
 _FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (winograd.convolution, pairs.paired)}
+_COMPACT: Final[dict[type[Operator], Maker]] = {
+    Conv2D: compact.convolution,
+    DepthwiseConv2D: compact.convolution,
+    FullyConnected: compact.fully_connected,
+}
 _WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33)
 
 
@@ -168,23 +174,26 @@ def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
-    """Kernels that can compute an operator, the preferred one first; none for one that needs no code."""
+    """Kernels that can compute an operator, the preferred one first; none for one that needs no code.
+
+    For size there is no preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
+    """
     if isinstance(operator, Reshape):
         return
-    makers = KERNELS[type(operator)]
-    best = _preferred(choice, type(operator))
-    makers = makers[-1:] if choice.goal is Goal.SIZE else (*best, *makers)
+    makers = (*_preferred(choice, type(operator)), *KERNELS[type(operator)])
+    if choice.goal is Goal.SIZE and type(operator) in _COMPACT:
+        makers = (*makers, _COMPACT[type(operator)])
     yield from (kernel for make in makers if (kernel := make(graph, operator)) is not None)
 
 
 def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
-    """Kernels of an operator that differ, the one of `kernel_for` first: those that are counted.
+    """Kernels of an operator that differ, the first of `candidates` first: those that are counted.
 
     Those of other cores are among them, and tiles of other sizes, where their constants are not much larger.
     """
     usual = tuple(candidates(graph, operator, choice))
-    if not usual or choice.goal is Goal.SIZE:
-        return usual[:1]
+    if not usual:
+        return usual
     found = [usual[0]]
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
@@ -207,8 +216,3 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
         if kernel.constants_bytes <= most or choice.goal is Goal.SPEED:
             different.setdefault(kernel.content, kernel)
     return tuple(different.values())
-
-
-def kernel_for(graph: Graph, operator: Operator, choice: Choice) -> Kernel | None:
-    """The kernel of an operator; None for one that needs no code."""
-    return None if isinstance(operator, Reshape) else next(candidates(graph, operator, choice))

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.schedule import Choice, alternatives, candidates
+from mlf_sdk.compiler.smallest import smallest_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +34,15 @@ Tuner = Callable[[Graph, list[Question]], list[tuple[Counted, ...]]]
 
 
 def kernels_of(graph: Graph, choice: Choice, tuner: Tuner | None) -> list[tuple[Counted, ...]]:
-    """Kernels of each operator of an improved graph, the chosen one first; none where no code is needed."""
-    if tuner is None:
-        return [tuple(Counted(kernel=k) for k in candidates(graph, o, choice)) for o in graph.operators]
+    """Kernels of each operator of an improved graph, the chosen one first; none where no code is needed.
+
+    For size nothing is measured: the bytes of kernels decide.
+    """
+    if tuner is None or choice.goal is Goal.SIZE:
+        found = [tuple(candidates(graph, operator, choice)) for operator in graph.operators]
+        if choice.goal is Goal.SIZE:
+            found = smallest_first(found, choice.core)
+        return [tuple(Counted(kernel=kernel) for kernel in kernels) for kernels in found]
     asked = [(operator, alternatives(graph, operator, choice)) for operator in graph.operators]
     questions = [question for question in asked if _is_open(question[1])]
     answers = iter(tuner(graph, questions))

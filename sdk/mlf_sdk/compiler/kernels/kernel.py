@@ -107,7 +107,7 @@ class Kernel:
     def key(self) -> str:
         """Hash of the code: operators with equal ones share a function."""
         text = "\n".join(
-            [self.family, *(p.declaration for p in self.parameters), str(self.overlaps), self.body]
+            [self.family, *(p.declaration for p in self.parameters), str(bool(self.overlaps)), self.body]
         )
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
