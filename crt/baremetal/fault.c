@@ -24,9 +24,13 @@ static bool frame_is_valid(const mlf_frame_t *frame, uint32_t cfsr) {
   if (address % 4u != 0u || address < bottom || address >= top || top - address < sizeof *frame) {
     return false;
   }
+#if MLF_HAS_STACK_LIMIT
   /* A frame that would cross the limit is not written; the stack pointer is set to the limit. */
-  const bool crossed = (cfsr & MLF_CFSR_STKOF) != 0u && address == bottom;
-  return (cfsr & MLF_CFSR_STACKING) == 0u && !crossed;
+  if ((cfsr & MLF_CFSR_STKOF) != 0u && address == bottom) {
+    return false;
+  }
+#endif
+  return (cfsr & MLF_CFSR_STACKING) == 0u;
 }
 
 __attribute__((noreturn)) static void report(uint32_t exception, const mlf_frame_t *frame, uintptr_t sp,
@@ -35,7 +39,7 @@ __attribute__((noreturn)) static void report(uint32_t exception, const mlf_frame
   const uintptr_t top = (uintptr_t)__mlf_stack_top;
   __asm volatile("cpsid i" : : : "memory");
   mlf_uart_init();
-  mlf_fault_begin(mlf_fault_kind(exception));
+  mlf_fault_begin_exception(exception);
   mlf_fault_registers(frame, sp, status);
   mlf_fault_calls(sp, sp >= bottom && sp < top ? sp : bottom, top, (uintptr_t)__mlf_code_start,
                   (uintptr_t)__mlf_code_end);
@@ -49,13 +53,10 @@ __attribute__((used, noreturn)) void mlf_fault_report(const mlf_frame_t *frame, 
   mlf_fault_read_status(&status);
   const bool valid = frame_is_valid(frame, status.cfsr);
   __asm volatile("mrs %0, ipsr" : "=r"(exception));
-  if (!valid || (status.cfsr & MLF_CFSR_STKOF) != 0u) {
+  if (!valid || (MLF_HAS_STACK_LIMIT && (status.cfsr & MLF_CFSR_STKOF) != 0u)) {
     exception = MLF_FAULT_STACK_OVERFLOW;
   }
-  if (valid) {
-    report(exception, frame, mlf_fault_sp(frame, exc_return), &status);
-  }
-  report(exception, NULL, (uintptr_t)frame, &status);
+  report(exception, valid ? frame : NULL, valid ? mlf_fault_sp(frame, exc_return) : (uintptr_t)frame, &status);
 }
 
 /* Called by the C library: a failed assertion, a broken invariant. */

@@ -38,10 +38,10 @@ uint32_t mlf_boot_nonce(void) { return boots; }
 /* Volatile: the loops must not turn into calls of memcpy and memset, which may be what is copied. */
 static void init_memory(void) {
   for (const mlf_init_row_t *row = __mlf_init_table; row != __mlf_init_table_end; row++) {
-    const uint32_t words = row->size_bytes / sizeof(uint32_t);
+    const uint32_t *from = row->from;
     volatile uint32_t *to = row->to;
-    for (uint32_t i = 0; i < words; i++) {
-      to[i] = row->from != NULL ? row->from[i] : 0u;
+    for (uint32_t left = row->size_bytes; left != 0u; left -= 4u) {
+      *to++ = from != NULL ? *from++ : 0u;
     }
   }
 }

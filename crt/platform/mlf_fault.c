@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mlf/mlf_fault.h"
 
-#include <stdbool.h>
-
 #include "mlf/mlf_platform.h"
 
 #define MODEL_NAME_MAX 64u
@@ -21,106 +19,68 @@ OUT_OF_LINE static void put_char(char c) {
   mlf_uart_write(&byte, 1);
 }
 
-OUT_OF_LINE static void put_text(const char *text) {
+/* A character below ' ' stands for a word in hexadecimal: \1 for words[0], \2 for words[1]...; of NULL, all are 0. */
+OUT_OF_LINE static void put_text(const char *text, const uint32_t *words) {
   for (; *text != '\0'; text++) {
-    put_char(*text);
-  }
-}
-
-OUT_OF_LINE static void put_digits(uint32_t value, uint32_t digits) {
-  for (uint32_t shift = 4u * digits; shift != 0u;) {
-    shift -= 4u;
-    put_char("0123456789abcdef"[(value >> shift) & 15u]);
-  }
-}
-
-OUT_OF_LINE static void put_hex(const char *name, uint32_t value) {
-  put_text(name);
-  put_digits(value, 8);
-}
-
-/* No division: Armv6-M has none, and a fault handler should need no library. */
-static void put_decimal(int32_t value) {
-  static const uint32_t powers[] = {1000000000u, 100000000u, 10000000u, 1000000u, 100000u,
-                                    10000u,      1000u,      100u,      10u,      1u};
-  uint32_t rest = value < 0 ? 0u - (uint32_t)value : (uint32_t)value;
-  bool started = false;
-  if (value < 0) {
-    put_char('-');
-  }
-  for (size_t i = 0; i < sizeof powers / sizeof powers[0]; i++) {
-    char digit = '0';
-    for (; rest >= powers[i]; rest -= powers[i]) {
-      digit++;
+    if (*text >= ' ') {
+      put_char(*text);
+      continue;
     }
-    started = started || digit != '0' || powers[i] == 1u;
-    if (started) {
-      put_char(digit);
+    const uint32_t word = words != NULL ? words[*text - 1] : 0u;
+    for (uint32_t shift = 32u; shift != 0u;) {
+      shift -= 4u;
+      const uint32_t digit = (word >> shift) & 15u;
+      put_char((char)(digit + (digit < 10u ? '0' : 'a' - 10u)));
+    }
+  }
+}
+
+void mlf_fault_begin(const char *kind) {
+  put_char('\0');
+  put_text("mlf-fault: ", NULL);
+  put_text(kind, NULL);
+}
+
+void mlf_fault_begin_exception(uint32_t exception) {
+  put_char('\0');
+  put_text("mlf-fault: \1", &exception);
+}
+
+void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status) {
+  const uint32_t pointer = (uint32_t)sp;
+  const uint32_t *const words = (const uint32_t *)frame;
+  put_text(" pc=\7 lr=\6 sp=", words);
+  put_text("\1 r0=", &pointer);
+  put_text("\1 r1=\2 r2=\3 r3=\4 r12=\5 xpsr=\10", words);
+  put_text(" cfsr=\1 hfsr=\2 mmfar=\3 bfar=\4", (const uint32_t *)status);
+}
+
+void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end) {
+  const char *text = " calls=\1:\2";
+  uint32_t left = CALLS_MAX;
+  for (uintptr_t at = (low + 3u) & ~(uintptr_t)3u; at < top && left != 0u; at += 4u) {
+    const uint32_t word = *(const volatile uint32_t *)at;
+    if ((word & 1u) != 0u && word > code_low && word < code_end) {
+      const uint32_t call[2] = {(uint32_t)(at - sp), word};
+      put_text(text, call);
+      text = ",\1:\2";
+      left--;
     }
   }
 }
 
 /* A name is for people and may hold anything: what could end the line or the frame is shown as '?'. */
-static void put_name(const char *name) {
-  if (name == NULL || name[0] == '\0') {
-    put_char('-');
-    return;
-  }
-  for (size_t i = 0; name[i] != '\0' && i < MODEL_NAME_MAX; i++) {
-    put_char(name[i] > ' ' && name[i] != '\x7f' ? name[i] : '?');
-  }
-}
-
-const char *mlf_fault_kind(uint32_t exception) {
-  static const char *const names[] = {"abort",    "stack-overflow", "nmi",        "hardfault",
-                                      "memfault", "busfault",       "usagefault", "securefault"};
-  return exception < sizeof names / sizeof names[0] ? names[exception] : "unexpected-exception";
-}
-
-void mlf_fault_begin(const char *kind) {
-  put_char('\0');
-  put_text("mlf-fault: ");
-  put_text(kind);
-}
-
-void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status) {
-  static const mlf_frame_t lost = {0, 0, 0, 0, 0, 0, 0, 0};
-  const mlf_frame_t *const known = frame != NULL ? frame : &lost;
-  put_hex(" pc=", known->pc);
-  put_hex(" lr=", known->lr);
-  put_hex(" sp=", (uint32_t)sp);
-  put_hex(" r0=", known->r0);
-  put_hex(" r1=", known->r1);
-  put_hex(" r2=", known->r2);
-  put_hex(" r3=", known->r3);
-  put_hex(" r12=", known->r12);
-  put_hex(" xpsr=", known->xpsr);
-  put_hex(" cfsr=", status->cfsr);
-  put_hex(" hfsr=", status->hfsr);
-  put_hex(" mmfar=", status->mmfar);
-  put_hex(" bfar=", status->bfar);
-}
-
-void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end) {
-  uint32_t found = 0;
-  for (uintptr_t at = (low + 3u) & ~(uintptr_t)3u; at < top && found < CALLS_MAX; at += 4u) {
-    const uint32_t word = *(const volatile uint32_t *)at;
-    if ((word & 1u) != 0u && word > code_low && word < code_end) {
-      put_text(found++ == 0u ? " calls=" : ",");
-      put_digits((uint32_t)(at - sp), 8);
-      put_char(':');
-      put_digits(word, 8);
-    }
-  }
-}
-
 void mlf_fault_end(void) {
   mlf_fault_context_t context = {NULL, -1};
   mlf_fault_context(&context);
-  put_text(" step=");
-  put_decimal(context.step);
-  put_text(" model=");
-  put_name(context.model);
-  put_text("\n");
+  const char *name = context.model;
+  put_text(" step=\1 model=", (const uint32_t *)&context.step);
+  if (name == NULL || *name == '\0') {
+    name = "-";
+  }
+  for (size_t i = 0; i < MODEL_NAME_MAX && *name != '\0'; i++, name++) {
+    put_char(*name > ' ' && *name != '\x7f' ? *name : '?');
+  }
+  put_char('\n');
   put_char('\0');
 }

@@ -76,17 +76,20 @@ void *mlf_refuse(uint32_t size_bytes) {
 }
 
 static int32_t index_of(const mlf_model_t *model, const void *step) {
-  const uintptr_t first = (uintptr_t)model->steps;
-  const uintptr_t at = (uintptr_t)step;
-  const uintptr_t span = sizeof(mlf_step_t) * model->num_steps;
-
 #if MLF_SEQUENCES
-  if (model->sequence != NULL) {
-    const uintptr_t mark = at - (uintptr_t)first_mark(model);
+  if (!MLF_STEP_TABLES || model->sequence != NULL) {
+    const uintptr_t mark = (uintptr_t)step - (uintptr_t)first_mark(model);
     return mark < model->num_steps ? (int32_t)mark : -1;
   }
 #endif
+#if MLF_STEP_TABLES
+  const uintptr_t first = (uintptr_t)model->steps;
+  const uintptr_t at = (uintptr_t)step;
+  const uintptr_t span = sizeof(mlf_step_t) * model->num_steps;
   return at >= first && at - first < span ? (int32_t)((at - first) / sizeof(mlf_step_t)) : -1;
+#else
+  return -1;
+#endif
 }
 
 int32_t mlf_running_step(const mlf_model_t *model) { return index_of(model, mlf_context.step); }

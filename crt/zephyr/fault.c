@@ -55,7 +55,7 @@ static bool frame_is_valid(uint32_t frame) {
   return frame >= bottom && ((seen.status.cfsr & MLF_CFSR_STKOF) == 0u || frame > bottom);
 }
 
-static const char *kind_name(unsigned int reason) {
+static uint32_t exception_of(unsigned int reason) {
   uint32_t exception;
 
   __asm__ volatile("mrs %0, ipsr" : "=r"(exception));
@@ -66,7 +66,7 @@ static const char *kind_name(unsigned int reason) {
     exception = MLF_FAULT_ABORT;
   }
   /* Newer versions have reasons of their own for each fault; the CPU's number is the same in all. */
-  return mlf_fault_kind(exception);
+  return exception;
 }
 
 /* Print the registers, and the return addresses on the stack of the thread that faulted where its bounds are
@@ -102,15 +102,15 @@ static void put_state(void) {
 
 #else
 
-static const char *kind_name(unsigned int reason) {
+static uint32_t exception_of(unsigned int reason) {
   switch (reason) {
     case K_ERR_STACK_CHK_FAIL:
-      return mlf_fault_kind(MLF_FAULT_STACK_OVERFLOW);
+      return MLF_FAULT_STACK_OVERFLOW;
     case K_ERR_KERNEL_OOPS:
     case K_ERR_KERNEL_PANIC:
-      return mlf_fault_kind(MLF_FAULT_ABORT);
+      return MLF_FAULT_ABORT;
     default:
-      return "hardfault";
+      return MLF_FAULT_HARD;
   }
 }
 
@@ -120,7 +120,7 @@ static void put_state(void) {}
 
 /* Zephyr's place for what an application does about a fatal error. */
 void k_sys_fatal_error_handler(unsigned int reason, const mlf_esf_t *esf) {
-  mlf_fault_begin(kind_name(reason));
+  mlf_fault_begin_exception(exception_of(reason));
   if (esf != NULL) {
     put_state();
   }

@@ -22,6 +22,26 @@ def test_what_a_line_says() -> None:
     assert found.line == LINE
 
 
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(0, "abort"), (1, "stack-overflow"), (3, "hardfault"), (7, "securefault"), (8, "unexpected-exception")],
+)
+def test_numbers_of_a_device(number: int, kind: str) -> None:
+    found = parse_fault(f"mlf-fault: {number:08x} pc=00001f3e step=00000010 model=tiny\n".encode())
+    assert found is not None
+    assert (found.kind, found.step, found.registers) == (kind, 16, {"pc": 0x1F3E})
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [("ffffffff", -1), ("ffffcfc7", -12345), ("3", 3), ("-12345", -12345), ("1234567", 1234567)],
+)
+def test_steps(text: str, step: int) -> None:
+    found = parse_fault(f"mlf-fault: 00000003 step={text} model=-\n".encode())
+    assert found is not None
+    assert found.step == step
+
+
 def test_fields_that_are_missing() -> None:
     found = parse_fault(b"mlf-fault: stack-overflow model=- step=none\n")
     assert found is not None

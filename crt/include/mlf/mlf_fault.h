@@ -3,9 +3,12 @@
  * mlf_fault.h - the line that a target prints on a fatal error. For the platforms' fault handlers: an
  * application needs only mlf_fault_context() of mlf_platform.h.
  *
- * The line (numbers in hexadecimal, `step` in decimal; unknown fields are left out or 0):
+ * The line (all numbers in hexadecimal; unknown fields are left out or 0):
  *   mlf-fault: <kind> pc=.. lr=.. sp=.. r0=.. r1=.. r2=.. r3=.. r12=.. xpsr=.. cfsr=.. hfsr=.. mmfar=..
  *              bfar=.. calls=<offset>:<address>,.. step=<n> model=<name>
+ * `kind` is the number of the exception (3 hardfault, 4 memfault, 5 busfault, 6 usagefault, 7 securefault; 0 and 1
+ * stand for abort() and a stack overflow), or a word on hosts; `step` is ffffffff for none. `mlf-sdk triage` tells
+ * what a line means.
  * `calls` holds the words of the stack that may be return addresses, each with its offset from sp in bytes:
  * with the image, they give the call path. A zero byte precedes and follows the line, which makes it a frame
  * of its own on a console that carries frames.
@@ -29,13 +32,14 @@ typedef struct {
   uint32_t cfsr, hfsr, mmfar, bfar;
 } mlf_fault_status_t;
 
-/* Name of a fault by its exception number, or by one of these in its place. */
+/* In place of the number of an exception. */
 #define MLF_FAULT_ABORT 0u          /* abort() was called */
 #define MLF_FAULT_STACK_OVERFLOW 1u /* the stack is used up (the number of Reset) */
-const char *mlf_fault_kind(uint32_t exception);
+#define MLF_FAULT_HARD 3u           /* the number of HardFault */
 
-/* Begin the line. The UART must be initialised. */
+/* Begin the line with a kind, or with the number of an exception. The UART must be initialised. */
 void mlf_fault_begin(const char *kind);
+void mlf_fault_begin_exception(uint32_t exception);
 
 /* Print registers and status. `frame` NULL: the registers are lost, and printed as 0. `sp` is the stack pointer
  * of the code that faulted. */

@@ -53,6 +53,7 @@ class BaremetalTarget(CmakeTarget):
             )
         sources = ["startup", "vectors", "fault", "stack", "systick", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
+        sources += ["memory"] if options.app == "standalone" else []
         return PlatformFiles(
             board=board.name,
             title=board.title,

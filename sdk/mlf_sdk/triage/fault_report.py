@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from mlf_sdk.tools.devicetext import DeviceText, device_text
 
-_FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+) (?P<rest>[^\n]*)\n")
+_FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+|[0-9a-f]{8}) (?P<rest>[^\n]*)\n")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _HEX = re.compile(r"[0-9a-f]{1,8}")
 _CALL = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{1,8})")
-_STEP = re.compile(r"-?\d{1,10}")
+_WORD = re.compile(r"[0-9a-f]{8}")
+_STEP = re.compile(r"-?\d{1,10}")  # of older runtimes
+_KINDS = ("abort", "stack-overflow", "nmi", "hardfault", "memfault", "busfault", "usagefault", "securefault")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +52,30 @@ def locate_faults(console: bytes) -> tuple[tuple[int, FaultReport], ...]:
 def _report(found: re.Match[bytes]) -> FaultReport:
     fields = dict(_FIELD.findall(device_text(found.group("rest").strip())))
     model = fields.pop("model", "-")
-    step = fields.pop("step", "-1")
     calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
+    step = _step(fields.pop("step", "-1"))
     return FaultReport(
-        kind=found.group("kind").decode("ascii"),
+        kind=_kind(found.group("kind").decode("ascii")),
         registers={name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)},
-        step=int(step) if _STEP.fullmatch(step) else -1,
+        step=step,
         model=device_text("" if model == "-" else model),
         line=device_text(found.group().strip()),
         calls=tuple((_signed(int(pair[1], 16)), int(pair[2], 16)) for pair in calls if pair),
     )
+
+
+def _kind(text: str) -> str:
+    """Name of a fault; devices send the number of the exception."""
+    if not _WORD.fullmatch(text):
+        return text
+    number = int(text, 16)
+    return _KINDS[number] if number < len(_KINDS) else "unexpected-exception"
+
+
+def _step(text: str) -> int:
+    if _WORD.fullmatch(text):
+        return _signed(int(text, 16))
+    return int(text) if _STEP.fullmatch(text) else -1
 
 
 def _signed(word: int) -> int:
