@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
+import threading
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import mlf_sdk
+from archives import build, write
 from mlf_sdk.errors import TargetError, ToolError
 from mlf_sdk.targets.launch import open_program
 from mlf_sdk.wire.deadline import Deadline
@@ -125,6 +132,26 @@ def test_a_program_that_ends(body: str, says: str, tmp_path: Path) -> None:
         session.hello()
     assert says in str(caught.value)
     assert caught.value.exit_code == 4
+
+
+@pytest.mark.toolchain
+@pytest.mark.usefixtures("needs_host")
+def test_a_program_that_gets_no_processor_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is stopped for longer than a board may be silent; the waits are shorter here."""
+    monkeypatch.setattr("mlf_sdk.targets.launch.Timeouts", partial(Timeouts, first_try_s=0.01))
+    mlf_sdk.generate(write(build(), tmp_path / "tiny.tar"), tmp_path / "app", board="host")
+    elf, number = mlf_sdk.build(tmp_path / "app").elf, tmp_path / "number"
+    with open_program(program(tmp_path, f"echo $$ > {number}; exec {elf}"), timeout_s=60) as session:
+        session.hello()
+        process = int(number.read_text())
+        os.kill(process, signal.SIGSTOP)
+        goes_on = threading.Timer(1.0, os.kill, (process, signal.SIGCONT))
+        goes_on.start()
+        (output,) = session.infer(0, [np.zeros((1, 8), np.float32)])
+        goes_on.join()
+    assert output.size
 
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +52,7 @@ def open_program(
     with start_process([str(elf)], env=environment, pipes=True) as process:
         transport = PipeTransport(process.stdout_fd, process.stdin_fd, name=f"host program {elf.name}")
         with (
-            Session(transport, timeouts=Timeouts(run_s=timeout_s), console=console) as session,
+            Session(transport, timeouts=_timeouts(timeout_s), console=console) as session,
             _explained(process, elf),
         ):
             yield session
@@ -76,10 +77,18 @@ def open_emulated(
     with start_qemu(board, elf, timeout_s=timeout_s) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
         with (
-            Session(transport, timeouts=Timeouts(run_s=timeout_s), console=console) as session,
+            Session(transport, timeouts=_timeouts(timeout_s), console=console) as session,
             _explained(machine.process, elf),
         ):
             yield session
+
+
+def _timeouts(timeout_s: float) -> Timeouts:
+    """Timeouts of a process: nothing is lost on the way to it, so it is silent while the machine is busy."""
+    found = Timeouts(run_s=timeout_s, transfer_s=max(timeout_s, Timeouts().transfer_s))
+    while found.silence_s < timeout_s:
+        found = dataclasses.replace(found, tries=found.tries + 1)
+    return found
 
 
 @contextmanager
