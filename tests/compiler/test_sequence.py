@@ -74,5 +74,5 @@ def test_fault_tells_the_step(app: Path, tmp_path: Path) -> None:
     mlf_sdk.build(broken)
     image = read_image(broken / "build" / "app.elf")
     last = len(mlf_sdk.load(app.parent / "small.tflite").steps) - 1
-    with pytest.raises(TargetError, match=f" step={last} model=small;"):
+    with pytest.raises(TargetError, match=f" step={last:08x} model=small;"):
         count(image, find_board(BOARD), [], plugin=build_plugin(tmp_path))
