@@ -122,6 +122,24 @@ def test_control_flow_is_refused_by_name(kind: str, tmp_path: Path) -> None:
         load_tflite(path)
 
 
+@pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
+def test_whole_numbers_with_a_fused_activation(kind: str, tmp_path: Path) -> None:
+    """TFLM limits differences and products, and leaves sums as they are: these are refused."""
+    m = Maker(1)
+    a, b, y = (m.spec.tensor(name, "int32", (1, 9)) for name in "aby")
+    m.spec.inputs += [a, b]
+    m.spec.add(kind, (a, b), y, (f"{kind.title()}Options", {"FusedActivationFunction": 3}))
+    model = m.finish(y)
+    if kind == "ADD":
+        (tmp_path / "m.tflite").write_bytes(model)
+        with pytest.raises(
+            ArchiveError, match=r"operator 0 ADD .*: a fused activation function of whole numbers"
+        ):
+            load_tflite(tmp_path / "m.tflite")
+    else:
+        agree(model, tmp_path, 1)
+
+
 def test_operands_that_do_not_fit_each_other(tmp_path: Path) -> None:
     m = Maker(1)
     x, other = m.input((1, 3, 5, 4)), m.input((1, 2, 5, 4))

@@ -165,7 +165,7 @@ def _log(c: Case) -> bytes:
     return c.finish("LOG", (y,), c.value((2, 9)))
 
 
-@operator("PRELU", "int8", "float32")
+@operator("PRELU", *ALL)
 def _prelu(c: Case) -> bytes:
     return c.finish("PRELU", (c.input((1, 3, 4, 5)), c.weights((1, 1, 5))), c.value((1, 3, 4, 5)))
 
@@ -175,17 +175,18 @@ def _binary(kind: str, *dtypes: str, options: str = "", broadcast: bool = True) 
         wide = c.random.integers(0, 2) and broadcast
         a, b = c.input((1, 3, 4, 5)), c.input((1, 1, 1, 5) if wide else (1, 3, 4, 5))
         y = c.value((1, 3, 4, 5))
-        fields = {"FusedActivationFunction": int(c.random.integers(0, 2))} if options in _FUSED else {}
+        activation = 0 if (kind, c.dtype) == ("ADD", "int32") else int(c.random.integers(0, 2))
+        fields = {"FusedActivationFunction": activation} if options in _FUSED else {}
         return c.finish(kind, (a, b), y, options=(options, fields) if options else None)
 
     operator(kind, *dtypes)(build)
 
 
 _FUSED = ("AddOptions", "SubOptions", "MulOptions", "DivOptions")
-_binary("ADD", *ALL, options="AddOptions")
-_binary("SUB", *ALL, options="SubOptions")
-_binary("MUL", *ALL, options="MulOptions")
-_binary("SQUARED_DIFFERENCE", "int8", "float32")
+_binary("ADD", *ALL, "int32", options="AddOptions")
+_binary("SUB", *ALL, "int32", options="SubOptions")
+_binary("MUL", *ALL, "int32", options="MulOptions")
+_binary("SQUARED_DIFFERENCE", *ALL)
 _binary("FLOOR_DIV", "float32")
 _binary("FLOOR_MOD", "float32")
 

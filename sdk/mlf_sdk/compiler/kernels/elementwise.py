@@ -165,7 +165,7 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
     if y.dtype.kind == "f":
         return f"({limited(f'a {sign} b', operator.clamp)})", {}
     if y.quantisation is None:
-        return ("(a / b)", {}) if sign == "/" else (f"((uint32_t)a {sign} (uint32_t)b)", {})
+        return _of_whole_numbers(sign, operator.clamp)
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
     helpers = dict(_SCALING)
     if function in SUMS:
@@ -186,6 +186,21 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
     else:
         value = _scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
     return f"saturate({value} + ({y.zero_point}), {low}, {high})", helpers
+
+
+def _of_whole_numbers(sign: str, clamp: tuple[float, float]) -> tuple[str, dict[str, str]]:
+    """Expression of arithmetic of 32-bit numbers that are no stored values; it wraps."""
+    value = "a / b" if sign == "/" else f"(int32_t)((uint32_t)a {sign} (uint32_t)b)"
+    if clamp == _WORD:
+        return f"({value})", {}
+    return f"saturate({value}, {_literal(clamp[0])}, {_literal(clamp[1])})", {"saturate": SATURATE}
+
+
+_WORD: Final = (-(1 << 31), (1 << 31) - 1)
+
+
+def _literal(limit: float) -> str:
+    return "INT32_MIN" if limit == _WORD[0] else str(int(limit))
 
 
 _PAIRS: Final = (Arithmetic.PRELU, Arithmetic.SQUARED_DIFFERENCE)

@@ -34,6 +34,9 @@ def binary(context: Context, operator: RawOperator) -> None:
         refuse(f"a quotient of scales {a.scale} and {b.scale} with the scale {y.scale}")
     if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
+    activation = options.FusedActivationFunction() if options else 0
+    if y.dtype == np.int32 and not quantised and function is Arithmetic.ADD and activation:
+        refuse("a fused activation function of whole numbers, which TFLM leaves out")
     if quantised and function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
         points = {(v.scale, v.zero_point) for v in (a, b, y)}
         if len(points) > 1:
@@ -41,7 +44,7 @@ def binary(context: Context, operator: RawOperator) -> None:
     context.emit(
         Binary(
             number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,),
-            function=function, clamp=clamp(options.FusedActivationFunction() if options else 0, y),
+            function=function, clamp=clamp(activation, y),
         )
     )  # fmt: skip
 
