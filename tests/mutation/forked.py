@@ -286,13 +286,15 @@ def mutations_of(text: str) -> list[Mutation]:
 
 
 def is_change(before: str, after: str) -> bool:
-    """Whether a change is one of what the code computes; the star of keyword-only parameters is no multiplication."""
+    """Whether a text differs in more than decorators and the star of parameters, which is no multiplication."""
     try:
         trees = ast.parse(before), ast.parse(after)
     except SyntaxError:
         return False
     for tree in trees:
         for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                node.decorator_list = []
             if isinstance(node, ast.arguments):
                 node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
                 node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]

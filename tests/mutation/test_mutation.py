@@ -64,6 +64,11 @@ def test_the_star_of_parameters_is_no_multiplication(after: str, is_one: bool) -
     assert is_change("def f(a, *, b=True): pass", after) == is_one
 
 
+def test_decorators_are_not_changed() -> None:
+    assert not is_change("@d(True)\nclass A:\n  x = True", "@d(False)\nclass A:\n  x = True")
+    assert is_change("@d(True)\nclass A:\n  x = True", "@d(True)\nclass A:\n  x = False")
+
+
 def test_code_is_replaced_wherever_the_function_is_known() -> None:
     module = types.ModuleType("box")
     exec(compile(TEXT, "a-file-of-this-test.py", "exec"), module.__dict__)

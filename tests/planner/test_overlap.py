@@ -30,6 +30,7 @@ from mlf_sdk.planner import (
     plan_apart,
     plan_memory,
 )
+from mlf_sdk.planner.overlap import Extent, Overlay, savings
 
 CALM = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -155,6 +156,15 @@ def test_check_finds_an_output_that_begins_too_late(offset: int) -> None:
             check_plan(problem, changed)
     else:
         check_plan(problem, changed)
+
+
+def test_bytes_that_an_overlap_saves_at_each_time() -> None:
+    """From the output's first time to the input's last, and at no time of another pair."""
+    extents = {1: Extent(16, 0, 5), 2: Extent(16, 3, 9), 3: Extent(32, 6, 8), 4: Extent(16, 8, 9)}
+    pairs = [Overlay(input=1, output=2, distance=8), Overlay(input=3, output=4, distance=0)]
+    assert [*savings(pairs, extents)] == [(8, 3, 3), (8, 4, 4), (8, 5, 5), (16, 8, 8)]
+    both = [*pairs, Overlay(input=3, output=2, distance=8)]
+    assert [*savings(both, extents)] == [(8, t, t) for t in range(3, 6)] + [(8, 6, 6), (8, 7, 7), (24, 8, 8)]
 
 
 @pytest.mark.parametrize(
