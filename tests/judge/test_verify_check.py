@@ -242,6 +242,14 @@ def test_state_of_the_stack(
     assert rows(report)["heap"].state == "proven"
 
 
+@pytest.mark.parametrize("entry", ["a_reset_handler", "mlf_reset_handler"])
+def test_drivers_without_a_bound_leave_a_bare_image_unproven(
+    monkeypatch: pytest.MonkeyPatch, lock: Lock, entry: str
+) -> None:
+    bound = dataclasses.replace(bound_of(("unknown call: f",)), entry=entry)
+    assert stack_of(monkeypatch, lock, bound, 8192).unproven == ("stack",)
+
+
 def test_a_heap_that_a_model_uses_fails_the_check(monkeypatch: pytest.MonkeyPatch, lock: Lock) -> None:
     report = stack_of(monkeypatch, lock, bound_of(), 8192, (allocator(True),))
     row = rows(report)["heap"]
@@ -254,6 +262,7 @@ def test_a_heap_that_a_model_uses_fails_the_check(monkeypatch: pytest.MonkeyPatc
     ("unknown", "reserved", "state", "planned", "note"),
     [
         ((), 336, "proven", 336, "of a run; its thread has none: 1 calls by pointer in drivers"),
+        ((), 400, "proven", 336, "of a run; its thread has none: 1 calls by pointer in drivers"),
         ((), 335, "failed", 336, "a run can need more than is reserved"),
         ((), 0, "unproven", 336, "the image does not say how much is reserved"),
         (("recursion: f -> f",), 8192, "unproven", None, "no bound: recursion: f -> f"),

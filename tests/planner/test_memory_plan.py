@@ -18,7 +18,7 @@ from mlf_sdk.planner import PlanError, PlanProblem, PlanStep, PlanTensor, check_
 from mlf_sdk.planner.layout import plan_problem
 from mlf_sdk.planner.overlap import Overlay
 from mlf_sdk.planner.place import place
-from mlf_sdk.planner.storage import Buffer
+from mlf_sdk.planner.storage import Buffer, lower_bound
 from model_cases import Net
 
 plan_module = importlib.import_module("mlf_sdk.planner.plan")
@@ -485,3 +485,25 @@ def test_check_plan_finds_a_missing_workspace() -> None:
     plan = dataclasses.replace(plan_memory(problem), workspace_offsets={})
     with pytest.raises(PlanError, match=r"workspace \(0, 0\) has no offset"):
         check_plan(problem, plan)
+
+
+@pytest.mark.parametrize(
+    ("spans", "bound", "time"),
+    [
+        ((), 0, 0),
+        (((16, 0, 0),), 16, 0),
+        (((16, 0, 2),), 16, 1),  # still there in the first phase
+        (((16, 0, 0), (16, 0, 3), (16, 2, 3)), 32, 2),
+        (((16, 0, 0), (16, 0, 3), (8, 2, 3)), 32, 0),
+        (((16, 0, 4), (16, 3, 4), (32, 6, 6)), 32, 3),
+    ],
+)
+def test_the_bound_is_reached_at_the_first_time_of_a_step(
+    spans: Sequence[tuple[int, int, int]], bound: int, time: int
+) -> None:
+    """Time 0, when the inputs are written, is of no step."""
+    buffers = [
+        Buffer(kind="tensor", key=key, size_bytes=size, first=first, last=last)
+        for key, (size, first, last) in enumerate(spans)
+    ]
+    assert lower_bound(buffers, 16) == (bound, time)

@@ -31,6 +31,7 @@ from mlf_sdk.planner import (
     plan_memory,
 )
 from mlf_sdk.planner.overlap import Extent, Overlay, savings
+from mlf_sdk.planner.storage import build_graph, overlays
 
 CALM = settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -156,6 +157,16 @@ def test_check_finds_an_output_that_begins_too_late(offset: int) -> None:
             check_plan(problem, changed)
     else:
         check_plan(problem, changed)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_output_that_is_in_use_already_lies_over_nothing(swapped: bool) -> None:
+    """Two steps write tensor 2; only the one that comes first may put it over its input."""
+    steps = [call((0,), 2), call((1,), 2, over(1, 2, 0))][:: -1 if swapped else 1]
+    problem = PlanProblem(tensors=tensors(160, 160, 160), inputs=(0, 1), outputs=(2,), steps=tuple(steps))
+    graph, overlapping = build_graph(problem), 0 if swapped else 1
+    assert overlays(graph, (1 - overlapping, overlapping)) == ()
+    assert overlays(graph, (overlapping, 1 - overlapping)) == (Overlay(input=1, output=2, distance=0),)
 
 
 def test_bytes_that_an_overlap_saves_at_each_time() -> None:
