@@ -11,6 +11,7 @@ import pytest
 from compiled_models import KernelRunner
 from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, sum_bounds
 from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.options import Core, Goal
@@ -18,6 +19,7 @@ from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.compiler.tuning import Counted, Question
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
 
@@ -148,6 +150,25 @@ def test_two_sums_in_a_word(core: Core, tmp_path: Path) -> None:
         np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
         if number < 2:
             run_on_core(compiled, core, tmp_path, given=x)
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_rule_for_few_outputs_chooses_the_cheapest(outputs: int, tmp_path: Path) -> None:
+    m = Maker(1)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.finish(m.dense(m.input((1, 48)), outputs, largest=60)))
+
+    def count(number: int) -> int:
+        def tuner(_: Graph, questions: list[Question]) -> list[tuple[Counted, ...]]:
+            return [(Counted(kernel=kernels[number]),) for _, kernels in questions]
+
+        graph = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M3), tuner)
+        return run_on_core(graph, Core.CORTEX_M3, tmp_path)[0][1]
+
+    chosen, second, third = (count(number) for number in range(3))
+    assert chosen < min(second, third)
 
 
 def vector_layers(channels: int) -> bytes:

@@ -142,11 +142,11 @@ _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 
 _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (windows.convolution(6, scalar.tile_m3),),
-    FullyConnected: (windows.dense(fields.dense_tile, one=True),),
+    FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, one=True)),
 }
 _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
-    FullyConnected: (windows.dense(fields.dense_tile, choose_short, one=True),),
+    FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, choose_short, one=True)),
     DepthwiseConv2D: (rows.short_depthwise,),
 }
 _OF_CORES: Final = {

@@ -196,6 +196,12 @@ def transpose_conv(graph: Graph, operator: TransposeConv) -> Kernel:
     )
 
 
+def of_few_outputs(graph: Graph, operator: FullyConnected) -> Kernel | None:
+    """`fully_connected` of int8 values for one or two outputs, which do not pay for a widened input; else None."""
+    x, weights = graph.read(operator)[:2]
+    return fully_connected(graph, operator) if x.dtype == np.int8 and weights.shape[0] <= 2 else None
+
+
 def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel:
     """FULLY_CONNECTED."""
     x, weights, *bias = graph.read(operator)
