@@ -82,7 +82,7 @@ def mutate(module: str, tests: list[str], args: argparse.Namespace) -> None:
 def result_of(module: str, tests: list[str]) -> Result | None:
     """The result of a module's run; None without one."""
     file = folder_of(module) / "results.jsonl"
-    if not file.is_file():
+    if not file.is_file() or not file.stat().st_size:
         return None
     head, *rows = map(json.loads, file.read_text().splitlines())
     last = {tuple(row["mutation"]): row for row in rows}
