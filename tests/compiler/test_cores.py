@@ -220,7 +220,7 @@ def test_one_scale_is_stored_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)
 def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
     graph = compiled(tmp_path, 3, core, Goal.BALANCED)
-    runner = KernelRunner(archive_of(graph), tmp_path)
+    runner = KernelRunner(archive_of(graph), tmp_path, exact=True)
     reference = load_tflite(tmp_path / "model.tflite")
     x = np.random.default_rng(3).integers(-128, 128, reference.values[reference.inputs[0]].shape)
     for got, wanted in zip(

@@ -34,7 +34,7 @@ def agree(model: bytes, folder: Path, seed: int, goal: Goal = Goal.BALANCED) -> 
     path = folder / "model.tflite"
     path.write_bytes(model)
     graph = load_tflite(path)
-    runner = KernelRunner(archive_of(compile_graph(graph, Choice(goal=goal))), folder)
+    runner = KernelRunner(archive_of(compile_graph(graph, Choice(goal=goal))), folder, exact=True)
     random = np.random.default_rng(seed)
     for _ in range(2):
         inputs = [random.integers(-128, 128, graph.values[i].shape).astype(np.int8) for i in graph.inputs]

@@ -12,7 +12,7 @@ _HEAD = """# TensorFlow Lite models with recorded outputs
 
 Made by `make tflite-models`: {models} models from public repositories ({whole} whole ones; the others are single operators
 or layers), each from its file to a run that is compared with outputs which TensorFlow Lite Micro's reference
-kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {target}. All other rows say why not.
+kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {target}.{left} Where there is another result, the row says why.
 
 - equal: every value of every case. Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest
   one of their tensor; then the largest difference is stated. Models of uint8, which TensorFlow Lite Micro refuses,
@@ -58,7 +58,7 @@ def page(
     lines = [
         _HEAD.format(
             models=len(models), whole=sum(m.whole for m in models), host=counts["host"], target=counts[board],
-            board=board,
+            board=board, left=_left(len(models), found, board),
         ),
         "## Whole models", "",
         "| model | operators | host | board | arena B | bound B | flash B | instructions | plain C | |",
@@ -75,6 +75,12 @@ def page(
         lines.append(_single(model, found, board))
     lines += ["", "## MLPerf Tiny on all boards", "", *_named(found, named, boards)]
     return "\n".join(lines) + "\n"
+
+
+def _left(models: int, found: Found, board: str) -> str:
+    """A sentence about models that were not run; empty where all were."""
+    host, target = (models - sum(1 for _, at in found if at == place) for place in ("host", board))
+    return f" Not run: {host} on the host, {target} on {board}." if host or target else ""
 
 
 def _agrees(row: Row | None) -> bool:

@@ -130,7 +130,12 @@ def run(
 def told(error: MlfError, model: RecordedModel) -> str:
     """An error in one line, without paths."""
     text = " ".join(str(error).replace(str(model.path), model.path.name).split())
-    return text.partition(" What would help:")[0][:300]
+    text = text.partition(" What would help:")[0]
+    return (
+        f"does not fit{text.partition('it does not fit')[2]}"
+        if isinstance(error, DoesNotFitError)
+        else text[:300]
+    )
 
 
 def jobs_of(names: list[str]) -> list[tuple[str, str]]:

@@ -62,7 +62,7 @@ def agree(model: bytes, folder: Path, seed: int, runs: int = 2, choice: Choice |
     path = folder / "model.tflite"
     path.write_bytes(model)
     graph = load_tflite(path)
-    runner = KernelRunner(archive_of(compile_graph(graph, choice or Choice())), folder)
+    runner = KernelRunner(archive_of(compile_graph(graph, choice or Choice())), folder, exact=True)
     interpreter, random = Interpreter(graph), np.random.default_rng(seed)
     oracle = Tflm(model) if runtime is not None else None
     for _ in range(runs):
