@@ -11,6 +11,7 @@ import pytest
 import mlf_sdk
 from core_images import MISSING
 from counted import count
+from linkmap import read_map
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
@@ -49,6 +50,17 @@ def test_calls_and_stack(app: Path) -> None:
     image = read_image(app / "build" / "app.elf")
     for table in ("small_steps", "small_no_slots", "small_type_codes", "small_entry_0"):
         assert image.find(table) is None
+
+
+def test_a_product_holds_little_beside_its_model(app: Path) -> None:
+    """Start-up, sample, fault report, memcpy and memset; not the vector table and the notes."""
+    others = [
+        piece
+        for piece in read_map(app / "build" / "app.map")
+        if piece.linked and piece.is_code and not re.search(r"_kernels\.dir|_params|_entry_0", piece.source)
+    ]
+    assert {Path(piece.source.split("(")[-1]).name for piece in others if ".a(" in piece.source} == set()
+    assert 1500 < sum(piece.size_bytes for piece in others) <= 2100
 
 
 @pytest.mark.skipif(bool(missing_plugin_support()), reason="QEMU without plugins")
