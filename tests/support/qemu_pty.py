@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
@@ -21,12 +22,10 @@ from serial_helpers import heard
 class QemuPty:
     """A board that runs. ``port`` is its pty."""
 
-    def __init__(
-        self, process: subprocess.Popen[str], port: str, control: socket.socket, trace: Path
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: str, control: TextIO, trace: Path) -> None:
         self.process = process
         self.port = port
-        self._control = control.makefile("rw")
+        self._control = control
         self._trace = trace
         self._read_bytes = 0
         self._cut_line = ""
@@ -84,6 +83,7 @@ def qemu_pty(board: Board, elf: Path, folder: Path) -> Iterator[QemuPty]:
     argv += ["-trace", "cmsdk_apb_uart_set_params", "-trace", "cmsdk_apb_uart_tx", "-D", str(trace)]
     with (
         ours,
+        ours.makefile("rw") as control,
         subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=[theirs.fileno()]
         ) as process,
@@ -95,7 +95,7 @@ def qemu_pty(board: Board, elf: Path, folder: Path) -> Iterator[QemuPty]:
                 if found := re.search(r"char device redirected to (\S+)", line):
                     break
             assert found is not None
-            yield QemuPty(process, found[1], ours, trace)
+            yield QemuPty(process, found[1], control, trace)
         finally:
             process.kill()
 
