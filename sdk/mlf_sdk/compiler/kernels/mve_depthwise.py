@@ -55,13 +55,15 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     name, text = _pixels(window.size, rescale)
     call = f"        {name}(rows, p0, p1, y0 + oy * {y.shape[2] * channels}, {channels}, {y.shape[2]}, {window.stride[1]});\n"
     body, ring_bytes, overlaps = ring_of_rows(x, y, window, call, "copy_bytes")
+    if padding:  # the last load of a row reads all lanes
+        body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {padding});\n{body}"
     return Kernel(
         family="depthwise",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
         helpers={"mve": INCLUDE, "saturate": SATURATE, "copy_bytes": COPY_BYTES, name: text},
         constants=constants,
-        workspace_bytes=ring_bytes + _LANES,  # the last load of a row reads all lanes
+        workspace_bytes=ring_bytes + padding,
         overlaps=overlaps,
     )
 
