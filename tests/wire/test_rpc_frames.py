@@ -173,6 +173,22 @@ def test_a_line_amid_noise_has_four_bytes_at_least() -> None:
     assert texts == [b"abc\n"]
 
 
+@pytest.mark.parametrize(("unreadable", "is_text"), [(2, True), (3, False)])
+def test_three_quarters_of_text_are_readable(unreadable: int, is_text: bool) -> None:
+    split, texts = deframer()
+    data = b"abcdefgh"[unreadable:] + b"\xff" * unreadable
+    split.feed(data)
+    split.flush(quiet=True)
+    assert texts == ([data] if is_text else [])
+
+
+def test_pieces_of_text_are_no_longer_than_a_frame() -> None:
+    split, texts = deframer(64)
+    split.feed(b"x" * 60)
+    split.feed(b"x" * 500)
+    assert {len(piece) for piece in texts} == {frames.longest_frame(64) + 1}
+
+
 def test_two_zeros_in_a_row_are_of_frames_and_more_are_noise() -> None:
     split, _ = deframer()
     split.feed(frames.encode(b"one") + frames.encode(b"two"))
@@ -184,7 +200,7 @@ def test_two_zeros_in_a_row_are_of_frames_and_more_are_noise() -> None:
 
 
 def test_a_flush_hands_over_what_follows_a_whole_character() -> None:
-    for text in ("aäx", "€x", "😀x", "xä€y"):
+    for text in ("aäx", "€x", "😀x", "xä€y", "ä", "a b"):
         split, texts = deframer()
         split.feed(text.encode())
         split.flush()

@@ -332,6 +332,21 @@ def test_a_payload_size_that_cannot_work() -> None:
 # ---- measuring --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", [-1, 0, 1, 33, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1])
+def test_a_count_of_runs_fits_a_word(session: Session, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    link, _ = session.line
+    reply = protocol.RunReply(protocol.NO_STEP, 7, 99).pack()
+    asked: list[bytes] = []
+    monkeypatch.setattr(link, "call", lambda opcode, body, until, where: asked.append(body) or reply)
+    if 1 <= count <= 0xFFFFFFFF:
+        assert session.run(0, count).ticks == 99
+        assert asked == [protocol.RunRequest(0, count).pack()]
+    else:
+        with pytest.raises(InputError, match=f"cannot be run {count} times"):
+            session.run(0, count)
+        assert asked == []
+
+
 @pytest.mark.parametrize("pattern", [0, 255])
 def test_the_paint_may_be_any_byte(session: Session, device: FakeDevice, pattern: int) -> None:
     session.prepare(0, pattern)
