@@ -24,16 +24,18 @@ AS_WRITTEN void *memcpy(void *restrict to, const void *restrict from, size_t siz
   uint8_t *target = to;
   const uint8_t *source = from;
   if (WORDS_AT((uintptr_t)target | (uintptr_t)source)) {
-    for (; size >= 16u; size -= 16u, target += 16, source += 16) {
+    for (const uint8_t *const end = source + (size & ~(size_t)15u); source != end;) {
       word_t *const y = (word_t *)target;
       const word_t *const x = (const word_t *)source;
       y[0] = x[0];
       y[1] = x[1];
       y[2] = x[2];
       y[3] = x[3];
+      target += 16;
+      source += 16;
     }
   }
-  for (; size != 0u; size--) {
+  for (const uint8_t *const end = (const uint8_t *)from + size; source != end;) {
     *target++ = *source++;
   }
   return to;
@@ -42,16 +44,18 @@ AS_WRITTEN void *memcpy(void *restrict to, const void *restrict from, size_t siz
 AS_WRITTEN void *memset(void *to, int value, size_t size) {
   const uint32_t word = (uint8_t)value * 0x01010101u;
   uint8_t *target = to;
+  uint8_t *const last = target + size;
   if (WORDS_AT((uintptr_t)target)) {
-    for (; size >= 16u; size -= 16u, target += 16) {
+    for (uint8_t *const end = target + (size & ~(size_t)15u); target != end;) {
       word_t *const y = (word_t *)target;
       y[0] = word;
       y[1] = word;
       y[2] = word;
       y[3] = word;
+      target += 16;
     }
   }
-  for (; size != 0u; size--) {
+  while (target != last) {
     *target++ = (uint8_t)word;
   }
   return to;
