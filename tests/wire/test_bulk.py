@@ -405,3 +405,24 @@ def test_round_trip_is_smoothed_downwards_and_followed_upwards() -> None:
     assert found.round_trip_s == pytest.approx(0.95)
     found.good(2.0)
     assert found.round_trip_s == pytest.approx(2.0)
+
+
+def test_half_of_an_odd_piece_is_a_whole_number() -> None:
+    found = Pace(window_bytes=100, payload_bytes=1000, piece_bytes=151)
+    found.lost()
+    assert (found.piece_bytes, type(found.piece_bytes)) == (75, int)
+
+
+def test_a_piece_that_is_too_long_is_an_error() -> None:
+    device = Device(content=DATA)
+    device.answer = lambda r: Message(opcode=r.opcode, sequence=r.sequence, session=7, body=r.body + b"x")
+    with pytest.raises(TargetError, match="sent 65 bytes instead of 64"):
+        read(device, 200)
+
+
+def test_another_status_than_gap_ends_a_write() -> None:
+    device = Device()
+    body = Status.CAPACITY.to_bytes(1, "little", signed=True) + protocol.WriteReply(0).pack()
+    device.answer = lambda r: Message(opcode=r.opcode, sequence=r.sequence, session=7, body=body)
+    with pytest.raises(DeviceError, match="CAPACITY"):
+        write(device, DATA)
