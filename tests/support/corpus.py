@@ -22,9 +22,6 @@ REFUSED = {
     "cfu_playground_hps_model_hps_model_2022_01_05_74ops": _UNREADABLE,
     "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops": _UNREADABLE,
     "cfu_playground_hps_model_shared_20220623_1032_tiled": _UNREADABLE,
-    "mlonmcu_models_model_with_detection_postprocess_model_with_detection_postprocess": (
-        "the custom operator TFLite_Detection_PostProcess"
-    ),
     "tflite_micro_models_audio_preprocessor_float": _SIGNAL,
     "tflite_micro_models_audio_preprocessor_int8": _SIGNAL,
 }

@@ -10,12 +10,22 @@ import numpy as np
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
-from mlf_sdk.compiler.reference import layers, lstm, movement, pointwise, quantised, reals, recurrent, softmax
+from mlf_sdk.compiler.reference import (
+    detection,
+    layers,
+    lstm,
+    movement,
+    pointwise,
+    quantised,
+    reals,
+    recurrent,
+    softmax,
+)
 from mlf_sdk.compiler.reference.table import REFERENCES, States
 from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES = (layers, lstm, movement, pointwise, quantised, reals, recurrent, softmax)
+_FAMILIES = (detection, layers, lstm, movement, pointwise, quantised, reals, recurrent, softmax)
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import blocks, layers, movement, pointwise, reals, recurrent
+from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
 from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
@@ -121,6 +121,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "EMBEDDING_LOOKUP": blocks.embedding_lookup,
     "GATHER_ND": blocks.gather_nd,
     "REVERSE_V2": blocks.reverse,
+    f"{PREFIX}{detection.NAME}": detection.detection_post_process,
     "CALL_ONCE": _nothing,
     "VAR_HANDLE": _handle,
     "READ_VARIABLE": _read,
@@ -234,7 +235,7 @@ def _build(
             missing.update(operator.outputs)
             continue
         try:
-            if operator.kind in BUILDERS:
+            if operator.kind in BUILDERS and operator.kind.removeprefix(PREFIX) not in sources:
                 check_version(operator)
                 BUILDERS[operator.kind](context, operator)
             elif operator.kind.startswith(PREFIX):
