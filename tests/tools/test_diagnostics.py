@@ -54,6 +54,9 @@ def test_a_preprocessor_that_was_killed_is_no_reason_to_read_the_code_otherwise(
     with pytest.raises(ToolError) as caught:
         preprocess(compiler(tmp_path, killed), files, ["a.c"])
     assert not isinstance(caught.value, CodeError | MissingToolError)
+    with pytest.raises(ToolError) as caught:
+        preprocess(compiler(tmp_path, "kill -9 $$"), files, ["a.c"])
+    assert not isinstance(caught.value, CodeError | MissingToolError)
     with pytest.raises(CodeError):
         preprocess(compiler(tmp_path, "echo 'a.c:1:2: error: no' >&2; exit 1"), files, ["a.c"])
     with pytest.raises(MissingToolError):

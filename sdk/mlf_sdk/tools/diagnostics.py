@@ -11,6 +11,7 @@ _OF_CODE = re.compile(
     r"|undefined reference to |multiple definition of |cannot find -l|: in function [`']",
     re.MULTILINE,
 )
+_KILLED = re.compile(r"signal terminated program|^(Killed|Terminated)$", re.MULTILINE)
 
 
 def refuses_code(output: str) -> bool:
@@ -20,3 +21,8 @@ def refuses_code(output: str) -> bool:
     same build may succeed later.
     """
     return _OF_CODE.search(output) is not None
+
+
+def was_killed(returncode: int, output: str) -> bool:
+    """Return whether a compiler, or a program that it started, was ended by a signal."""
+    return returncode < 0 or _KILLED.search(output) is not None

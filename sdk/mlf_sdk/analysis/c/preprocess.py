@@ -18,7 +18,7 @@ from typing import Final
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
 from mlf_sdk.errors import CodeError, MissingToolError
-from mlf_sdk.tools.diagnostics import refuses_code
+from mlf_sdk.tools.diagnostics import was_killed
 from mlf_sdk.tools.process import ProcessError, run_process
 
 _TIMEOUT_S: Final = 60.0
@@ -108,9 +108,9 @@ def _output(argv: Sequence[str], folder: Path) -> str:
     except MissingToolError:
         raise
     except ProcessError as error:
-        if error.returncode is None or refuses_code(error.tail):
-            raise CodeError(error.what, where=error.where, hint=error.hint) from error
-        raise
+        if error.returncode is not None and was_killed(error.returncode, error.tail):
+            raise
+        raise CodeError(error.what, where=error.where, hint=error.hint) from error
 
 
 def as_written(files: Mapping[str, bytes], sources: Sequence[str]) -> dict[str, Preprocessed]:
