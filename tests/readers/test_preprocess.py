@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from mlf_sdk.analysis.c.preprocess import Compiler, as_written, preprocess
-from mlf_sdk.errors import ToolError
+from mlf_sdk.errors import CodeError, MissingToolError, ToolError
 
 CC = Compiler(argv=("cc", "-std=gnu99"))
 OTHER = Compiler(argv=("cc",), is_builds=False)
@@ -87,3 +88,25 @@ def test_without_a_compiler() -> None:
     assert as_written(files, ["k.c"])["k.c"].reason == "a header of the archive defines functions"
     files["k.c"] = b"#if A\n#endif\n"
     assert "conditions" in as_written(files, ["k.c"])["k.c"].reason
+
+
+def script_as_compiler(tmp_path: Path, text: str) -> Compiler:
+    script = tmp_path / "cc.sh"
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    script.chmod(0o755)
+    return Compiler(argv=(str(script),))
+
+
+def test_a_preprocessor_that_was_killed_is_no_reason_to_read_the_code_otherwise(tmp_path: Path) -> None:
+    files = {"a.c": b"int a;\n"}
+    killed = "echo 'cc: fatal error: Killed signal terminated program cc1' >&2; exit 1"
+    with pytest.raises(ToolError) as caught:
+        preprocess(script_as_compiler(tmp_path, killed), files, ["a.c"])
+    assert not isinstance(caught.value, CodeError | MissingToolError)
+    with pytest.raises(ToolError) as caught:
+        preprocess(script_as_compiler(tmp_path, "kill -9 $$"), files, ["a.c"])
+    assert not isinstance(caught.value, CodeError | MissingToolError)
+    with pytest.raises(CodeError):
+        preprocess(script_as_compiler(tmp_path, "echo 'a.c:1:2: error: no' >&2; exit 1"), files, ["a.c"])
+    with pytest.raises(MissingToolError):
+        preprocess(Compiler(argv=("no-such-compiler",)), files, ["a.c"])

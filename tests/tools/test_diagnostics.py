@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.c.preprocess import Compiler, preprocess
-from mlf_sdk.errors import CodeError, MissingToolError, ToolError
 from mlf_sdk.tools.diagnostics import refuses_code
 
 SOURCES = {
@@ -39,25 +37,3 @@ def test_diagnostics_of_the_compiler_name_the_code(tmp_path: Path, name: str) ->
 )
 def test_a_killed_tool_says_nothing_of_the_code(output: str) -> None:
     assert not refuses_code(output)
-
-
-def compiler(tmp_path: Path, text: str) -> Compiler:
-    script = tmp_path / "cc.sh"
-    script.write_text(f"#!/bin/sh\n{text}\n")
-    script.chmod(0o755)
-    return Compiler(argv=(str(script),))
-
-
-def test_a_preprocessor_that_was_killed_is_no_reason_to_read_the_code_otherwise(tmp_path: Path) -> None:
-    files = {"a.c": b"int a;\n"}
-    killed = "echo 'cc: fatal error: Killed signal terminated program cc1' >&2; exit 1"
-    with pytest.raises(ToolError) as caught:
-        preprocess(compiler(tmp_path, killed), files, ["a.c"])
-    assert not isinstance(caught.value, CodeError | MissingToolError)
-    with pytest.raises(ToolError) as caught:
-        preprocess(compiler(tmp_path, "kill -9 $$"), files, ["a.c"])
-    assert not isinstance(caught.value, CodeError | MissingToolError)
-    with pytest.raises(CodeError):
-        preprocess(compiler(tmp_path, "echo 'a.c:1:2: error: no' >&2; exit 1"), files, ["a.c"])
-    with pytest.raises(MissingToolError):
-        preprocess(Compiler(argv=("no-such-compiler",)), files, ["a.c"])
