@@ -19,6 +19,7 @@ from mlf_sdk.compiler.options import Core
 
 _INSTRUCTION_BYTES: Final = 3.8
 _TOKEN_BYTES: Final = 1.1
+_LEAST_GAIN: Final = 0.001  # of a change: less is rounding
 _ARGUMENT_BYTES: Final = 8  # of a call: an instruction and the address that it loads
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -94,7 +95,7 @@ def _improved(sizes: Sequence[Sequence[_Flash]], start: Sequence[int]) -> tuple[
             rest = total - _added(now, count)
             costs = [rest + _added(one, count) for one in kernels]
             best = min(range(len(kernels)), key=costs.__getitem__)
-            if costs[best] < total:
+            if best != chosen[position] and costs[best] < total - _LEAST_GAIN:
                 chosen[position], total, changed = best, costs[best], True
             count.update(kernels[chosen[position]].shared.keys())
     return chosen, total
