@@ -54,17 +54,25 @@ def connect(folder: Path, *, create: bool) -> sqlite3.Connection:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
-        found.execute("PRAGMA journal_mode=WAL")
-        found.execute("PRAGMA synchronous=NORMAL")
-        version = found.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, SCHEMA):
-            raise InputError(
-                f"the journal is of version {version}; this SDK writes {SCHEMA}",
-                where=str(path),
-                hint="Start the sweep in another folder.",
-            )
-        if version == 0:
-            found.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+        try:
+            _prepare(found, path)
+        except BaseException:
+            found.close()
+            raise
     except (sqlite3.Error, OSError) as error:
         raise ToolError(f"the journal can't be used: {error}", where=str(path)) from error
     return found
+
+
+def _prepare(journal: sqlite3.Connection, path: Path) -> None:
+    journal.execute("PRAGMA journal_mode=WAL")
+    journal.execute("PRAGMA synchronous=NORMAL")
+    version = journal.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, SCHEMA):
+        raise InputError(
+            f"the journal is of version {version}; this SDK writes {SCHEMA}",
+            where=str(path),
+            hint="Start the sweep in another folder.",
+        )
+    if version == 0:
+        journal.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
