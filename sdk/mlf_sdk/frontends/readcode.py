@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,13 +64,12 @@ def read_code(model: Model, compiler: Compiler | None, faults: FaultCollector) -
     )
 
 
-def _workspaces(objects: Iterable[CodeUnit]) -> dict[str, ObjectWorkspace]:
-    found: dict[str, ObjectWorkspace] = {}
-    for unit in objects:
-        from mlf_sdk.analysis.thumb.workspaces import object_workspaces  # the disassembler takes time to load
+def _workspaces(objects: Sequence[CodeUnit]) -> dict[str, ObjectWorkspace]:
+    if not objects:
+        return {}
+    from mlf_sdk.analysis.thumb.workspaces import object_workspaces  # the disassembler takes time to load
 
-        found |= object_workspaces(unit.data)
-    return found
+    return {name: found for unit in objects for name, found in object_workspaces(unit.data).items()}
 
 
 def _check_definitions(

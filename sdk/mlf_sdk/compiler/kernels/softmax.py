@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
@@ -43,16 +43,7 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel:
         return _log(graph, operator, rows, size, powers)
     info = np.iinfo(y.dtype)
     bits = y.dtype.itemsize * 8
-    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
-        const {c_type(x.dtype)} *v = x0 + r * {size};
-        int32_t most = v[0];
-        for (int32_t i = 1; i < {size}; ++i) {{
-            most = v[i] > most ? v[i] : most;
-        }}
-        int32_t sum = 0;
-        for (int32_t i = 0; i < {size}; ++i) {{
-            sum += divide_by_power(p0[most - v[i]], 12);
-        }}
+    body = f"""{_sum_of_exponentials(x, rows, size)}
         int32_t over = __builtin_clz((uint32_t)sum);
         int32_t scale = reciprocal_of_one_plus((int32_t)(((uint32_t)sum << over) - ((uint32_t)1 << 31)));
         for (int32_t i = 0; i < {size}; ++i) {{
@@ -74,13 +65,10 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel:
     )  # fmt: skip
 
 
-def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -> Kernel:
-    """LOG_SOFTMAX; the constants are exponentials by distance from the largest value."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    multiplier, least = softmax_scaling(x, operator.beta)
-    back, limit = log_limits(multiplier, least)
-    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
-        const int8_t *v = x0 + r * {size};
+def _sum_of_exponentials(x: Value, rows: int, size: int) -> str:
+    """Begin the loop over rows: the largest value of each, and the sum of the exponentials of the distances to it."""
+    return f"""    for (int32_t r = 0; r < {rows}; ++r) {{
+        const {c_type(x.dtype)} *v = x0 + r * {size};
         int32_t most = v[0];
         for (int32_t i = 1; i < {size}; ++i) {{
             most = v[i] > most ? v[i] : most;
@@ -88,7 +76,15 @@ def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -
         int32_t sum = 0;
         for (int32_t i = 0; i < {size}; ++i) {{
             sum += divide_by_power(p0[most - v[i]], 12);
-        }}
+        }}"""
+
+
+def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -> Kernel:
+    """LOG_SOFTMAX; the constants are exponentials by distance from the largest value."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    multiplier, least = softmax_scaling(x, operator.beta)
+    back, limit = log_limits(multiplier, least)
+    body = f"""{_sum_of_exponentials(x, rows, size)}
         int32_t log = log_of_sum(sum);
         int32_t lowest = scale_sum(log + INT32_MIN, {back.value}, {back.shift});
         lowest = lowest > {limit} ? lowest : {limit};

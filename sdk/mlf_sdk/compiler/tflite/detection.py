@@ -28,20 +28,8 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
     if len(operator.outputs) != 4:
         refuse(f"has {len(operator.outputs)} outputs; 4 are needed")
     _check_inputs(encodings, scores, anchors)
-    classes = int(options["num_classes"])
-    if not 1 <= classes <= scores.shape[2] <= classes + 1:
-        refuse(f"has {scores.shape[2]} scores a box; {classes} classes follow from its options")
-    if int(options["max_classes_per_detection"]) != 1:
-        refuse("gives several classes a box", "convert the model with max_classes_per_detection=1")
-    if options.get("use_regular_nms"):
-        refuse("suppresses boxes class by class", "convert the model with use_regular_nms=False")
+    _check_options(options, scores)
     count = int(options["max_detections"])
-    if not 1 <= count <= _MOST:
-        refuse(f"gives {count} detections; at most {_MOST}")
-    scales = tuple(float(options[f"{name}_scale"]) for name in "yxhw")
-    limits = float(options["nms_score_threshold"]), float(options["nms_iou_threshold"])
-    if not all(np.isfinite(scales)) or 0 in scales or not all(np.isfinite(limits)):
-        refuse(f"has scales {scales} and thresholds {limits}")
     shapes = ((1, count, 4), (1, count), (1, count), (1,))
     outputs = [_output(context, operator, at, shape) for at, shape in enumerate(shapes)]
     context.emit(
@@ -50,10 +38,10 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
             kind=operator.kind,
             inputs=tuple(value.id for value in values),
             outputs=tuple(value.id for value in outputs),
-            scales=(scales[0], scales[1], scales[2], scales[3]),
-            classes=classes,
-            least_score=limits[0],
-            most_overlap=limits[1],
+            scales=(options["y_scale"], options["x_scale"], options["h_scale"], options["w_scale"]),
+            classes=int(options["num_classes"]),
+            least_score=options["nms_score_threshold"],
+            most_overlap=options["nms_iou_threshold"],
         )
     )
 
@@ -69,7 +57,24 @@ def _options(data: bytes) -> dict[str, Any]:
     missing = [name for name in _NEEDED if not isinstance(found, dict) or name not in found]
     if missing:
         refuse(f"its options lack {missing[0]}")
-    return dict(found)
+    return {**found, **{name: float(found[name]) for name in _NEEDED}}
+
+
+def _check_options(options: dict[str, Any], scores: Value) -> None:
+    classes = int(options["num_classes"])
+    if not 1 <= classes <= scores.shape[2] <= classes + 1:
+        refuse(f"has {scores.shape[2]} scores a box; {classes} classes follow from its options")
+    if int(options["max_classes_per_detection"]) != 1:
+        refuse("gives several classes a box", "convert the model with max_classes_per_detection=1")
+    if options.get("use_regular_nms"):
+        refuse("suppresses boxes class by class", "convert the model with use_regular_nms=False")
+    count = int(options["max_detections"])
+    if not 1 <= count <= _MOST:
+        refuse(f"gives {count} detections; at most {_MOST}")
+    scales = [options[f"{name}_scale"] for name in "yxhw"]
+    limits = [options["nms_score_threshold"], options["nms_iou_threshold"]]
+    if not np.isfinite([*scales, *limits]).all() or 0 in scales:
+        refuse(f"has scales {scales} and thresholds {limits}")
 
 
 def _check_inputs(encodings: Value, scores: Value, anchors: Value) -> None:
