@@ -171,7 +171,8 @@ class _Layer:
         include, fours = (_INCLUDE, _FOURS) if bytes_ else ("", "")
         text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
 {{
-    const int16_t *h = (const int16_t *)p;
+    typedef int16_t __attribute__((may_alias)) number_t; /* stands in words of another type */
+    const number_t *h = (const number_t *)p;
     const int32_t *scales = p + {_HEAD // 2} + {"2 * " if wide else ""}h[5];
     const int8_t *shifts = (const int8_t *)(scales + h[14]);
     int32_t top = h[11];
