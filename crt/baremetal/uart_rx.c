@@ -19,12 +19,24 @@ void mlf_uart_rx_put(uint8_t byte) {
   }
 }
 
+/* A pending interrupt ends WFI even while it is masked: one that comes after the comparison is not missed. */
+static void sleep_while_empty(void) {
+  __asm volatile("cpsid i" : : : "memory");
+  if (tail == head) {
+    __asm volatile("wfi");
+  }
+  __asm volatile("cpsie i" : : : "memory");
+}
+
 size_t mlf_uart_rx_take(uint8_t *out_data, size_t capacity) {
   size_t count = 0;
   while (count < capacity && tail != head) {
     out_data[count] = ring[tail];
     tail = after(tail);
     count++;
+  }
+  if (count == 0u) {
+    sleep_while_empty();
   }
   return count;
 }

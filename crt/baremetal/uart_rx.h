@@ -33,7 +33,8 @@ static inline void mlf_uart_rx_enable(void) { NVIC_ISER(MLF_UART_IRQ / 32u) = 1u
 /* From the interrupt: keep a byte. One that finds no room is lost, and its frame damaged. */
 void mlf_uart_rx_put(uint8_t byte);
 
-/* Take up to `capacity` bytes; returns their number. */
+/* Take up to `capacity` bytes; returns their number. With none, sleeps until an interrupt, then returns 0.
+ * Enables interrupts. */
 size_t mlf_uart_rx_take(uint8_t *out_data, size_t capacity);
 
 #endif

@@ -34,9 +34,10 @@ extern "C" {
  * which leaves the rate as it is: a fault is reported at the rate at which the host listens. */
 void mlf_uart_init(void);
 
-/* Copy up to `capacity` received bytes to `out_data` and return their number, 0 when there are none yet. Does
- * not block, except on Zephyr, where the thread sleeps until something may have arrived. After
- * mlf_uart_init(). */
+/* Copy up to `capacity` received bytes to `out_data` and return their number, 0 when there are none yet. Where
+ * an interrupt receives (MLF_UART_RX_BYTES, Zephyr), it sleeps until something may have arrived, and may still
+ * return 0; on bare metal any interrupt ends the sleep, and interrupts are enabled. A polled UART returns at
+ * once. After mlf_uart_init(). */
 size_t mlf_uart_read(uint8_t *out_data, size_t capacity);
 
 /* Send `size` bytes; block until the UART has taken the last one. After mlf_uart_init(). */
