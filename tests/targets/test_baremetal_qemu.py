@@ -145,9 +145,7 @@ class TestOnBoard:
         with boot(ROWS[name], probe(name)) as machine:
             machine.read_until(b"\n")
             machine.socket.sendall(b"x" + bytes(4))
-            until = time.monotonic() + 60
-            while not all(all_threads_sleep(machine.process.pid) for _ in range(20)):
-                assert time.monotonic() < until
+            wait_until_asleep(machine)
 
 
 @needs_qemu
@@ -206,6 +204,18 @@ def test_large_transfers_lose_nothing(probe):
             machine.socket.sendall(data[at : at + 8000])
             got += receive(machine, 8000)
     assert got == data
+
+
+@needs_qemu
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_receive_buffer_sleeps_while_it_is_empty(name, tmp_path):
+    data = os.urandom(200)
+    with boot(ROWS[name], build(ROWS[name], tmp_path, "-DMLF_UART_RX_BYTES=256")) as machine:
+        machine.read_until(b"\n")
+        for _ in range(3):
+            wait_until_asleep(machine)
+            machine.socket.sendall(b"e" + struct.pack("<I", len(data)) + data)
+            assert receive(machine, len(data)) == data
 
 
 HANDLERS = Path(__file__).parents[1] / "support" / "firmware" / "handlers.c"
@@ -267,6 +277,12 @@ def receive(machine: QemuMachine, size: int) -> bytes:
         assert part
         data += part
     return data
+
+
+def wait_until_asleep(machine: QemuMachine) -> None:
+    deadline = time.monotonic() + 60
+    while not all(all_threads_sleep(machine.process.pid) for _ in range(20)):
+        assert time.monotonic() < deadline, "the emulator never waits"
 
 
 def all_threads_sleep(pid: int) -> bool:
