@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def _random(value: Value, random: np.random.Generator) -> Array:
     if value.dtype.kind == "b":
         return random.integers(0, 2, value.shape).astype(value.dtype)
     limits = np.iinfo(value.dtype)
-    low, high = (limits.min, limits.max + 1) if value.dtype.itemsize < 4 else (-1000, 1000)
+    low, high = (limits.min, limits.max + 1) if value.dtype.itemsize < 4 else (max(limits.min, -1000), 1000)
     return random.integers(low, high, value.shape).astype(value.dtype)
 
 
@@ -53,8 +54,18 @@ class Tflm:
         return [np.asarray(self.interpreter.get_output(i)) for i in range(outputs)]
 
 
-def agree(model: bytes, folder: Path, seed: int, runs: int = 2, choice: Choice | None = None) -> None:
+def agree(
+    model: bytes,
+    folder: Path,
+    seed: int,
+    runs: int = 2,
+    choice: Choice | None = None,
+    given: Callable[[Graph, np.random.Generator], list[Array]] = random_inputs,
+) -> None:
     """Compare the answers over consecutive runs; floats within `TOLERANCE` of the largest one.
+
+    Args:
+        given: makes the inputs of a run.
 
     Raises:
         AssertionError: two of them differ.
@@ -66,7 +77,7 @@ def agree(model: bytes, folder: Path, seed: int, runs: int = 2, choice: Choice |
     interpreter, random = Interpreter(graph), np.random.default_rng(seed)
     oracle = Tflm(model) if runtime is not None else None
     for _ in range(runs):
-        inputs = random_inputs(graph, random)
+        inputs = given(graph, random)
         expected = interpreter.run(inputs)
         answers = [("kernels", runner.run(inputs))]
         if oracle is not None:

@@ -16,14 +16,11 @@ CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
 RECORDED = sorted(p.stem for p in CORPUS.glob("*.tflite"))
 MISSING = "no ../shared/corpus: models with recorded outputs are elsewhere"
 _UNREADABLE = "its padding became an ADD of values and padding amounts: no model that can be computed"
-_SIGNAL = "signal processing by custom operators"
 # Models that are refused, and why.
 REFUSED = {
     "cfu_playground_hps_model_hps_model_2022_01_05_74ops": _UNREADABLE,
     "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops": _UNREADABLE,
     "cfu_playground_hps_model_shared_20220623_1032_tiled": _UNREADABLE,
-    "tflite_micro_models_audio_preprocessor_float": _SIGNAL,
-    "tflite_micro_models_audio_preprocessor_int8": _SIGNAL,
 }
 # Softmax of uint8 values, which TFLM refuses: TFLite's differs by one or two steps.
 NEAR = {

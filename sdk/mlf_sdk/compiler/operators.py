@@ -308,13 +308,3 @@ class Lstm(Operator):
     hidden: int
     cell: int
     cell_clip: float
-
-
-def states_of(operator: Operator) -> tuple[int, ...]:
-    """Numbers of the states that an operator reads or writes, in the order of its kernel's parameters."""
-    match operator:
-        case ReadState() | WriteState() | Svdf():
-            return (operator.state,)
-        case Lstm():
-            return operator.hidden, operator.cell
-    return ()

@@ -19,6 +19,7 @@ from mlf_sdk.compiler.kernels import (
     detection,
     elementwise,
     fields,
+    fourier,
     general,
     lstm,
     movement,
@@ -29,6 +30,7 @@ from mlf_sdk.compiler.kernels import (
     quantised,
     rows,
     scalar,
+    signal,
     softmax,
     windows,
     winograd,
@@ -81,6 +83,17 @@ from mlf_sdk.compiler.reals import (
     Reduce,
     Resample,
 )
+from mlf_sdk.compiler.signals import (
+    SignalAutoScale,
+    SignalEnergy,
+    SignalFilterBank,
+    SignalGain,
+    SignalLog,
+    SignalRfft,
+    SignalSpectralSubtraction,
+    SignalSquareRoot,
+    SignalWindow,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +144,15 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Recurrent: (recurrent.recurrent,),
     Reduce: (real_rows.reduce,),
     Resample: (real_pooling.resample,),
+    SignalWindow: (signal.window,),
+    SignalAutoScale: (signal.auto_scale,),
+    SignalRfft: (fourier.rfft,),
+    SignalEnergy: (signal.energy,),
+    SignalFilterBank: (signal.filter_bank,),
+    SignalSquareRoot: (signal.square_root,),
+    SignalSpectralSubtraction: (signal.spectral_subtraction,),
+    SignalGain: (signal.gain,),
+    SignalLog: (signal.log,),
     Generated: (generated,),
 }
 

@@ -19,13 +19,14 @@ from mlf_sdk.compiler.reference import (
     quantised,
     reals,
     recurrent,
+    signal,
     softmax,
 )
 from mlf_sdk.compiler.reference.table import REFERENCES, States
 from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES = (detection, layers, lstm, movement, pointwise, quantised, reals, recurrent, softmax)
+_FAMILIES = (detection, layers, lstm, movement, pointwise, quantised, reals, recurrent, signal, softmax)
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:

@@ -11,6 +11,7 @@ from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import DetectionPostProcess
 from mlf_sdk.compiler.tflite.context import Context, refuse
 from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.flexbuffer import options_of
 
 NAME = "TFLite_Detection_PostProcess"
 _TYPES = ("float32", "int8", "uint8")
@@ -47,16 +48,7 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
 
 
 def _options(data: bytes) -> dict[str, Any]:
-    """Options of the operator, a map of the FlexBuffers format."""
-    from flatbuffers import flexbuffers
-
-    try:
-        found = flexbuffers.Loads(bytearray(data))
-    except Exception:  # the reader of the format checks nothing
-        refuse("its options are damaged")
-    missing = [name for name in _NEEDED if not isinstance(found, dict) or name not in found]
-    if missing:
-        refuse(f"its options lack {missing[0]}")
+    found = options_of(data, _NEEDED)
     return {**found, **{name: float(found[name]) for name in _NEEDED}}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent
+from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent, signal
 from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
 from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
@@ -122,6 +122,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GATHER_ND": blocks.gather_nd,
     "REVERSE_V2": blocks.reverse,
     f"{PREFIX}{detection.NAME}": detection.detection_post_process,
+    **{f"{PREFIX}{name}": builder for name, builder in signal.BUILDERS.items()},
     "CALL_ONCE": _nothing,
     "VAR_HANDLE": _handle,
     "READ_VARIABLE": _read,

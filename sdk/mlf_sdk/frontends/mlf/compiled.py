@@ -11,8 +11,9 @@ from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, states_of
+from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.states import states_of
 from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
