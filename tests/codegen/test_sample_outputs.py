@@ -13,8 +13,8 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, write
-from mlf_sdk.codegen.render import environment
 from mlf_sdk.codegen.samples import SampleOutput, computed_pattern, pattern_bytes
+from mlf_sdk.codegen.templates import environment
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.judge.compare import Tolerance

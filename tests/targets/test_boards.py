@@ -143,6 +143,13 @@ class TestFind:
         own = write(tmp_path, ROW.replace('"mine"', '"mps2-an385"'))
         assert find_board("mps2-an385", own).title == "My board"
 
+    def test_rows_are_decoded_once_and_an_edited_file_again(self, tmp_path):
+        own = write(tmp_path, ROW)
+        first = find_board("mine", own)
+        assert find_board("mine", own) is first
+        write(tmp_path, ROW.replace("My board", "My other"))
+        assert find_board("mine", own).title == "My other"
+
     def test_one_for_a_machine_that_is_known(self, tmp_path):
         assert load_board(write(tmp_path, ON_QEMU)).qemu is not None
 

@@ -10,7 +10,7 @@ from mlf_sdk.codegen.bundleplan import CONSTANT, BundlePlan
 from mlf_sdk.codegen.context import Values
 from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.codegen.link import external_symbols, link_models
-from mlf_sdk.codegen.render import environment
+from mlf_sdk.codegen.templates import environment
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.glow.types import PlaceholderType, type_text
 from mlf_sdk.ir.abi import Value, ValueKind

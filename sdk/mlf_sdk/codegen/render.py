@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jinja2
-
 from mlf_sdk.codegen.context import Values, entry_values, model_values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
 from mlf_sdk.codegen.linkage import Linkage
@@ -20,6 +18,7 @@ from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.samples import SampleOutput, sample_values
+from mlf_sdk.codegen.templates import environment
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
@@ -95,18 +94,6 @@ def render_project(
     files[LOCK_NAME] = encode_lock(lock)
     files[PROVENANCE] = provenance_source(lock)
     return dict(sorted(files.items()))
-
-
-def environment() -> jinja2.Environment:
-    """Environment of the templates: undefined names are errors, nothing is escaped for HTML."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_dir("board_templates")),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 (the output is C and CMake)
-    )
 
 
 class _Renderer:
@@ -342,8 +329,3 @@ def _presets(toolchain: str) -> bytes:
         "buildPresets": [{"name": "default", "configurePreset": "default"}],
     }
     return (json.dumps(presets, indent=2) + "\n").encode()
-
-
-def template_text(name: str, values: Values) -> bytes:
-    """Render one template of ``board_templates``, for a platform."""
-    return environment().get_template(name).render(sdk_version=__version__, **values).encode()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.codegen.render import PlatformFiles, template_text
+from mlf_sdk.codegen.render import PlatformFiles
+from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, command_text
 from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context

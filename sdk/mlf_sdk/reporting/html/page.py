@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def _code_names(report: Report) -> dict[str, str]:
     return {item.name: shown.get(item.name, item.name) for item in report.code}
 
 
+@cache
 def environment() -> jinja2.Environment:
     """Templates with the filters of all pages."""
     """Templates of pages, which escape all that they are given."""

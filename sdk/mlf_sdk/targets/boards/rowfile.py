@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -29,6 +30,12 @@ def read_row(path: Path, kind: type[T]) -> T:
     if len(data) > _MAX_BYTES:
         raise InputError(f"it is longer than {_MAX_BYTES:,} bytes", where=str(path))
     try:
-        return msgspec.toml.decode(data, type=kind)
+        return cast("T", _decode(data, cast("Any", kind)))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(f"{error}", where=str(path)) from error
+
+
+@lru_cache(maxsize=64)
+def _decode(data: bytes, kind: type[Any]) -> Any:  # noqa: ANN401 (a cache loses the type)
+    """Rows of the same bytes are decoded once a process: rows are immutable, and looked up often."""
+    return msgspec.toml.decode(data, type=kind)

@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.codegen.render import PlatformFiles, template_text
+from mlf_sdk.codegen.render import PlatformFiles
+from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import load_board, load_boards
