@@ -67,7 +67,7 @@ def execute_batch(
         session: with the target.
         model: of the project that the target was built from.
         batch: inputs of all inferences.
-        timeout_s: for the whole batch.
+        timeout_s: for each inference, with its transfers: a long batch ends however busy the machine is.
         progress: called after each inference with the number done and the total.
 
     Raises:
@@ -88,26 +88,28 @@ def execute_batch(
 def _execute(
     session: Session, model: LockModel, batch: Batch, *, timeout_s: float, progress: Progress | None
 ) -> Execution:
-    deadline = Deadline.after(timeout_s)
-    session.hello(deadline.within(min(timeout_s, 30.0)))
+    def until() -> Deadline:
+        return Deadline.after(timeout_s, session.timeouts.clock)
+
+    session.hello(until().within(min(timeout_s, 30.0)))
     info = find_model(session, model)
     # The batch comes first: a model that keeps something from one inference to the next has run for nothing
     # else before. Its first inference is measured; another one, with other paint, comes after it.
     found: list[list[Array]] = []
     ticks = 0
-    session.prepare(info, PATTERNS[0], deadline)
+    session.prepare(info, PATTERNS[0], until())
     for index in range(batch.count):
-        ran, outputs = _infer(session, info, batch.inputs(index), deadline)
+        ran, outputs = _infer(session, info, batch.inputs(index), until())
         ticks += ran
         found.append(outputs)
         if index == 0:
-            first = session.stats(info, deadline)
+            first = session.stats(info, until())
         if progress is not None:
             progress(index + 1, batch.count)
-    last = session.stats(info, deadline)
-    session.prepare(info, PATTERNS[1], deadline)
-    _infer(session, info, batch.inputs(0), deadline)
-    stats = largest((first, session.stats(info, deadline)))
+    last = session.stats(info, until())
+    session.prepare(info, PATTERNS[1], until())
+    _infer(session, info, batch.inputs(0), until())
+    stats = largest((first, session.stats(info, until())))
     if stats.written_guard is None:
         stats = replace(stats, written_guard=last.written_guard)
     return Execution(

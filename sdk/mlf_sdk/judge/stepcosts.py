@@ -61,6 +61,7 @@ def count_steps(
     """Instructions of each step (or kernel) of a model on an emulated board, exactly.
 
     Args:
+        timeout_s: for each run.
         estimator: estimates the cycles of the last run as well.
 
     Raises:
@@ -71,10 +72,10 @@ def count_steps(
     windows = windows_of(model, image)
     with counter(image, windows, plugin=plugin, by_instruction=estimator is not None) as counting:
         with target.with_emulator(counting.arguments).open(image.path, timeout_s=timeout_s) as session:
-            deadline = Deadline.after(timeout_s)
-            session.hello(deadline)
+            session.hello(Deadline.after(timeout_s))
             info = find_model(session, model)
             for _ in range(1 + runs):  # the first one is not counted: it may find other state than the others
+                deadline = Deadline.after(timeout_s)
                 _write(session, info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()

@@ -26,7 +26,6 @@ from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards.load import Board
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import Stats
 from mlf_sdk.wire.errors import DeviceError
 
@@ -145,7 +144,7 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
     runner = _Cases(project, batch, reference, stages.tolerance_of(request), own.min_accuracy)
     start = time.monotonic()
     with pipeline.open(request) as target:
-        runner.run(target, Deadline.after(request.timeout_s), pipeline.progress.count)
+        runner.run(target, request.timeout_s, pipeline.progress.count)
     port = project.target.name if project.target.attached else None
     return runner.report(port, _check(request, project), time.monotonic() - start)
 
@@ -177,7 +176,7 @@ class _Cases:
         self.build_id = ""
         self.stats: Stats | None = None
 
-    def run(self, model: OpenTarget, deadline: Deadline, count: Count) -> None:
+    def run(self, model: OpenTarget, timeout_s: float, count: Count) -> None:
         self.build_id = model.build_id
         for index in range(self.batch.count):
             if self.error is not None:
@@ -186,7 +185,7 @@ class _Cases:
             start = time.monotonic()
             damage = ""
             try:
-                outputs = model.infer_one(self.batch, index, deadline)
+                outputs = model.infer_one(self.batch, index, timeout_s)
             except GuardError as error:
                 damage, outputs = error.what, error.outputs
             except TargetError as error:

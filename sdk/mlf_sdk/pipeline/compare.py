@@ -223,8 +223,8 @@ class _Comparer:
         """All outputs by name, each (inferences, *shape)."""
         model = self.pipeline.project(place.request).model
         with self._open(place) as target:
-            deadline = Deadline.after(place.request.timeout_s)
-            rows = [target.infer_one(batch, index, deadline) for index in range(batch.count)]
+            timeout_s = place.request.timeout_s
+            rows = [target.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         return {
             t.name: np.stack(found) for t, found in zip(model.outputs, zip(*rows, strict=True), strict=True)
         }

@@ -57,7 +57,7 @@ class OpenTarget:
         Args:
             inputs: an array for each input, in order, or by name or number; one array where there is one
                 input. One extra leading axis is a batch, and the outputs have it as well.
-            timeout_s: for all of it, in seconds; None: the session's own.
+            timeout_s: for each inference with its transfers, in seconds; None: the session's own.
 
         Raises:
             InputError: an array is missing or does not fit.
@@ -66,19 +66,19 @@ class OpenTarget:
         """
         arrays = self._by_name(inputs)
         batch = match_inputs(self.model, arrays, "inputs")
-        deadline = None if timeout_s is None else Deadline.after(timeout_s)
-        results = [self.infer_one(batch, index, deadline) for index in range(batch.count)]
+        results = [self.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         if all(array.shape == self._tensor(key).shape for key, array in arrays.items()):
             return results[0]
         return [np.stack(found) for found in zip(*results, strict=True)]
 
-    def infer_one(self, batch: Batch, index: int, deadline: Deadline | None = None) -> list[Array]:
-        """Run one inference of a batch.
+    def infer_one(self, batch: Batch, index: int, timeout_s: float | None = None) -> list[Array]:
+        """Run one inference of a batch, in ``timeout_s`` seconds with its transfers.
 
         Raises:
             GuardError: it wrote outside of the model's memory; the error has its outputs.
             TargetError: the target did not answer in time, or faulted.
         """
+        deadline = None if timeout_s is None else Deadline.after(timeout_s, self.session.timeouts.clock)
         self.paint_guards(deadline)
         outputs = self.session.infer(self.info, batch.inputs(index), deadline)
         self.check_guards(deadline, outputs)

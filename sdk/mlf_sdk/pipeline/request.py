@@ -237,7 +237,7 @@ class Request(CompilerRequest):
     )
     timeout_s: float = option(
         120.0,
-        "Seconds for starting the target and all inferences together.",
+        "Seconds for starting the target, and for each inference with its transfers.",
         group="Target",
         stage=Stage.OPEN,
         check=positive,
