@@ -26,7 +26,7 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from importlib.machinery import ModuleSpec
@@ -146,6 +146,7 @@ class Suite:
         self._imported, self._notes = imported, notes
         self._text = path.read_text()
         self._tests: list[Test] = []
+        self._start_cpu_s = time.process_time()  # what imports and collection took
 
     def measure(self) -> str:
         """Run each test alone, without a change; the name of one that fails, or "" when all pass."""
@@ -199,6 +200,7 @@ class Suite:
         self._notes.write_text(json.dumps(tests))
         command = [sys.executable, __file__, "anew", str(self._path), str(changed), str(self._notes)]
         arguments = self._session.config.args
+        cpu_s = int(CPU_FACTOR * (self.cpu_s + self._start_cpu_s)) + CPU_MARGIN_S
         try:
             done = subprocess.run(
                 [*command, *arguments],
@@ -207,11 +209,14 @@ class Suite:
                 stderr=subprocess.DEVNULL,
                 timeout=self._timeout_s,
                 check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1)),
             )
         except subprocess.TimeoutExpired:
             return TIME
         if done.returncode == pytest.ExitCode.USAGE_ERROR:
             raise RuntimeError(f"pytest does not know one of {' '.join(arguments)}")
+        if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return TIME
         return FAILED if done.returncode else ""
 
 
@@ -285,6 +290,15 @@ def mutations_of(text: str) -> list[Mutation]:
     return sorted(found)
 
 
+def choose(
+    every: Sequence[Mutation], sample: int, seed: int, ran: Collection[tuple[int, str, int]]
+) -> list[Mutation]:
+    """So many mutations of a module (0: all), and those that ran already; a larger sample holds a smaller one."""
+    mixed = random.Random(seed).sample(every, len(every))
+    first = {*(mixed[:sample] if sample else mixed)}
+    return [mutation for mutation in every if mutation in first or astuple(mutation) in ran]
+
+
 def is_change(before: str, after: str) -> bool:
     """Whether a text differs in more than decorators and the star of parameters, which is no multiplication."""
     try:
@@ -321,16 +335,15 @@ class Mutations:
         if failed := suite.measure():
             raise pytest.UsageError(f"{failed} fails without a change, or takes too long")
         rows = [json.loads(row) for row in results.read_text().splitlines()] if results.is_file() else []
+        every = mutations_of(self._text)
+        survived = {tuple(row["mutation"]): not row["outcome"] for row in rows if "mutation" in row}
+        chosen = choose(every, self._job["sample"], self._job["seed"], {*survived})
+        if self._job["survivors"]:
+            chosen = [mutation for mutation in chosen if astuple(mutation) in survived]
         with results.open("a") as output:
-            if not rows:
-                chosen = every = mutations_of(self._text)
-                if self._job["sample"]:
-                    size = min(self._job["sample"], len(every))
-                    chosen = sorted(random.Random(self._job["seed"]).sample(every, size))
-                rows = [{"mutations": len(every), "chosen": [astuple(x) for x in chosen]}]
-                print(json.dumps(rows[0]), file=output, flush=True)
-            survived = {tuple(row["mutation"]): not row["outcome"] for row in rows[1:]}
-            for mutation in (Mutation(*x) for x in rows[0]["chosen"]):
+            head = {"mutations": len(every), "chosen": [astuple(x) for x in chosen]}
+            print(json.dumps(head), file=output, flush=True)
+            for mutation in chosen:
                 known = astuple(mutation) in survived
                 if not known or (self._job["survivors"] and survived[astuple(mutation)]):
                     print(json.dumps(self._run(mutation, suite)), file=output, flush=True)

@@ -7,8 +7,9 @@
     python tests/mutation/mutate.py --list --markdown docs/mutation.md   # the page of all results
 
 Cosmic Ray makes the changes, one module at a time; `forked.py` runs the tests that pyproject.toml names for it,
-in a copy of the tree under build/mutate. A run that was stopped goes on where it was; it starts anew when the
-module has changed, or with --again. `equal.toml` gives the reasons of survivors that compute the same.
+in a copy of the tree under build/mutate. A run that was stopped goes on where it was, and a larger sample adds to
+a smaller one; a run starts anew when the module has changed, or with --again. `equal.toml` gives the reasons of
+survivors that compute the same.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def mutate(module: str, tests: list[str], args: argparse.Namespace) -> None:
     """Run the mutations of a module that have no result yet."""
     folder = folder_of(module)
     digest = hashlib.sha256((ROOT / PACKAGE / module).read_bytes()).hexdigest()
-    about, stated = folder / "about.txt", f"{digest} sample {args.sample} seed {args.seed}\n"
+    about, stated = folder / "about.txt", f"{digest} seed {args.seed}\n"
     if args.again or not about.is_file() or about.read_text() != stated:
         shutil.rmtree(folder, ignore_errors=True)
     tree = folder / "tree"
@@ -84,8 +85,9 @@ def result_of(module: str, tests: list[str]) -> Result | None:
     file = folder_of(module) / "results.jsonl"
     if not file.is_file() or not file.stat().st_size:
         return None
-    head, *rows = map(json.loads, file.read_text().splitlines())
-    last = {tuple(row["mutation"]): row for row in rows}
+    rows = [*map(json.loads, file.read_text().splitlines())]
+    head = next(row for row in reversed(rows) if "chosen" in row)
+    last = {tuple(row["mutation"]): row for row in rows if "mutation" in row}
     invalid = sum(row["outcome"] == "invalid" for row in last.values())
     found = Result(module, tuple(tests), ran=len(last) - invalid)
     found.pending, found.left_out = len(head["chosen"]) - len(last), head["mutations"] - len(head["chosen"])

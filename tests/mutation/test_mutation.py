@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import types
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from forked import changed_functions, code_of_functions, is_change, mutations_of, statement_lines
+from forked import changed_functions, choose, code_of_functions, is_change, mutations_of, statement_lines
 from mutation_page import Change, Result, read_reasons, renew_page
 
 TEXT = """\
@@ -36,6 +37,15 @@ def test_mutations_are_sorted_and_leave_out_annotations_and_numbers() -> None:
     assert found == sorted(found)
     assert {mutation.line for mutation in found} >= {9, 11, 12, 16}
     assert not any("Number" in m.operator or "BitOr" in m.operator for m in found)
+
+
+def test_a_larger_sample_adds_to_a_smaller_one() -> None:
+    every = mutations_of(TEXT)
+    small, large = choose(every, 3, 1, set()), choose(every, 6, 1, set())
+    assert len(small) == 3 and len(large) == 6 and {*small} < {*large} and large == sorted(large)
+    assert choose(every, 3, 1, {astuple(x) for x in large}) == large
+    assert choose(every, 0, 1, set()) == choose(every, 1 << 20, 1, set()) == every
+    assert choose(every, 3, 2, set()) != small
 
 
 @pytest.mark.parametrize(

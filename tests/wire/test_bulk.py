@@ -46,6 +46,7 @@ class Device:
     queue: deque[Message] = field(default_factory=deque)
     now: float = 0.0
     arrived: int = 0
+    before: int = 0  # requests of earlier transfers: numbers have 16 bits
     asked: int = 0
     foreign: deque[Message] = field(default_factory=deque)  # replies to nothing, which come first
     overrun: bool = False
@@ -63,13 +64,14 @@ class Device:
     def post(self, opcode: Opcode, body: bytes, deadline: Deadline) -> int:
         self.arrived += 1
         assert self.arrived < 5_000, "the transfer does not end"
-        request = Message(opcode=opcode, sequence=self.arrived, session=7, body=body)
+        sequence = (self.before + self.arrived) & 0xFFFF
+        request = Message(opcode=opcode, sequence=sequence, session=7, body=body)
         if self.lose(self.arrived) != "request":
             self.queue.append(request)
         ahead = [len(m.body) - SPAN.size for m in self.queue][1:]  # it is busy with the first
         self.overrun |= sum(map(frame_bytes, ahead)) > self.window_bytes
         self.most_queued = max(self.most_queued, len(self.queue))
-        return self.arrived
+        return sequence
 
     def next_reply(self, deadline: Deadline, where: str) -> Message | None:
         self.asked += 1
@@ -217,7 +219,8 @@ def test_a_gap_at_exactly_what_is_outstanding_is_none() -> None:
     assert device.memory == DATA and device.gaps > 0
 
 
-def test_a_status_gap_to_a_read_is_an_error() -> None:
+@pytest.mark.parametrize("opcode", [opcode for opcode in Opcode if opcode is not Opcode.WRITE])
+def test_a_status_gap_to_anything_but_a_write_is_an_error(opcode: Opcode) -> None:
     device = Device(content=DATA)
 
     def refused(reply: Message) -> Message:
@@ -226,12 +229,33 @@ def test_a_status_gap_to_a_read_is_an_error() -> None:
 
     device.answer = refused
     with pytest.raises(DeviceError):
-        read(device, 100)
+        read(device, 100, opcode)
 
 
-def read(device: Device, size: int) -> bytearray:
+def read(device: Device, size: int, opcode: Opcode = Opcode.READ) -> bytearray:
     until = Deadline.after(1000, lambda: device.now)
-    return read_all(cast(Link, device), pace(device), Opcode.READ, size, SPAN.pack, "y", until)
+    return read_all(cast(Link, device), pace(device), opcode, size, SPAN.pack, "y", until)
+
+
+def test_after_a_loss_half_as_many_requests_are_in_flight() -> None:
+    """Of eight the first is lost: nothing is sent before less than four of the others have no reply."""
+    device = Device(content=DATA, lose=lambda n: "request" if n == 1 else "")
+    sent: list[int] = []
+
+    def noted(reply: Message) -> Message:
+        sent.append(device.arrived)
+        return reply
+
+    device.answer = noted
+    assert read(device, len(DATA)) == DATA
+    assert sent[:6] == [8, 8, 8, 8, 9, 10]
+
+
+def test_losses_where_the_numbers_of_requests_begin_anew() -> None:
+    """Request 0 follows 65535: its reply says that 65535 is lost, which is sent again without a wait."""
+    device = Device(content=DATA, before=0xFFFE, lose=lambda n: "request" if n == 1 else "")
+    assert read(device, 4 * PIECE) == DATA[: 4 * PIECE]
+    assert device.arrived > 4 and device.now == pytest.approx(0.001 * len(device.spans))  # no wait
 
 
 def test_read_in_any_order_of_losses() -> None:
@@ -256,7 +280,9 @@ def test_write_in_any_order_of_losses() -> None:
     assert gaps > 50
 
 
-@pytest.mark.parametrize("opcode", [Opcode.WRITE, Opcode.RUN | protocol.REPLY, 0])
+@pytest.mark.parametrize(
+    "opcode", [Opcode.WRITE, Opcode.RUN | protocol.REPLY, Opcode.PEEK | protocol.REPLY, 0]
+)
 def test_a_reply_with_another_opcode_is_none(opcode: int) -> None:
     """A READ is answered by READ's reply and no other, whatever number that has."""
     device = Device(content=DATA)
@@ -332,13 +358,20 @@ def test_a_piece_of_another_size_is_an_error() -> None:
         read(device, 200)
 
 
-def test_waits_double_up_to_the_longest_silence() -> None:
-    """On a line that takes no time: the waits of all tries, and not one more."""
-    device = Device(lose=lambda n: "request")
+def test_the_first_wait_has_time_for_the_request_and_the_longest_reply() -> None:
+    device = Device(content=DATA, lose=lambda n: "request" if n == 1 else "")
+    read(device, 40)
+    assert device.now == pytest.approx(0.5 + device.line_s(frame_bytes(0) + 1024) + 0.001)
+
+
+@pytest.mark.parametrize("start_s", [0.0, 1e5])
+def test_waits_double_up_to_the_longest_silence(start_s: float) -> None:
+    """On a line that takes no time: the waits of all tries, and not one more, whenever it begins."""
+    device = Device(lose=lambda n: "request", now=start_s)
     device.line_s = lambda size_bytes: 0.0  # type: ignore[method-assign]
     with pytest.raises(TargetError, match="after 5 silences"):
         write(device, DATA[:PIECE])
-    assert device.now == pytest.approx(0.5 + 1 + 2 + 4 + 8) == device.timeouts.silence_s
+    assert device.now - start_s == pytest.approx(0.5 + 1 + 2 + 4 + 8) == device.timeouts.silence_s
 
 
 def test_silence_ends() -> None:
