@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.analysis.thumb.callgraph import EXECUTORS, LAUNCH, SERVERS, CallGraph
 from mlf_sdk.analysis.thumb.code import ThumbCode, thumb_code
+from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.heap import linked_allocators
+from mlf_sdk.judge.stack import StackBound, call_graph, stack_bound
 from mlf_sdk.tools.process import run_process
 
 ROOT = Path(__file__).parents[2]
@@ -331,6 +335,83 @@ def test_servers_are_all_known() -> None:
             pattern = "|".join([callback, *(rf"(?<!^)\b{name}\(" for name in static)])
         found |= {name for name in calls if not bodies[name].startswith("static")}
     assert found == SERVERS
+
+
+# ---- the bound of an image ----
+
+LOCK = cast(
+    Lock, SimpleNamespace(models=[SimpleNamespace(name=n, c_name=f"c_{n}") for n in ("one", "two", "seq")])
+)
+IMAGE = """
+typedef int (*fn)(int);
+__attribute__((noipa)) int use(volatile int *p) { return p[0]; }
+#define TAKES(words) { volatile int room[words]; room[0] = 1; return use(room) + 1; }
+__attribute__((noipa)) int k_one(int a) TAKES(30)
+__attribute__((noipa)) int k_two(int a) TAKES(200)
+__attribute__((noipa)) int sequence(int a) TAKES(60)
+__attribute__((noipa)) int c_one_kernels(int a) TAKES(2)
+__attribute__((noipa)) int in_params(int a) TAKES(900)
+__attribute__((noipa)) int callback(int a) TAKES(9)
+const fn c_one_steps[] = {k_one}; const int c_one_model[] = {1};
+const fn c_two_kernels[] = {k_two};
+const fn c_seq_model[] = {sequence};
+const fn c_one_params[] = {in_params};
+__attribute__((noipa)) int mlf_run(const fn *steps) { return steps[0](1) + 1; }
+__attribute__((noipa)) int mlf_rpc_feed(fn f) { return f(1) + 1; }
+__attribute__((noipa)) int a_deep_handler(void) TAKES(40)
+__attribute__((noipa)) int z_flat_handler(void) TAKES(20)
+__attribute__((noipa)) int mlf_fault_handler(void) TAKES(500)
+int NMI_Handler(void) __attribute__((alias("mlf_fault_handler")));
+int ENTRY(void) {
+  return mlf_run(c_one_steps) + mlf_run(c_two_kernels) + mlf_run(c_seq_model) + mlf_rpc_feed(callback) + c_one_kernels(1);
+}
+"""
+VECTORS = """
+typedef int (*handler)(void);
+const handler mlf_vectors[] = {
+  (handler)0x20001000, ENTRY, NMI_Handler, mlf_fault_handler, z_flat_handler, a_deep_handler, z_flat_handler};
+"""
+
+
+def bound_of(folder: Path, cpu: str, source: str, entry: str = "mlf_reset_handler") -> StackBound | None:
+    code = link(folder, cpu, source, "-O2", f"-DENTRY={entry}", f"-Wl,-e,{entry}")
+    return stack_bound(LOCK, call_graph(LOCK, code))
+
+
+@pytest.mark.parametrize(("cpu", "exception"), [("m0", 32 + 4), ("m4", 104 + 4)])
+def test_bound_of_an_image(tmp_path: Path, cpu: str, exception: int) -> None:
+    """The deepest path, an exception at its end, and the deepest handler that returns; each model by its own table."""
+    bound = bound_of(tmp_path, cpu, IMAGE + VECTORS)
+    frames = said_by_gcc(tmp_path)
+    assert bound is not None and bound.is_complete and bound.entry == "mlf_reset_handler"
+    assert [name for name, _ in bound.image.path] == ["mlf_reset_handler", "mlf_run", "k_two"]
+    assert bound.image.bytes == sum(frames[name] for name, _ in bound.image.path) >= 800
+    assert (bound.handler, bound.handler_bytes) == ("a_deep_handler", frames["a_deep_handler"])
+    assert bound.exception_bytes == exception
+    assert bound.bytes == bound.image.bytes + exception + frames["a_deep_handler"]
+    assert [(model.model, model.depth.path[-1][0], model.depth.bytes) for model in bound.models] == [
+        (name, kernel, frames["mlf_run"] + frames[kernel])
+        for name, kernel in (("one", "k_one"), ("two", "k_two"), ("seq", "sequence"))
+    ]
+
+
+def test_bound_of_an_image_whose_handlers_have_another_stack(tmp_path: Path) -> None:
+    bound = bound_of(tmp_path, "m0", IMAGE, "bg_thread_main")
+    assert bound is not None and bound.entry == "bg_thread_main"
+    assert (bound.handler, bound.handler_bytes) == ("", 0)
+    assert bound.bytes == bound.image.bytes + bound.exception_bytes
+
+
+def test_bound_of_an_image_that_calls_who_knows_what(tmp_path: Path) -> None:
+    bound = bound_of(tmp_path, "m0", IMAGE.replace("mlf_rpc_feed", "other_feed") + VECTORS)
+    assert bound is not None and not bound.is_complete
+    assert not any(model.depth.unknown for model in bound.models)
+
+
+def test_bound_of_an_image_without_runs_or_entry(tmp_path: Path) -> None:
+    bound = bound_of(tmp_path, "m0", IMAGE.replace("mlf_run", "other_run"))
+    assert bound is not None and bound.models == ()
+    assert bound_of(tmp_path, "m0", IMAGE, "main") is None
 
 
 # ---- the heap ----
