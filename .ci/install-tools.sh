@@ -17,7 +17,9 @@ compiles() { # language compiler options...; the source is standard input
 python=${PYTHON:-python3}
 need "$python" python3
 "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || add python3-venv
-echo 'int main(void) { return 0; }' | compiles c cc -fsanitize=address || add gcc libc6-dev
+compiles c cc -fsanitize=address <<'END' || add gcc libc6-dev
+int main(void) { return 0; }
+END
 need c++ g++
 need make make
 need cmake cmake
@@ -28,7 +30,9 @@ if [ ! -e /usr/lib/arm-none-eabi/newlib/libc.a ] && [ ! -e /usr/arm-none-eabi/li
   [ "$(arm-none-eabi-gcc -print-file-name=nano.specs 2>/dev/null || echo nano.specs)" = nano.specs ]; then
   add libnewlib-arm-none-eabi
 fi
-echo '#include <cmath>' | compiles c++ arm-none-eabi-g++ -fsyntax-only || add libstdc++-arm-none-eabi-newlib
+compiles c++ arm-none-eabi-g++ -fsyntax-only <<'END' || add libstdc++-arm-none-eabi-newlib
+#include <cmath>
+END
 [ -n "$missing" ] || exit 0
 
 by_hand() { # reason
