@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from compiler_checks import share_checks
 from mlf_sdk.tools.locks import exclusive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,11 +72,14 @@ def session_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache_of_tests(session_dir: Path) -> Iterator[None]:
-    """Keep builds for the session, away from the user's cache; share objects by ccache when it is there."""
+    """Keep builds for the session, away from the user's cache; share objects and checks of compilers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(session_dir / "user-cache"))
         if ccache := shutil.which("ccache"):
             _share_objects(Path(ccache), session_dir, patch)
+        if cmake := shutil.which("cmake"):
+            folder = session_dir / f"programs-{os.getpid()}"
+            patch.setenv("PATH", share_checks(cmake, folder, session_dir / "compilers"))
         yield
 
 

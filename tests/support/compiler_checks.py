@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CMake that examines each compiler once a session: most of what configuring a project costs.
+
+A program ``cmake`` in front of the real one keeps what CMake finds out about a compiler (``CMakeFiles/VERSION``) and
+gives it to later projects with the same toolchain file, languages and environment, as CMake itself does when it
+configures a folder again. Only ``cmake --preset default`` in a folder that was not configured is changed so.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+_SCRIPT = r"""#!/bin/sh
+cmake={cmake}
+if [ "$*" != "--preset default" ] || [ -e build ] || ! [ -f CMakeLists.txt ]; then exec "$cmake" "$@"; fi
+settings="$PATH $CC $CXX $CFLAGS $CXXFLAGS $ASMFLAGS $LDFLAGS $CMAKE_C_COMPILER_LAUNCHER"
+key=$( {{ cat board/toolchain.cmake; sed -n 's/^project(.*LANGUAGES//p' CMakeLists.txt; echo "$settings"; }} 2>/dev/null \
+  | cksum | tr ' ' -)
+kept={kept}/$key
+if [ -d "$kept" ]; then
+  mkdir -p build/CMakeFiles && cp -R "$kept" build/CMakeFiles/{version} || exit
+  exec "$cmake" --preset default --no-warn-unused-cli -DCMAKE_PLATFORM_INFO_INITIALIZED=1
+fi
+"$cmake" "$@" || exit
+mkdir -p "$kept.$$" && cp build/CMakeFiles/{version}/*.cmake "$kept.$$" || exit
+sed 's|^include(".*/board/toolchain.cmake")$|include("${{CMAKE_SOURCE_DIR}}/board/toolchain.cmake")|' \
+  build/CMakeFiles/{version}/CMakeSystem.cmake > "$kept.$$/CMakeSystem.cmake" || exit
+mv -T "$kept.$$" "$kept" 2>/dev/null || rm -rf "$kept.$$"
+"""
+
+
+def share_checks(cmake: str, folder: Path, kept: Path) -> str:
+    """Put the program into ``folder``; return a PATH that begins with it.
+
+    Args:
+        cmake: the real program.
+        kept: where findings are kept; processes share it.
+    """
+    said = subprocess.run([cmake, "--version"], capture_output=True, text=True, check=True).stdout
+    folder.mkdir(parents=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    program = folder / "cmake"
+    version = said.split()[2]
+    program.write_text(
+        _SCRIPT.format(cmake=shlex.quote(cmake), kept=shlex.quote(str(kept)), version=shlex.quote(version))
+    )
+    program.chmod(0o755)
+    return os.pathsep.join([str(folder), os.environ["PATH"]])
