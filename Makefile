@@ -6,6 +6,8 @@ PYTHON ?= python3
 export PYTHON
 PY := $(VENV)/bin/python
 JOBS ?= 2
+# Some tests wait (for a line, a deadline, a probe that hangs): one process more than processors.
+WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
@@ -40,7 +42,7 @@ PARSERS := analysis.c analysis.elf analysis.thumb.objectcode analysis.thumb.work
   frontends.glow frontends.exported \
   $(addprefix frontends.mlf.,archive graph interface members metadata metadata_memory params rawgraph \
   rawmetadata signatures)
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist worksteal --hypothesis-seed=0 $(PARSERS:%=--cov=mlf_sdk.%) \
+PYTEST := $(PY) -m pytest -n $(WORKERS) --dist worksteal --hypothesis-seed=0 $(PARSERS:%=--cov=mlf_sdk.%) \
   --cov-branch --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 # Programs that tests start many times are not compiled anew each time, whatever the shell says.

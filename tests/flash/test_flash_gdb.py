@@ -15,6 +15,7 @@ from flash_helpers import halted_machine, tcp_server, until
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.pipeline.flash import flash
+from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError, NoProbeError, RunnerFailedError
 from mlf_sdk.targets.serial.stream import open_port
 from mlf_sdk.wire.codes import Opcode
@@ -151,16 +152,19 @@ def test_a_probe_that_hangs(app: Path) -> None:
         tcp_server(lambda _: None) as port,
         pytest.raises(RunnerFailedError, match="did not end within") as caught,
     ):
-        flash(app, runner="gdb", port=port, timeout_s=3, unproven_ok=True)
+        flash(app, runner="gdb", port=port, timeout_s=1, unproven_ok=True)
     assert "Does the debug server answer at all?" in caught.value.hint
     assert caught.value.exit_code == ToolError.exit_code
 
 
-@pytest.mark.slow
-def test_a_probe_that_hangs_and_enough_time(app: Path) -> None:
-    """gdb itself gives up, and what it says is told as what it is."""
+def test_a_probe_that_hangs_and_enough_time(app: Path, tmp_path: Path) -> None:
+    """gdb itself gives up, and what it says is told as what it is; here it gives up at once, not after 28 s."""
+    row = (data_dir("board_templates") / "runners" / "gdb.toml").read_text()
+    hasty = tmp_path / "gdb.toml"
+    hasty.write_text(row.replace('"set remotetimeout 2"', '"set remotetimeout 0"'))
+    assert hasty.read_text() != row
     with tcp_server(lambda _: None) as port, pytest.raises(NoProbeError, match="does not answer"):
-        flash(app, runner="gdb", port=port, timeout_s=90, unproven_ok=True)
+        flash(app, runner_file=hasty, port=port, timeout_s=90, unproven_ok=True)
 
 
 def test_a_probe_that_goes_away_in_the_middle(app: Path, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from rpc_models import X
 ARCHIVE = Path(__file__).parents[2] / "examples" / "digits" / "digits-graph-tvm0.11.1.tar"
 BOARD = find_board("mps2-an386")
 INFER_S = 60.0
-TIMEOUTS = Timeouts(first_try_s=0.05, back_off=1.3, tries=20, hello_retry_s=0.1, hello_s=INFER_S)
+TIMEOUTS = Timeouts(first_try_s=0.01, back_off=1.3, tries=27, hello_retry_s=0.02, hello_s=INFER_S)
 
 
 class ServerProcess:
