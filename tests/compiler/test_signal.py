@@ -92,9 +92,13 @@ def samples(shape: tuple[int, ...]) -> list[list[Array]]:
     return [[row.astype(np.int16)] for row in rows]
 
 
-@pytest.mark.parametrize("shift", [3, 14])
-def test_a_window(shift: int, tmp_path: Path) -> None:
-    weights = np.random.default_rng(shift).integers(-32768, 32768, 12).astype(np.int16)
+@pytest.mark.parametrize(
+    ("low", "high", "shift"), [(-32768, 32767, 3), (0, 4096, 12), (0, 4097, 12), (-1, 4, 12)]
+)
+def test_a_window(low: int, high: int, shift: int, tmp_path: Path) -> None:
+    """With weights that give more than 16 bits, and with those that can't."""
+    weights = np.random.default_rng(shift).integers(low, high, 12).astype(np.int16)
+    weights[2:4] = low, high
     model = one("Window", [("int16", (2, 24)), weights], ("int16", (2, 24)), shift=shift)
     agree(model, tmp_path, 0, runs=6, given=of(samples((2, 24))))
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.gemm import DSP
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.signals import SignalRfft
@@ -111,7 +112,59 @@ _FIRST_2: Final = """static void fft_first_2(const int16_t *x, int32_t step, int
     }
 }
 """
-_BY_FOUR: Final = """static void fft_by_four(int16_t *y, int32_t size, int32_t points, const int16_t *factors)
+# Both parts of a number in one word: two products, sums or differences by one instruction.
+_WORDS: Final = """#include <arm_acle.h>
+static inline int32_t fft_load(const int16_t *x)
+{
+    int32_t z;
+    memcpy(&z, x, 4);
+    return z;
+}
+
+static inline int32_t fft_pack(int32_t imaginary, int32_t real)
+{
+    int32_t z;
+    __asm__("pkhtb %0, %1, %2, asr #15" : "=r"(z) : "r"((uint32_t)imaginary << 1), "r"(real));
+    return z;
+}
+
+static inline int32_t fft_quarter(const int16_t *x)
+{
+    int32_t z = fft_load(x);
+    return fft_pack(__smlatb(z, 8191, 1 << 14), __smlabb(z, 8191, 1 << 14));
+}
+
+static inline int32_t fft_times(int32_t z, int32_t factor)
+{
+    return fft_pack(__smladx(z, factor, 1 << 14), __smlsd(z, factor, 1 << 14));
+}
+
+static void fft_by_four(int16_t *y, int32_t size, int32_t points, const int16_t *factors)
+{
+    int32_t step = points / size / 2;
+    for (int32_t k = 0; k < size; ++k) {
+        const int16_t *f = factors + k * step;
+        int32_t first = fft_load(f), second = fft_load(f + k * step), third = fft_load(f + 2 * k * step);
+        for (int16_t *z = y + 2 * k; z < y + 2 * points; z += 8 * size) {
+            int16_t *u = z + 2 * size, *v = z + 4 * size, *w = z + 6 * size;
+            int32_t a = fft_quarter(z), b = fft_times(fft_quarter(u), first);
+            int32_t c = fft_times(fft_quarter(v), second), d = fft_times(fft_quarter(w), third);
+            int32_t sum = __sadd16(a, c), other = __sadd16(b, d);
+            a = __ssub16(a, c);
+            b = __ssub16(b, d);
+            c = __sadd16(sum, other);
+            memcpy(z, &c, 4);
+            c = __ssub16(sum, other);
+            memcpy(v, &c, 4);
+            c = __ssax(a, b);
+            memcpy(u, &c, 4);
+            c = __sasx(a, b);
+            memcpy(w, &c, 4);
+        }
+    }
+}
+"""
+_PLAIN: Final = """static void fft_by_four(int16_t *y, int32_t size, int32_t points, const int16_t *factors)
 {
     int32_t step = points / size / 2;
     for (int32_t k = 0; k < size; ++k) {
@@ -142,6 +195,7 @@ _BY_FOUR: Final = """static void fft_by_four(int16_t *y, int32_t size, int32_t p
     }
 }
 """
+_BY_FOUR: Final = f"#if {DSP}\n{_WORDS}#else\n{_PLAIN}#endif\n"
 _SPLIT: Final = """static void fft_split(int16_t *y, int32_t points, const int16_t *factors)
 {
     int32_t even = fft_part(y[0], 2), odd = fft_part(y[1], 2);

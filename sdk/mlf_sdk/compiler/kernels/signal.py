@@ -31,16 +31,17 @@ def window(graph: Graph, operator: SignalWindow) -> Kernel:
     (y,) = graph.written(operator)
     parameters, constants = operands((x, weights))
     a, b = (parameter.name for parameter in parameters)
-    size = weights.elements
+    size, product = weights.elements, f"({a}[r + i] * {b}[i]) >> {operator.shift}"
+    fits = weights.data is not None and weights.data.min() > -1 and weights.data.max() <= 1 << operator.shift
     body = f"""    for (int32_t r = 0; r < {x.elements}; r += {size})
         for (int32_t i = 0; i < {size}; ++i)
-            y0[r + i] = (int16_t)saturate(({a}[r + i] * {b}[i]) >> {operator.shift}, -32768, 32767);
+            y0[r + i] = (int16_t){f"({product})" if fits else f"saturate({product}, -32768, 32767)"};
 """
     return Kernel(
         family="window",
         parameters=(*parameters, Parameter(Role.OUTPUT, 0, "int16_t")),
         body=body,
-        helpers={"saturate": SATURATE},
+        helpers={} if fits else {"saturate": SATURATE},
         constants=tuple(constants),
         overlaps=of_elements(x, y) if x.data is None else {},
     )
