@@ -10,6 +10,7 @@ from mlf_sdk.compiler.kernels.gemm import best_tile, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.operators import Array, Conv2D, Window
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers
@@ -26,24 +27,34 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
     """
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
-    if x.dtype != np.int8 or weights.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
+    if x.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
         return None
     channels = y.shape[3]
     layout = Layout(x, weights, y, operator.window, pixels)
-    if layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
+    split = weights_of(weights, layout.quads)
+    if split is None or layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
-    flat = weights.constant.reshape(channels, -1)
+    main, spill = split
+    flat = layout.padded(main).reshape(channels, -1)
+    if spill is not None:
+        flat = np.concatenate([flat, spill.weights], axis=1)
     multipliers = channel_multipliers(x, weights, y, channels)
     rescale = rescale_of(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
-    stream = pack(layout.padded(weights.constant), graph.bias(operator), x.zero_point, rescale)
-    short = layout.spare == 3 and rescale.is_fine and layout.quads <= UNROLL and layout.row_quads <= 8
+    stream = pack(flat, graph.bias(operator), x.zero_point, rescale)
+    short = (
+        spill is None
+        and layout.spare == 3
+        and rescale.is_fine
+        and layout.quads <= UNROLL
+        and layout.row_quads <= 8
+    )
     if short:  # the last word of each row holds nothing
         layout.buffer_words -= layout.rows * layout.pixels
     tile, helpers = tile_times_channels(
         layout.pixels,
-        layout.quads,
+        layout.quads + (spill.quads if spill else 0),
         channels,
         rescale,
         unroll=UNROLL,
@@ -53,6 +64,12 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
         layout.pixels, layout.distance, layout.rows, layout.row_quads, fine=rescale.is_fine, short=short
     )
     helpers[fast] = text
+    if spill is not None:
+        layout.buffer_words += spill.quads * 2 * layout.pixels
+        fast, text = spill.widen(
+            fast, layout.pixels, layout.distance, layout.used, layout.quads, fine=rescale.is_fine
+        )
+        helpers[fast] = text
     constants = (stream,)
     return Kernel(
         family="conv_1x1" if layout.pointwise else "conv",

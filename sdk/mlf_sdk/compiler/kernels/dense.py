@@ -19,6 +19,7 @@ from mlf_sdk.compiler.kernels.gemm import (
 )
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, expression, helpers, sum_bounds
+from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.operators import Array, FullyConnected
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import dense_multipliers
@@ -28,21 +29,24 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     """FULLY_CONNECTED of one row: four outputs at a time, the input widened once."""
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
-    if (
-        x.dtype != np.int8
-        or weights.dtype != np.int8
-        or weights.data is None
-        or x.elements != weights.shape[1]
-    ):
+    if x.dtype != np.int8 or x.elements != weights.shape[1]:
         return None
     outputs, inputs = weights.shape
-    multipliers = dense_multipliers(x, weights, y, outputs)
-    layer = layer_rescale(weights.data, graph.bias(operator), x, y, multipliers, operator.clamp)
-    rescale = layer or rescale_of(weights.data, graph.bias(operator), x, y, multipliers, operator.clamp)
-    if rescale.form is Form.GENERAL or outputs > MAX_OFFSET:
-        return None
     quads, groups = -(-inputs // 4), -(-outputs // 4)
-    padded = np.pad(weights.data, ((0, 4 * groups - outputs), (0, 4 * quads - inputs)))
+    split = weights_of(weights, quads)
+    if split is None or outputs > MAX_OFFSET:
+        return None
+    main, spill = split
+    flat = np.pad(main, ((0, 0), (0, 4 * quads - inputs)))
+    if spill is not None:
+        flat = np.concatenate([flat, spill.weights], axis=1)
+        quads += spill.quads
+    multipliers = dense_multipliers(x, weights, y, outputs)
+    layer = layer_rescale(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
+    rescale = layer or rescale_of(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
+    if rescale.form is Form.GENERAL:
+        return None
+    padded = np.pad(flat, ((0, 4 * groups - outputs), (0, 0)))
     biases = np.pad(
         biases_of(padded[:outputs], graph.bias(operator), x.zero_point, rescale), (0, 4 * groups - outputs)
     )
@@ -69,6 +73,10 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         one, text = widen(1, 0, 1, 1, fine=rescale.is_fine)
         texts[one] = text
         body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
+    if spill is not None:
+        again, text = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
+        texts[again] = text
+        body += f"    {again}(x0, b0, 0);\n"
     body += f"    {name}(b0, p0, y0);\n"
     return Kernel(
         family="dense",

@@ -37,7 +37,7 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     stride = window.stride[0]
     fits = (
         x.dtype == np.int8
-        and weights.dtype == np.int8
+        and weights.dtype in (np.int8, np.uint8)
         and window.size == (3, 3)
         and window.dilation == (1, 1)
         and window.stride in ((1, 1), (2, 2))
@@ -47,11 +47,12 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     )
     if not fits or weights.data is None:
         return None
-    flat = weights.data.reshape(9, channels).T
+    flat = weights.data.reshape(9, channels).T.astype(np.int16) - weights.zero_point
     start = graph.bias(operator)
     bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
     multipliers = channel_multipliers(x, weights, y, channels)
-    rescale = choose_fine(multipliers, y.zero_point, bounds, operator.clamp)
+    byte = flat.min() >= -128 and flat.max() <= 127  # times 256 in 16 bits
+    rescale = choose_fine(multipliers, y.zero_point, bounds, operator.clamp) if byte else None
     rescale = rescale or choose_rescale(multipliers, y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None

@@ -62,6 +62,11 @@ def convert(graph: Graph, operator: Convert) -> Kernel:
     """QUANTIZE, DEQUANTIZE and CAST."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     helpers: dict[str, str] = {}
+    if _only_sign(x, y):
+        return Kernel(
+            family="convert", parameters=arguments(graph, operator), body=_other_sign(x.elements),
+            overlaps=of_elements(x, y),
+        )  # fmt: skip
     if x.quantisation and y.quantisation and x.dtype.kind != "f" and y.dtype.kind != "f":
         by = ratio(x, y)
         low, high = _limits(y)
@@ -85,6 +90,32 @@ def convert(graph: Graph, operator: Convert) -> Kernel:
         helpers=helpers,
         overlaps=of_elements(x, y),
     )
+
+
+def _only_sign(x: Value, y: Value) -> bool:
+    """True where two types of one byte hold the same real values, 128 apart."""
+    if x.quantisation is None or y.quantisation is None or {x.dtype.name, y.dtype.name} != {"int8", "uint8"}:
+        return False
+    apart = x.zero_point - y.zero_point
+    return x.scales == y.scales and apart == (128 if x.dtype == np.uint8 else -128)
+
+
+def _other_sign(count: int) -> str:
+    """Body that turns the highest bit of each byte over, four bytes at a time."""
+    rest = count % 4
+    last = f"""    for (int32_t i = {count - rest}; i < {count}; ++i) {{
+        *to++ = *from++ ^ 0x80u;
+    }}
+"""
+    return f"""    const uint8_t *from = (const uint8_t *)x0;
+    uint8_t *to = (uint8_t *)y0;
+    for (int32_t i = 0; i < {count // 4}; ++i, from += 4, to += 4) {{
+        uint32_t four;
+        memcpy(&four, from, 4);
+        four ^= 0x80808080u;
+        memcpy(to, &four, 4);
+    }}
+{last if rest else ""}"""
 
 
 def _real(value: float) -> str:

@@ -11,6 +11,7 @@ from mlf_sdk.compiler.passes.affine import fold_affine
 from mlf_sdk.compiler.passes.constant_channels import remove_constant_channels
 from mlf_sdk.compiler.passes.other_layers import convolve_one_channel, multiply_whole_windows
 from mlf_sdk.compiler.passes.padding import fold_padding
+from mlf_sdk.compiler.passes.signed import sign_layers
 
 PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     fold_affine,
@@ -18,6 +19,7 @@ PASSES: Final[tuple[Callable[[Graph], Graph], ...]] = (
     fold_padding,
     remove_constant_channels,
     multiply_whole_windows,
+    sign_layers,
 )
 
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of uint8 values, whose weights less their zero point take nine bits, by the kernels of int8 ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiled_models import KernelRunner
+from core_images import MACHINES, MISSING, run_on_core
+from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.graph import INT8, UINT8, Graph
+from mlf_sdk.compiler.kernels.spill import weights_of
+from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.frontends.mlf.compiled import archive_of
+from tflite_models import Maker
+
+
+def unsigned(m: Maker, *outputs: int) -> bytes:
+    """The model with uint8 for int8: a zero point between its weights, a few of which are far from it."""
+    for tensor in m.spec.tensors:
+        if tensor.dtype != "int8":
+            continue
+        tensor.dtype = "uint8"
+        if tensor.data is None:
+            tensor.zero_point = (tensor.zero_point[0] + 128,)
+            continue
+        zero = int(m.random.choice([0, 60, 128, 131, 200], p=[0.05, 0.35, 0.1, 0.3, 0.2]))
+        data = np.clip(m.random.normal(zero, 30, tensor.shape).round(), 1, 254).astype(np.uint8)
+        far = m.random.integers(0, data.size, max(1, data.size // 300))
+        data.reshape(-1)[far] = 255 if zero < 128 else 0
+        tensor.data, tensor.axis = data, 0
+        tensor.scale, tensor.zero_point = (float(np.float32(0.01)),), (zero,)
+    return m.finish(*outputs)
+
+
+def network(seed: int) -> bytes:
+    """Layers that follow each other, others between them, values that both and the caller read."""
+    m = Maker(seed)
+    x = m.input((1, 9 + seed % 3, 8, 3))
+    first = m.conv(x, 12, (3, 3), 1 + seed % 2, same=True, activation=1)
+    deep = m.conv(first, 12, (3, 3), 1, same=True, depthwise=True, activation=3)
+    point = m.conv(deep, 7 + seed % 2, (1, 1), 1, same=True)
+    pooled = m.pool(point, 2, largest=bool(seed % 2))
+    again = m.conv(pooled, 6, (1, 1), 1, same=True, activation=1)
+    wide = m.dense(again, 9)
+    return unsigned(m, m.dense(wide, 3), again)
+
+
+def compiled(folder: Path, seed: int, **choice: Core | Goal) -> tuple[Graph, CompiledGraph]:
+    path = folder / "model.tflite"
+    path.write_bytes(network(seed))
+    graph = load_tflite(path)
+    return graph, compile_graph(graph, Choice(**choice))
+
+
+@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("seed", range(6))
+def test_values_of_layers(seed: int, goal: Goal, tmp_path: Path) -> None:
+    graph, found = compiled(tmp_path, seed, goal=goal)
+    assert all(graph.values[i].dtype == UINT8 for i in (*graph.inputs, *graph.outputs))
+    layers = [o.operator for o in found.operators if len(o.operator.inputs) == 3]
+    assert len(layers) == 6
+    assert all(found.graph.values[o.outputs[0]].dtype == INT8 for o in layers)
+    runner = KernelRunner(archive_of(found), tmp_path, exact=True)
+    random = np.random.default_rng(seed)
+    for _ in range(2):
+        inputs = [random.integers(0, 256, graph.values[i].shape).astype(np.uint8) for i in graph.inputs]
+        for got, wanted in zip(runner.run(inputs), Interpreter(graph).run(inputs), strict=True):
+            np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize(
+    "core", [Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55], ids=lambda core: core.value
+)
+def test_values_of_layers_on_cores(core: Core, tmp_path: Path) -> None:
+    _, found = compiled(tmp_path, 1, core=core)
+    assert run_on_core(found, core, tmp_path, 1)
+    assert core in MACHINES
+
+
+def test_what_is_left_of_weights(tmp_path: Path) -> None:
+    """Weights of uint8 layers are int8 and a few more; the two together are the weights."""
+    seen = 0
+    for seed in range(6):
+        found = compiled(tmp_path, seed)[1]
+        for number in (o.operator.inputs[1] for o in found.operators if len(o.operator.inputs) == 3):
+            value = found.graph.values[number]
+            split = weights_of(value, 8)
+            if split is None or split[1] is None:
+                continue
+            main, spill = split
+            whole = main.astype(np.int32).reshape(len(main), -1)
+            whole[:, spill.taps] += spill.weights[:, : spill.taps.size]
+            np.testing.assert_array_equal(
+                whole, value.constant.reshape(len(main), -1).astype(np.int32) - value.zero_point
+            )
+            assert not spill.weights[:, spill.taps.size :].any()
+            seen += 1
+    assert seen > 4
