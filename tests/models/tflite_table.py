@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes docs/tflite-models.md: models with recorded outputs, each from its file to a verified run.
 
-Usage: tflite_table.py FOLDER [--jobs N] [NAME...]: what was measured is kept in FOLDER; a model that was
-measured already, by the same compiler, is not run again.
+Usage: tflite_table.py FOLDER [--jobs N] [--boards BOARD...] [--for GOAL] [NAME...]: what was measured is kept in
+FOLDER; a model that was measured already, with the same kernels and the same runtime, is not run again. The page
+is of all models on all boards, compiled as usual: with a name, a board or a goal it is not written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from tflite_page import page
 
 import mlf_sdk
 from corpus import RECORDED, REFUSED, RecordedModel, recorded_model
+from mlf_sdk.compiler.options import GOALS
 from mlf_sdk.errors import DoesNotFitError, MlfError
+from mlf_sdk.resources import data_dir
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tflite-models.md"
 BOARD = "mps2-an386"
@@ -63,24 +67,47 @@ def options_of(board: str) -> dict[str, Any]:
     return {"board": board}
 
 
-def measure(name: str, board: str, folder: Path) -> Measured:
+@cache
+def runtime_digest() -> bytes:
+    """Hash of what an image holds beside the kernels."""
+    found = hashlib.sha256()
+    for folder in (data_dir("crt"), data_dir("board_templates")):
+        for path in sorted(p for p in folder.rglob("*") if p.is_file() and "tests" not in p.parts):
+            found.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return found.digest()
+
+
+def measure(name: str, board: str, folder: Path, goal: str = "balanced") -> Measured:
     """Run all cases of a model, or take what is kept in ``folder``."""
     model = recorded_model(name)
     options = options_of(board)
     with tempfile.TemporaryDirectory() as scratch:
-        archive = Path(scratch) / "model.tar"
+        archive = Path(scratch) / f"{model.path.stem}.tar"
         try:
-            compiled = mlf_sdk.compile(model.path, archive, **options)
+            compiled = mlf_sdk.compile(model.path, archive, goal=goal, **options)
         except MlfError as error:
             return Measured(ok=name in REFUSED, result="refused", fault=told(error, model))
-        digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:16]
-    record = folder / f"{name}-{board.replace('/', '_').replace(' ', '_')}-{digest}.json"
-    if record.is_file():
-        return Measured(**json.loads(record.read_text()))
-    names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
-    cases = 1 if board == PLAIN else None
+        digest = hashlib.sha256(archive.read_bytes() + runtime_digest()).hexdigest()[:16]
+        record = folder / f"{name}-{board.replace('/', '_').replace(' ', '_')}-{digest}.json"
+        if record.is_file():
+            return Measured(**json.loads(record.read_text()))
+        names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
+        cases = 1 if board == PLAIN else None
+        return run_archive(model, archive, names, compiled.model.output_names, options, cases, record)
+
+
+def run_archive(
+    model: RecordedModel,
+    archive: Path,
+    inputs: list[str],
+    outputs: tuple[str, ...],
+    options: dict[str, Any],
+    cases: int | None,
+    record: Path,
+) -> Measured:
+    """Run a compiled model and keep what was measured."""
     try:
-        found = run(model, names, compiled.model.output_names, options, cases)
+        found = run(model, archive, inputs, outputs, options, cases)
     except DoesNotFitError as error:
         found = Measured(ok=False, result="", fault=told(error, model))
     except MlfError as error:  # such as a board that did not answer in time: measured again the next time
@@ -91,6 +118,7 @@ def measure(name: str, board: str, folder: Path) -> Measured:
 
 def run(
     model: RecordedModel,
+    archive: Path,
     inputs: list[str],
     outputs: tuple[str, ...],
     options: dict[str, Any],
@@ -102,7 +130,7 @@ def run(
         MlfError: it could not be run.
     """
     report = mlf_sdk.run(
-        model.path,
+        archive,
         inputs=dict(zip(inputs, (x[:cases] for x in model.inputs), strict=True)),
         expect=dict(zip(outputs, (y[:cases] for y in model.outputs), strict=True)),
         twin=False, rtol=1e-5, atol=model.steps, timeout_s=900.0, **options,
@@ -146,9 +174,10 @@ def jobs_of(names: list[str]) -> list[tuple[str, str]]:
     single = [m.name for m in models if not m.whole]
     others = [board for board in BOARDS if board not in ("host", BOARD)]
     others += [ZEPHYR] if "ZEPHYR_BASE" in os.environ else []
-    found = [(name, board) for board in (BOARD, "host") for name in whole]
+    found = [
+        (name, board) for name in whole for board in (BOARD, "host", *([] if name in REFUSED else [PLAIN]))
+    ]
     found += [(name, board) for name in NAMED.values() if name in names for board in others]
-    found += [(name, PLAIN) for name in whole if name not in REFUSED]
     return found + [(name, board) for board in (BOARD, "host") for name in single]
 
 
@@ -156,12 +185,13 @@ def measure_all(
     jobs: list[tuple[str, str]],
     folder: Path,
     count: int,
+    goal: str,
     done: Callable[[dict[tuple[str, str], Measured]], None],
 ) -> dict[tuple[str, str], Measured]:
     """Measure in several processes; ``done`` is called with all results after each."""
     found: dict[tuple[str, str], Measured] = {}
     with ProcessPoolExecutor(max_workers=count) as pool:
-        futures = {pool.submit(measure, name, board, folder): (name, board) for name, board in jobs}
+        futures = {pool.submit(measure, name, board, folder, goal): (name, board) for name, board in jobs}
         for future in as_completed(futures):
             found[futures[future]] = future.result()
             print(len(found), "of", len(jobs), *futures[future], future.result(), flush=True)
@@ -175,6 +205,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--boards", nargs="+", choices=[*BOARDS, ZEPHYR, PLAIN])
+    parser.add_argument("--for", dest="goal", choices=GOALS, default="balanced")
     asked = parser.parse_args()
     if not RECORDED:
         print("no models with recorded outputs beside the project", file=sys.stderr)
@@ -184,10 +216,11 @@ def main() -> int:
     models = [recorded_model(name) for name in RECORDED]
 
     def write(found: dict[tuple[str, str], Measured]) -> None:
-        if not asked.names:
+        if not (asked.names or asked.boards or asked.goal != "balanced"):
             PAGE.write_text(page(models, found, NAMED, (*BOARDS, ZEPHYR)))
 
-    found = measure_all(jobs_of(asked.names or RECORDED), kept, asked.jobs, write)
+    jobs = [job for job in jobs_of(asked.names or RECORDED) if job[1] in (asked.boards or job[1])]
+    found = measure_all(jobs, kept, asked.jobs, asked.goal, write)
     bad = [key for key, row in found.items() if not row.ok and key[1] in ("host", BOARD) and not row.fault]
     print(f"{len(found)} runs, {len(bad)} differ: {bad}")
     return 1 if bad else 0
