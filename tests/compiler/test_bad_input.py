@@ -165,6 +165,16 @@ def test_a_bias_of_another_type(tmp_path: Path) -> None:
     assert "a bias of type float32; convert the model again" in faults_of(m.finish(y), tmp_path)
 
 
+def test_a_sum_of_scales_far_apart(tmp_path: Path) -> None:
+    """No factors of 32 bits: the general kernel, and the reference's values."""
+    m = Maker(2)
+    x = m.input((1, 8))
+    y = m.binary("ADD", x, m.same_scale(x, (1, 8)))
+    m.spec.inputs.append(m.spec.operators[0].inputs[1])
+    m.spec.tensors[y].scale = (float(np.float32(1e-20)),)
+    assert survives(m.finish(y), tmp_path)
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_mutants(part: int, tmp_path: Path) -> None:
     """300 damaged files; `make fuzz-models` has 10,000."""

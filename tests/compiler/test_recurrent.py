@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 
 from agreement import agree
+from core_images import MISSING, run_on_core
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
+from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError
 from tflite_models import Maker, TensorSpec
@@ -75,6 +79,16 @@ def test_an_lstm(kind: str, seed: int, tmp_path: Path) -> None:
     shape = ((1, 4, 9), (2, 3, 6))[seed]
     model = lstm(seed, kind, shape=shape, units=7 - seed, time_major=bool(seed), clip=(0.0, 1.5)[seed])
     agree(model, tmp_path, seed, runs=3)
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize("core", [Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55], ids=lambda c: c.value)
+def test_an_lstm_on_cores(core: Core, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    for kind, size in (("int8", 9), ("int16", 6)):
+        path.write_bytes(lstm(1, kind, shape=(1, 3, size), units=7))
+        assert run_on_core(compile_graph(load_tflite(path), Choice(core=core)), core, tmp_path, 3)
 
 
 def test_batches_before_steps(tmp_path: Path) -> None:

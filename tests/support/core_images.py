@@ -13,6 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
+from mlf_sdk.compiler.operators import states_of
 from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.reference.evaluate import evaluate
 
@@ -160,6 +161,8 @@ def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str
     size = max((c.kernel.workspace_bytes for c in compiled.operators if c.kernel), default=0)
     parts = [compiled.source, _START, f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n"]
     calls, symbols = [], []
+    states = [state.initial.copy() for state in graph.states]
+    parts += [_bytes(f"s{i}", data, const=False) for i, data in enumerate(states)]
     for i in graph.inputs:
         values[i] = random.integers(-128, 128, graph.values[i].shape).astype(graph.values[i].dtype)
         if given is not None and i == graph.inputs[0]:
@@ -170,7 +173,7 @@ def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str
         operator, kernel = one.operator, one.kernel
         (output,) = operator.outputs
         value = graph.values[output]
-        (result,) = evaluate(graph, operator, [values[i] for i in operator.inputs], [])
+        (result,) = evaluate(graph, operator, [values[i] for i in operator.inputs], states)
         values[output] = result.astype(value.dtype).reshape(value.shape)
         if kernel is None:
             places[output] = places[operator.inputs[0]]
@@ -184,6 +187,8 @@ def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str
             if p.role in (Role.INPUT, Role.OUTPUT):
                 ids = operator.inputs if p.role is Role.INPUT else operator.outputs
                 return f"(void *){places[ids[p.number]]}"
+            if p.role is Role.STATE:
+                return f"(void *)s{states_of(operator)[p.number]}"
             return "(void *)b" if p.role is Role.WORKSPACE else f"(void *)k{number}_{p.number}"
 
         arguments = ", ".join(argument(p) for p in kernel.parameters)

@@ -32,6 +32,7 @@ from mlf_sdk.compiler.kernels import (
     scalar,
     signal,
     softmax,
+    svdf,
     windows,
     winograd,
 )
@@ -123,7 +124,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Convert: (elementwise.convert,),
     Elementwise: (elementwise.elementwise,),
     Softmax: (real_rows.softmax, softmax.softmax),
-    Svdf: (softmax.svdf,),
+    Svdf: (svdf.svdf,),
     Lstm: (lstm.lstm,),
     Move: (movement.move,),
     Custom: (custom.custom,),

@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.gemm import DSP
+from mlf_sdk.compiler.kernels.gates import FOUR_GATES, FOUR_WIDE_GATES, pack, pairs_of
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.kernels.rescale import SATURATE
@@ -16,46 +16,6 @@ from mlf_sdk.compiler.operators import Array, Lstm
 from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
 from mlf_sdk.compiler.reference.wide import sigmoid_table
 from mlf_sdk.compiler.requantise import Multiplier
-
-# Dot products of one vector with four rows, whose weights lie in groups of eight: two of each row.
-FOUR_GATES = f"""static inline void four_gates(const int16_t *x, const int8_t *w, int32_t pairs, int32_t *sums)
-{{
-#if {DSP}
-    int32_t a = sums[0], b = sums[1], c = sums[2], d = sums[3];
-    for (; pairs; --pairs, x += 2, w += 8) {{
-        int32_t v;
-        uint32_t u[2];
-        memcpy(&v, x, 4);
-        memcpy(u, w, 8);
-        a = __smlad(__sxtb16(u[0]), v, a);
-        b = __smlad(__sxtb16(u[0] >> 8 | u[0] << 24), v, b);
-        c = __smlad(__sxtb16(u[1]), v, c);
-        d = __smlad(__sxtb16(u[1] >> 8 | u[1] << 24), v, d);
-    }}
-    sums[0] = a;
-    sums[1] = b;
-    sums[2] = c;
-    sums[3] = d;
-#else
-    for (; pairs; --pairs, x += 2, w += 8) {{
-        sums[0] += x[0] * w[0] + x[1] * w[2];
-        sums[1] += x[0] * w[1] + x[1] * w[3];
-        sums[2] += x[0] * w[4] + x[1] * w[6];
-        sums[3] += x[0] * w[5] + x[1] * w[7];
-    }}
-#endif
-}}
-"""
-FOUR_WIDE_GATES = """static inline void four_wide_gates(const int16_t *x, const int8_t *w, int32_t pairs, int64_t *sums)
-{
-    for (; pairs; --pairs, x += 2, w += 8) {
-        sums[0] += x[0] * w[0] + x[1] * w[2];
-        sums[1] += x[0] * w[1] + x[1] * w[3];
-        sums[2] += x[0] * w[4] + x[1] * w[6];
-        sums[3] += x[0] * w[5] + x[1] * w[7];
-    }
-}
-"""
 
 
 def lstm(graph: Graph, operator: Lstm) -> Kernel:
@@ -87,14 +47,6 @@ def _parameters(
     )
 
 
-def _packed(rows: list[Array]) -> Array:
-    """Rows of four gates (gate, unit, input): per unit groups of two inputs, two gates side by side."""
-    gates = np.stack(rows)
-    gates = np.pad(gates, ((0, 0), (0, 0), (0, gates.shape[2] % 2)))
-    _, units, inputs = gates.shape
-    return gates.reshape(2, 2, units, inputs // 2, 2).transpose(2, 3, 0, 4, 1).reshape(units, -1)
-
-
 def _integer(graph: Graph, operator: Lstm) -> Kernel:
     batches, steps, inputs, units = _shape(graph, operator)
     x, *others = graph.read(operator)
@@ -102,32 +54,31 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
     numbers = lstm_numbers(x, others[:8], state, memory, operator.cell_clip)
     wide = x.dtype == np.int16
     weights = [w.constant for w in others[:8]]
-    packed = np.concatenate([_packed(weights[:4]), _packed(weights[4:])], axis=1)
+    packed = np.concatenate([pack(weights[:4]), pack(weights[4:])], axis=1)
     starts = np.zeros((units, 8), np.int64)
     for g in range(4):
         starts[:, g] = others[8 + g].constant - x.zero_point * weights[g].astype(np.int64).sum(axis=1)
         starts[:, 4 + g] = -state.zero_point * weights[4 + g].astype(np.int64).sum(axis=1)
     table = sigmoid_table()
     constants = (
-        np.ascontiguousarray(packed).reshape(-1),
+        np.ascontiguousarray(packed).view(np.int32).reshape(-1),
         starts.reshape(-1) if wide else starts.astype(np.uint32).view(np.int32).reshape(-1),
         table,
     )
     kind, dots, scale = (
         ("int64_t", "four_wide_gates", "scale_wide") if wide else ("int32_t", "four_gates", "scale_sum")
     )
-    pairs = (-(-inputs // 2), -(-units // 2))
+    pairs = (pairs_of(inputs), pairs_of(units))
     body = f"""    int16_t *given = (int16_t *)b0;
     int16_t *before = given + {2 * pairs[0]};
-    given[{2 * pairs[0] - 1}] = 0;
-    before[{2 * pairs[1] - 1}] = 0;
+    memset(b0, 0, {4 * sum(pairs)});
     for (int32_t b = 0; b < {batches}; ++b)
     for (int32_t t = 0; t < {steps}; ++t) {{
         const {c_type(x.dtype)} *v = x0 + {_place(operator, batches, steps, inputs)};
         {c_type(x.dtype)} *y = y0 + {_place(operator, batches, steps, units)};
         {c_type(x.dtype)} *h = s0 + b * {units};
         int16_t *s = s1 + b * {units};
-        const int8_t *w = p0;
+        const int32_t *w = p0;
         for (int32_t i = 0; i < {inputs}; ++i) {{
             given[i] = v[i];
         }}
@@ -139,8 +90,8 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
             {kind} fed[4] = {{start[0], start[1], start[2], start[3]}};
             {kind} back[4] = {{start[4], start[5], start[6], start[7]}};
             {dots}(given, w, {pairs[0]}, fed);
-            {dots}(before, w + {8 * pairs[0]}, {pairs[1]}, back);
-            w += {8 * sum(pairs)};
+            {dots}(before, w + {2 * pairs[0]}, {pairs[1]}, back);
+            w += {2 * sum(pairs)};
 {_cell(numbers, state.zero_point, scale, np.iinfo(state.dtype))}
             h[u] = y[u] = ({c_type(x.dtype)})shown;
         }}

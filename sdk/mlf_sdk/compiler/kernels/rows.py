@@ -15,25 +15,30 @@ from mlf_sdk.compiler.scales import channel_multipliers
 
 
 def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_rescale) -> Kernel | None:
-    """DEPTHWISE_CONV_2D of int8 values without multiplier; None for a layer that this does not fit."""
+    """DEPTHWISE_CONV_2D of int8 values; None for a layer that this does not fit."""
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     window = operator.window
     (kh, kw), across = window.size, window.stride[1]
     fits = x.dtype == np.int8 and weights.dtype == np.int8 and window.dilation == (1, 1)
-    if not fits or x.shape[0] != 1 or operator.multiplier != 1 or weights.data is None:
+    if not fits or x.shape[0] != 1 or weights.data is None:
         return None
-    channels, ow = x.shape[3], y.shape[2]
-    flat = weights.data.reshape(kh * kw, channels).T
+    channels, outputs, ow = x.shape[3], y.shape[3], y.shape[2]
+    flat = weights.data.reshape(kh * kw, outputs).T
     bias = graph.bias(operator)
     bounds = sum_bounds(flat, bias, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose(channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp)
+    rescale = choose(channel_multipliers(x, weights, y, outputs), y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
     folded = rescale.bias(bias) - x.zero_point * flat.astype(np.int64).sum(axis=1)
     words = np.concatenate([folded[:, None], rescale.rows], axis=1).astype(np.int32)
     constants = (np.ascontiguousarray(flat).reshape(-1), np.ascontiguousarray(words).reshape(-1))
     sums = "".join(f" + r[{j * channels}] * w[{j}]" for j in range(kw))
+    each = (
+        f"\n            for (int32_t k = 0; k < {operator.multiplier}; ++k, p += 4)"
+        if operator.multiplier > 1
+        else ""
+    )
     body, ring_bytes, overlaps = ring_of_rows(
         x,
         y,
@@ -41,7 +46,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_
         f"""        for (int32_t ox = 0; ox < {ow}; ++ox) {{
             const int8_t *w = p0;
             const int32_t *p = p1;
-            for (int32_t c = ox * {across * channels}, end = c + {channels}; c < end; ++c, p += 4) {{
+            for (int32_t c = ox * {across * channels}, end = c + {channels}; c < end; ++c{"" if each else ", p += 4"}){each} {{
                 int32_t sum = p[0];
                 for (int32_t i = 0; i < {kh}; ++i, w += {kw}) {{
                     const int8_t *r = rows[i] + c;
@@ -77,6 +82,7 @@ def ring_of_rows(
     (kh, kw), (down, across) = window.size, window.stride
     columns = (ow - 1) * across + kw
     row = columns * channels
+    written = ow * y.shape[3]
     left = window.before[1] * channels
     inner = min(iw, columns - window.before[1]) * channels
     body = f"""    int8_t *ring = (int8_t *)b0;
@@ -98,7 +104,7 @@ def ring_of_rows(
 """
     starts = window_starts(np.arange(1, oh) * down + kh - down, 1, window.before[0], ih)
     read_from = np.append(0, starts) * (iw * channels)
-    return body, kh * row, of_parts(x, y, read_from, np.arange(oh) * (ow * channels))
+    return body, kh * row, of_parts(x, y, read_from, np.arange(oh) * written)
 
 
 def short_depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:

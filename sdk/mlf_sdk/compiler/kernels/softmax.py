@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of softmax and of layers with a delay line."""
+"""Kernels of softmax."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
 from mlf_sdk.compiler.kernels.general import RESCALE_INT32
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE
-from mlf_sdk.compiler.operators import Array, Softmax, Svdf
+from mlf_sdk.compiler.operators import Array, Softmax
 from mlf_sdk.compiler.reference.fixed import exp_of_negative
 from mlf_sdk.compiler.reference.softmax import (
     log_limits,
@@ -20,7 +20,7 @@ from mlf_sdk.compiler.reference.softmax import (
     word_multiplier,
     word_tables,
 )
-from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product
+from mlf_sdk.compiler.requantise import doubling_high_product
 
 
 def softmax(graph: Graph, operator: Softmax) -> Kernel:
@@ -187,48 +187,3 @@ def _real(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
     return Kernel(
         family="softmax", parameters=arguments(graph, operator), body=body, overlaps=of_elements(x, y)
     )
-
-
-def svdf(graph: Graph, operator: Svdf) -> Kernel:
-    """SVDF: the delay line moves by one, takes the new entries and is summed up."""
-    x, features, times, *bias = graph.read(operator)
-    (y,) = graph.written(operator)
-    state = graph.states[operator.state]
-    filters, memory = times.shape
-    batches = x.shape[0]
-    size = x.elements // batches
-    units = filters // operator.rank
-    entry = Multiplier.of(x.scale * features.scale / state.scale)
-    result = Multiplier.of(state.scale * times.scale / y.scale)
-    kind = c_type(state.dtype)
-    info = np.iinfo(state.dtype)
-    constants = [features.constant.reshape(-1), times.constant.reshape(-1)]
-    if bias and bias[0].data is not None:
-        constants.append(bias[0].data.reshape(-1).astype(np.int32))
-    start = "p2[u]" if len(constants) == 3 else "0"
-    body = f"""    for (int32_t b = 0; b < {batches}; ++b)
-    for (int32_t u = 0; u < {units}; ++u) {{
-        int32_t total = {start};
-        for (int32_t f = u * {operator.rank}; f < (u + 1) * {operator.rank}; ++f) {{
-            {kind} *line = s0 + (b * {filters} + f) * {memory};
-            int32_t sum = 0;
-            for (int32_t i = 0; i < {size}; ++i) {{
-                sum += (x0[b * {size} + i] - ({x.zero_point})) * p0[f * {size} + i];
-            }}
-            memmove(line, line + 1, {(memory - 1) * state.dtype.itemsize});
-            line[{memory - 1}] = ({kind})saturate(scale_sum(sum, {entry.value}, {entry.shift}) + ({state.zero_point}), {int(info.min)}, {int(info.max)});
-            for (int32_t t = 0; t < {memory}; ++t) {{
-                total = (int32_t)((uint32_t)total + (uint32_t)(line[t] * p1[f * {memory} + t]));
-            }}
-        }}
-        y0[b * {units} + u] = ({c_type(y.dtype)})saturate(scale_sum(total, {result.value}, {result.shift}) + ({y.zero_point}), {int(operator.clamp[0])}, {int(operator.clamp[1])});
-    }}
-"""
-    parameters = (
-        *arguments(graph, operator, reads=1, constants=tuple(constants)),
-        Parameter(Role.STATE, 0, kind),
-    )
-    return Kernel(
-        family="svdf", parameters=parameters, body=body, constants=tuple(constants),
-        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32},
-    )  # fmt: skip

@@ -38,6 +38,8 @@ def linear_sum(operator: Binary, a: Value, b: Value, y: Value) -> LinearSum | No
             base = round((y.zero_point - first * a.zero_point - second * b.zero_point) * 2**bits) + (
                 1 << (bits - 1)
             )
+            if max(abs(fa), abs(fb), abs(base)) >= 1 << 31:
+                break
             partial = values[:, None] * fa + values[None, :] * fb
             for near in (0, 1, -1, 4, -4, 16, -16, 64, -64, 256, -256):
                 total = partial + base + near

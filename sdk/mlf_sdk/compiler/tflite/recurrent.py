@@ -54,15 +54,18 @@ def svdf(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if x.dtype != np.int8 or line.dtype is None or line.dtype.kind != "i" or line.quantisation is None:
         refuse(f"activations of type {x.dtype} with a state of type {line.dtype}: int8 is supported")
+    if features.dtype != np.int8 or times.dtype not in (np.int8, np.int16):
+        refuse(f"weights of types {features.dtype} and {times.dtype}: int8, and int8 or int16 are supported")
     rank = options.Rank()
     if features.data is None or times.data is None or rank < 1 or features.shape[0] % rank:
         refuse("weights that are not constant, or a rank that does not divide their filters")
     expect_elements(y, x.shape[0] * features.shape[0] // rank)
+    # TFLM limits int8 results to their type alone, whatever the activation: converters put it into the zero point.
     context.emit(
         Svdf(
             number=operator.number, kind=operator.kind, outputs=(y.id,),
             inputs=(x.id, features.id, times.id, *(b.id for b in bias)), rank=rank,
-            state=variable(context, operator.inputs[4]), clamp=clamp(options.FusedActivationFunction(), y),
+            state=variable(context, operator.inputs[4]), clamp=clamp(0, y),
         )
     )  # fmt: skip
 
