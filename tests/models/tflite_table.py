@@ -92,8 +92,7 @@ def measure(name: str, board: str, folder: Path, goal: str = "balanced") -> Meas
         if record.is_file():
             return Measured(**json.loads(record.read_text()))
         names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
-        cases = 1 if board == PLAIN else None
-        return run_archive(model, archive, names, compiled.model.output_names, options, cases, record)
+        return run_archive(model, archive, names, compiled.model.output_names, options, record)
 
 
 def run_archive(
@@ -102,12 +101,11 @@ def run_archive(
     inputs: list[str],
     outputs: tuple[str, ...],
     options: dict[str, Any],
-    cases: int | None,
     record: Path,
 ) -> Measured:
     """Run a compiled model and keep what was measured."""
     try:
-        found = run(model, archive, inputs, outputs, options, cases)
+        found = run(model, archive, inputs, outputs, options)
     except DoesNotFitError as error:
         found = Measured(ok=False, result="", fault=told(error, model))
     except MlfError as error:  # such as a board that did not answer in time: measured again the next time
@@ -122,7 +120,6 @@ def run(
     inputs: list[str],
     outputs: tuple[str, ...],
     options: dict[str, Any],
-    cases: int | None,
 ) -> Measured:
     """Run a model and compare it with its vectors: integers exactly, real numbers within 1e-5.
 
@@ -131,8 +128,8 @@ def run(
     """
     report = mlf_sdk.run(
         archive,
-        inputs=dict(zip(inputs, (x[:cases] for x in model.inputs), strict=True)),
-        expect=dict(zip(outputs, (y[:cases] for y in model.outputs), strict=True)),
+        inputs=dict(zip(inputs, model.inputs, strict=True)),
+        expect=dict(zip(outputs, model.outputs, strict=True)),
         twin=False, rtol=1e-5, atol=model.steps, timeout_s=900.0, **options,
     )  # fmt: skip
     compared = report.compare

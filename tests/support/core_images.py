@@ -13,9 +13,9 @@ import numpy as np
 
 from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
-from mlf_sdk.compiler.operators import states_of
 from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.reference.evaluate import evaluate
+from mlf_sdk.compiler.states import states_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
