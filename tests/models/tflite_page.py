@@ -20,8 +20,16 @@ kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {targe
 - arena: the model's RAM with inputs and outputs; bound: what no plan of these kernels goes below, where it is less.
 - flash: the whole image with weights, runtime and what talks to the host.
 - instructions: of one inference, exact to 120. plain C: of the same kernels without the core's DSP instructions,
-  at -O2; the ratio of the two behind it.
+  at -O2 (one case where the model has products); the ratio of the two behind it.{plain}
 """
+_HALF = 0.5
+# What keeps a model above half of plain C, by the first of these operators that it has; none of them has products
+# for the DSP instructions in it.
+_REASONS = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "functions and requantisation of cells",
+    "SVDF": "requantisation and delay line of each filter",
+    "TRANSPOSE_CONV": "TRANSPOSE_CONV is plain C, and small",
+}
 
 
 class Row(Protocol):
@@ -58,7 +66,7 @@ def page(
     lines = [
         _HEAD.format(
             models=len(models), whole=sum(m.whole for m in models), host=counts["host"], target=counts[board],
-            board=board, left=_left(len(models), found, board),
+            board=board, left=_left(len(models), found, board), plain=_plain(models, found, board),
         ),
         "## Whole models", "",
         "| model | operators | host | board | arena B | bound B | flash B | instructions | plain C | |",
@@ -81,6 +89,38 @@ def _left(models: int, found: Found, board: str) -> str:
     """A sentence about models that were not run; empty where all were."""
     host, target = (models - sum(1 for _, at in found if at == place) for place in ("host", board))
     return f" Not run: {host} on the host, {target} on {board}." if host or target else ""
+
+
+def _plain(models: list[RecordedModel], found: Found, board: str) -> str:
+    """Sentences about plain C; empty where it was not measured."""
+    ratios = {
+        model.name: (ratio, model)
+        for model in sorted(models, key=lambda m: m.name)
+        if model.whole and (ratio := _ratio(found, model.name, board))
+    }
+    if not ratios:
+        return ""
+    above = [(name, ratio, model) for name, (ratio, model) in ratios.items() if ratio > _HALF]
+    least = sum(1 for _, ratio, _ in above if ratio > 1)
+    text = f"\n  Of {len(ratios)} models {len(ratios) - len(above)} take at most half of plain C, {least or 'none'} more than it."
+    if above:
+        rows = [f"{name} ({ratio:.2f}: {_why(model)})" for name, ratio, model in above]
+        text += f"\n  Above half: {', '.join(rows)}."
+    return text
+
+
+def _ratio(found: Found, name: str, board: str) -> float:
+    """Instructions over those of plain C; 0 where one was not measured."""
+    row, plain = found.get((name, board)), found.get((name, "plain"))
+    if row is None or plain is None or not row.instructions or not plain.instructions:
+        return 0.0
+    return row.instructions / plain.instructions
+
+
+def _why(model: RecordedModel) -> str:
+    if not model.macs:
+        return "no products"
+    return next((why for kind, why in _REASONS.items() if kind in model.operators), "other layers")
 
 
 def _agrees(row: Row | None) -> bool:
@@ -121,8 +161,9 @@ def _whole(model: RecordedModel, found: Found, board: str) -> str:
             _result(row, model.name),
             *_figures(row.arena_bytes, least, row.flash_bytes, row.instructions),
         ]
-        if plain is not None and plain.instructions and row.instructions:
-            cells += [*_figures(plain.instructions), f"{row.instructions / plain.instructions:.2f}"]
+        ratio = _ratio(found, model.name, board)
+        if plain is not None and ratio:
+            cells += [*_figures(plain.instructions), f"{ratio:.2f}"]
         else:
             cells += ["", ""]
     return f"| {' | '.join(cells)} |"
