@@ -92,7 +92,7 @@ def measure(name: str, board: str, folder: Path, goal: str = "balanced") -> Meas
         if record.is_file():
             return Measured(**json.loads(record.read_text()))
         names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
-        # Of a layer with products the instructions do not depend on its input, beyond a few of the borders of types.
+        # Instructions of layers with products hardly depend on their inputs: one case does.
         cases = 1 if board == PLAIN and model.macs else None
         return run_archive(model, archive, names, compiled.model.output_names, options, cases, record)
 
