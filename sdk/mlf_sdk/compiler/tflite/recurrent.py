@@ -60,7 +60,7 @@ def svdf(context: Context, operator: RawOperator) -> None:
     if features.data is None or times.data is None or rank < 1 or features.shape[0] % rank:
         refuse("weights that are not constant, or a rank that does not divide their filters")
     expect_elements(y, x.shape[0] * features.shape[0] // rank)
-    # TFLM limits int8 results to their type alone, whatever the activation: converters put it into the zero point.
+    # Whatever the activation, TFLM limits int8 results to their type: converters put it into the zero point.
     context.emit(
         Svdf(
             number=operator.number, kind=operator.kind, outputs=(y.id,),
