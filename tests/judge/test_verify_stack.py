@@ -358,8 +358,8 @@ const fn c_seq_model[] = {sequence};
 const fn c_one_params[] = {in_params};
 __attribute__((noipa)) int mlf_run(const fn *steps) { return steps[0](1) + 1; }
 __attribute__((noipa)) int mlf_rpc_feed(fn f) { return f(1) + 1; }
-__attribute__((noipa)) int a_deep_handler(void) TAKES(40)
-__attribute__((noipa)) int z_flat_handler(void) TAKES(20)
+__attribute__((noipa)) int a_handler(void) TAKES(A_WORDS)
+__attribute__((noipa)) int z_handler(void) TAKES(20)
 __attribute__((noipa)) int mlf_fault_handler(void) TAKES(500)
 int NMI_Handler(void) __attribute__((alias("mlf_fault_handler")));
 int ENTRY(void) {
@@ -369,26 +369,34 @@ int ENTRY(void) {
 VECTORS = """
 typedef int (*handler)(void);
 const handler mlf_vectors[] = {
-  (handler)0x20001000, ENTRY, NMI_Handler, mlf_fault_handler, z_flat_handler, a_deep_handler, z_flat_handler};
+  (handler)0x20001000, ENTRY, NMI_Handler, mlf_fault_handler,
+  z_handler, a_handler, z_handler};
 """
 
 
-def bound_of(folder: Path, cpu: str, source: str, entry: str = "mlf_reset_handler") -> StackBound | None:
-    code = link(folder, cpu, source, "-O2", f"-DENTRY={entry}", f"-Wl,-e,{entry}")
+def bound_of(
+    folder: Path, cpu: str, source: str, entry: str = "mlf_reset_handler", words: int = 40
+) -> StackBound | None:
+    """The bound of an image whose functions lie in the order of their names."""
+    flags = [f"-DENTRY={entry}", f"-DA_WORDS={words}", f"-Wl,-e,{entry},--sort-section=name"]
+    code = link(folder, cpu, source, "-O2", *flags)
     return stack_bound(LOCK, call_graph(LOCK, code))
 
 
-@pytest.mark.parametrize(("cpu", "exception"), [("m0", 32 + 4), ("m4", 104 + 4)])
-def test_bound_of_an_image(tmp_path: Path, cpu: str, exception: int) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "exception", "words", "handler"),
+    [("m0", 32 + 4, 40, "a_handler"), ("m4", 104 + 4, 10, "z_handler")],
+)
+def test_bound_of_an_image(tmp_path: Path, cpu: str, exception: int, words: int, handler: str) -> None:
     """The deepest path, an exception at its end, and the deepest handler that returns; each model by its own table."""
-    bound = bound_of(tmp_path, cpu, IMAGE + VECTORS)
+    bound = bound_of(tmp_path, cpu, IMAGE + VECTORS, words=words)
     frames = said_by_gcc(tmp_path)
     assert bound is not None and bound.is_complete and bound.entry == "mlf_reset_handler"
     assert [name for name, _ in bound.image.path] == ["mlf_reset_handler", "mlf_run", "k_two"]
     assert bound.image.bytes == sum(frames[name] for name, _ in bound.image.path) >= 800
-    assert (bound.handler, bound.handler_bytes) == ("a_deep_handler", frames["a_deep_handler"])
+    assert (bound.handler, bound.handler_bytes) == (handler, frames[handler])
     assert bound.exception_bytes == exception
-    assert bound.bytes == bound.image.bytes + exception + frames["a_deep_handler"]
+    assert bound.bytes == bound.image.bytes + exception + frames[handler]
     assert [(model.model, model.depth.path[-1][0], model.depth.bytes) for model in bound.models] == [
         (name, kernel, frames["mlf_run"] + frames[kernel])
         for name, kernel in (("one", "k_one"), ("two", "k_two"), ("seq", "sequence"))
