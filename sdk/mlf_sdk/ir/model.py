@@ -174,8 +174,8 @@ class Model:
 
     @property
     def constants(self) -> tuple[Tensor, ...]:
-        """Constants in the order in which they lie in the parameter blob."""
-        return tuple(t for t in self.tensors if t.kind is TensorKind.CONSTANT)
+        """Constants in the order in which they lie in the parameter blob, without aliases."""
+        return tuple(t for t in self.tensors if t.kind is TensorKind.CONSTANT and t.alias_of is None)
 
     @property
     def io_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
