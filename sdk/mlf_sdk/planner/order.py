@@ -32,7 +32,7 @@ def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
         Step indices in the order with the lowest bound that the budget allowed to find; None when the
         original order stays.
     """
-    if not 1 < len(graph.uses) <= _MAX_STEPS or _is_chain(graph):
+    if len(graph.uses) > _MAX_STEPS or _is_chain(graph):
         return None
     space = OrderSpace(graph)
     floor = space.peak_lower_bound()
