@@ -53,6 +53,13 @@ def run(archive: Path, board: str, **more: object) -> RunReport:
     return mlf_sdk.run(archive, board=board, inputs=inputs, expect=expected, **TOLERANCE, **more)  # type: ignore[arg-type]
 
 
+@cache
+def host_outputs() -> np.ndarray:
+    """Outputs of the same images on this machine."""
+    (outputs,) = mlf_sdk.run(DIGITS, board="host", inputs=images()[0]).outputs.values()
+    return outputs
+
+
 def check_outputs(report: RunReport) -> np.ndarray:
     """Everything that must hold of any run; returns the outputs."""
     assert report.ok
@@ -105,8 +112,7 @@ def test_digits(board: str) -> None:
     flash = next(region for region in report.check.regions if region.name == "flash")
     assert 16_872 < flash.used_bytes < 100_000
     assert {r.name: r.used_bytes for r in report.check.regions} == used_by_the_linker(report.folder)
-    twin = mlf_sdk.run(DIGITS, board="host", inputs=images()[0])
-    np.testing.assert_array_equal(outputs, next(iter(twin.outputs.values())))
+    np.testing.assert_array_equal(outputs, host_outputs())
 
 
 @pytest.mark.parametrize(
