@@ -53,6 +53,15 @@ echo "Installing with apt-get${sudo:+ (sudo asks for your password)}: $missing"
 apt() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
 }
-# What an interrupted installation left half done is finished first.
-{ $sudo dpkg --configure -a && apt update && apt install -y --no-install-recommends $missing; } ||
-  by_hand "apt-get failed."
+# What an interrupted installation left half done is finished first, and what it left broken is installed again.
+broken=
+if ! $sudo dpkg --configure -a; then
+  broken=$(dpkg-query -W -f '${db:Status-Eflag} ${binary:Package}\n' | sed -n 's/^reinstreq //p')
+  [ -n "$broken" ] || by_hand "dpkg failed."
+  echo "Installing again what an interruption left broken:" $broken
+fi
+{
+  apt update &&
+    { [ -z "$broken" ] || apt install -y --reinstall --no-install-recommends $broken; } &&
+    apt install -y --no-install-recommends $missing
+} || by_hand "apt-get failed."

@@ -147,6 +147,24 @@ def test_packages_are_installed_by_root(machine: Machine) -> None:
     assert "--no-install-recommends python3-venv " in install
 
 
+def test_a_package_that_an_interruption_broke_is_installed_again(machine: Machine) -> None:
+    """Unpacked in part: dpkg can't configure it, and apt won't install what depends on it."""
+    machine.program("id", "echo 0")
+    machine.program("apt-get", 'echo "apt-get $*" >> "$LOG"')
+    machine.program("dpkg", "exit 1")
+    machine.program("dpkg-query", "echo 'ok gcc:amd64'; echo 'reinstreq libhiredis1.1.0:amd64'")
+    done = machine.run("sh", ".ci/install-tools.sh", NO_ENSUREPIP="1")
+    assert done.returncode == 0, done.stderr
+    update, repair, install = machine.logged()
+    assert update.endswith(" update")
+    assert repair.endswith(" install -y --reinstall --no-install-recommends libhiredis1.1.0:amd64")
+    assert "--no-install-recommends python3-venv " in install
+    machine.program("dpkg-query", "echo 'ok gcc:amd64'")
+    done = machine.run("sh", ".ci/install-tools.sh", NO_ENSUREPIP="1")
+    assert (done.returncode, machine.logged()) == (3, [])
+    assert done.stderr.startswith("dpkg failed. Run this as an administrator")
+
+
 def test_a_refused_sudo_ends_with_the_command(machine: Machine) -> None:
     machine.program("apt-get")
     machine.program("sudo", "echo 'not in the sudoers file' >&2; exit 1")
