@@ -54,7 +54,9 @@ def unpack(digest: str, packed: Packed, root: Path | None = None) -> str:
     with tempfile.TemporaryDirectory(dir=store, prefix=".part-") as part:
         whole = Path(part) / "in"
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-            tar.extractall(whole / name if name.endswith("/") else whole, filter="data")
+            # Python 3.11.2 of Debian 12 has no filters yet; the tar is one of `pack`.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(whole / name if name.endswith("/") else whole)  # noqa: S202
         shutil.rmtree(folder, ignore_errors=True)
         try:
             whole.rename(folder)
