@@ -13,6 +13,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
     compact,
     convolution,
+    couples,
     custom,
     dense,
     depthwise,
@@ -183,7 +184,10 @@ _OF_CORES: Final = {
 }
 
 
-_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (winograd.convolution, pairs.paired)}
+_BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (couples.coupled,)}
+_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (winograd.convolution, pairs.paired, couples.coupled)
+}
 _COMPACT: Final[dict[type[Operator], Maker]] = {
     Conv2D: compact.convolution,
     DepthwiseConv2D: compact.convolution,
@@ -194,8 +198,8 @@ _WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M3
 
 def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
     """Kernels for one core or for speed alone, before those for all."""
-    if choice.goal is Goal.SPEED and choice.core in _WITH_DSP:
-        return _FAST.get(operator, ())
+    if choice.core in _WITH_DSP and choice.goal is not Goal.SIZE:
+        return (_FAST if choice.goal is Goal.SPEED else _BALANCED).get(operator, ())
     return _OF_CORES.get(choice.core, {}).get(operator, ())
 
 

@@ -2,15 +2,20 @@
 """Depthwise convolution with 3x3 windows: pairs of rows, so that one SMLAD takes two rows of a window.
 
 A pair row holds, for every column and channel, the values of two neighbouring rows as two int16. Two of
-them, rows 0 and 1 and rows 2 and 3 of a window, give two rows of output at stride 1 and one at stride 2.
+them, rows 0 and 1 and rows 2 and 3 of a window, give two rows of output at stride 1 (`blocks`) and one at
+stride 2.
 """
 
 from __future__ import annotations
 
+from textwrap import indent
+from typing import Final
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.gemm import finish, function, label
+from mlf_sdk.compiler.kernels.blocks import Rows
+from mlf_sdk.compiler.kernels.gemm import finish, function, label, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import (
@@ -25,7 +30,9 @@ from mlf_sdk.compiler.kernels.rescale import (
 from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
 
-MAX_CHANNELS = 508  # two columns of pairs within the offset of a load
+MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
+_MOST: Final = 4095  # bytes, of the offset of a load
+_PARAMETERS: Final = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y"
 
 
 def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
@@ -56,37 +63,33 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     rescale = rescale or choose_rescale(multipliers, y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
-    constants = (_stream(flat, start, rescale),)
-    pair, pair_text = _pair_rows(x.zero_point)
+    constants = (_stream(flat, start, rescale, stride),)
     _, ih, iw, _ = x.shape
     _, oh, ow, _ = y.shape
-    column, texts = _column(channels, stride, rescale)
-    pairs = ""
-    if ow > 1 and (3 + stride) * 4 * channels <= 4095 and (ow + 1) * channels <= 4095:
-        pairs, text = _pair_of_columns(channels, ow * channels, stride, rescale)
-        texts = {**(texts if ow % 2 or (oh % 2 and stride == 1) else helpers(rescale.form)), pairs: text}
     columns = (ow - 1) * stride + 3
     left, right = window.before[1], columns - window.before[1] - iw
     inner = iw + min(right, 0)
-    right = max(right, 0)
+    if stride == 1:  # one column beside the input on each side is left out
+        rows = Rows(width=ow, channels=channels, left=left == 1, right=right == 1, rescale=rescale)
+        columns -= rows.left + rows.right
+        left -= rows.left
+        loops, texts = _rows_of_blocks(rows, oh)
+    else:
+        loops, texts = _rows_of_columns(ow, channels, rescale)
+    pair, texts[pair] = _pair_rows(x.zero_point, inner * channels // 4)
     row = columns * channels  # words of a pair row
-    spare = ow * channels if stride == 1 and oh % 2 else 0
-    loops = _row_of_columns(column, pairs, ow, stride, channels, single=bool(spare))
-    below = f"        int8_t *below = y + {ow * channels};\n"
-    if spare:
-        below = f"        int8_t *below = oy + 1 < {oh} ? y + {ow * channels} : zeros + {inner * channels};\n"
+    clear = f"    memset(b0, 0, {8 * row});\n" if columns > inner else ""
     body = f"""    int32_t *first = b0;
     int32_t *second = b0 + {row};
     int8_t *zeros = (int8_t *)(b0 + {2 * row});
     memset(zeros, {x.zero_point}, {inner * channels});
-    memset(b0, 0, {8 * row});
-    int32_t iy = -{window.before[0]};
+{clear}    int32_t iy = -{window.before[0]};
     {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, first + {left * channels}, {inner * channels // 4});
     for (int32_t oy = 0; oy < {oh}; oy += {2 if stride == 1 else 1}) {{
         iy += 2;
         {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, second + {left * channels}, {inner * channels // 4});
         int8_t *y = y0 + oy * {ow * channels};
-{below if "below" in loops else ""}{loops}        int32_t *swap = first;
+{loops}        int32_t *swap = first;
         first = second;
         second = swap;
     }}
@@ -95,9 +98,9 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         family="depthwise_3x3",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
-        helpers={**texts, pair: pair_text},
+        helpers=texts,
         constants=constants,
-        workspace_bytes=8 * row + inner * channels + spare,
+        workspace_bytes=8 * row + inner * channels,
         overlaps=of_parts(x, y, *_progress(oh, ih, window, iw * channels, ow * channels)),
     )
 
@@ -111,26 +114,32 @@ def _progress(oh: int, ih: int, window: Window, x_row: int, y_row: int) -> tuple
     return read_from * x_row, rows * y_row
 
 
-def _row_of_columns(column: str, pairs: str, width: int, stride: int, channels: int, *, single: bool) -> str:
-    """Loop over the columns of one or two rows of output, two at a time where ``pairs`` names a function.
+def _rows_of_blocks(rows: Rows, height: int) -> tuple[str, dict[str, str]]:
+    """Statements for two rows of output, of which the last may be alone, and their functions."""
+    found, texts = rows.calls(2) if height > 1 else ("", {})
+    if height % 2:
+        alone, more = rows.calls(1)
+        texts = {**texts, **more}
+        if not found:
+            return indent(alone, "        "), texts
+        found = f"if (oy + 1 < {height}) {{\n{indent(found, '    ')}}} else {{\n{indent(alone, '    ')}}}\n"
+    return indent(found, "        "), texts
 
-    Args:
-        single: the last row of output is alone.
-    """
-    step = stride * channels
-    call = f"{{}}(first + ox * {step}, second + ox * {step}, p0, y + ox * {channels}{{}});"
-    alone = call.format(column, f", below + ox * {channels}" if stride == 1 else "")
-    lines = ["        int32_t ox = 0;"]
+
+def _rows_of_columns(width: int, channels: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
+    """Statements for a row of output at stride 2, two columns at a time if loads reach them, and their functions."""
+    column, texts = _column(channels, rescale)
+    step = 2 * channels
+    call = f"{{}}(first + ox * {step}, second + ox * {step}, p0, y + ox * {channels});"
+    lines = ["int32_t ox = 0;"]
+    pairs = width > 1 and 5 * 4 * channels <= _MOST
     if pairs:
-        end = f"(below == y + {width * channels} ? {width} : 0)" if single else str(width)
-        lines += [
-            f"        for (; ox + 2 <= {end}; ox += 2) {{",
-            f"            {call.format(pairs, '')}",
-            "        }",
-        ]
-    if not pairs or single or width % 2:
-        lines += [f"        for (; ox < {width}; ++ox) {{", f"            {alone}", "        }"]
-    return "\n".join(lines) + "\n"
+        name, text = _pair_of_columns(channels, rescale)
+        texts = {**(texts if width % 2 else helpers(rescale.form)), name: text}
+        lines += [f"for (; ox + 2 <= {width}; ox += 2) {{", f"    {call.format(name)}", "}"]
+    if not pairs or width % 2:
+        lines += [f"for (; ox < {width}; ++ox) {{", f"    {call.format(column)}", "}"]
+    return indent("".join(f"{line}\n" for line in lines), "        "), texts
 
 
 def _row(number: str, height: int, size: int) -> str:
@@ -138,31 +147,37 @@ def _row(number: str, height: int, size: int) -> str:
     return f"(uint32_t)({number}) < {height}u ? x0 + ({number}) * {size} : zeros"
 
 
-def _stream(weights: Array, bias: Array, rescale: Rescale) -> Array:
-    """Words of a channel: bias, pairs (0, 1) and (1, 2) of columns 2, 1 and 0, requantisation."""
+def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array:
+    """Words of a channel: bias, pairs (0, 1) and (1, 2) of rows of the weights, requantisation.
+
+    With stride 1 the pairs (0, 1) of columns 0, 1 and 2, then (1, 2); with stride 2 both of columns 2, 1 and 0.
+    """
     scale = 256 if rescale.is_fine else 1
     wide = weights.astype(np.int64).reshape(-1, 3, 3) * scale
     low, high = wide[:, :2].transpose(0, 2, 1), wide[:, 1:].transpose(0, 2, 1)
     words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]
-    pairs = np.stack(words, axis=2)[:, ::-1].reshape(-1, 6).astype(np.uint32).view(np.int32)
+    pairs = np.stack(words, axis=1) if stride == 1 else np.stack(words, axis=2)[:, ::-1]
+    pairs = pairs.reshape(-1, 6).astype(np.uint32).view(np.int32)
     stream = np.concatenate(
         [scale * rescale.bias(bias)[:, None].astype(np.int32), pairs, rescale.rows], axis=1
     )
     return np.ascontiguousarray(stream.reshape(-1))
 
 
-def _pair_rows(zero_point: int) -> tuple[str, str]:
-    """Function ``(upper, lower, pairs, quads)``."""
-    name = f"pair_rows_{zero_point & 255}"
+def _pair_rows(zero_point: int, quads: int) -> tuple[str, str]:
+    """Function ``(upper, lower, pairs, quads)`` for a number of quads that four divides if it divides ``quads``."""
+    count = unrolling(quads, 4)
+    name = f"pair_rows_{zero_point & 255}_{count}"
     offset = -zero_point & 0xFFFF
-    lines = [
-        "push {r4-r10, lr}", f"movw lr, #{offset}", f"movt lr, #{offset}", "1:",
+    lines = ["push {r4-r10, lr}", f"movw lr, #{offset}", f"movt lr, #{offset}", "1:"]
+    lines += [
         "ldr r4, [r0], #4", "ldr r5, [r1], #4",
         "sxtab16 r6, lr, r4", "sxtab16 r8, lr, r4, ror #8", "sxtab16 r9, lr, r5", "sxtab16 r10, lr, r5, ror #8",
         "pkhbt r4, r6, r9, lsl #16", "pkhbt r5, r8, r10, lsl #16",
         "pkhtb r6, r9, r6, asr #16", "pkhtb r7, r10, r8, asr #16",
-        "stmia r2!, {r4-r7}", "subs r3, r3, #1", "bne 1b", "pop {r4-r10, pc}",
-    ]  # fmt: skip
+        "stmia r2!, {r4-r7}",
+    ] * count  # fmt: skip
+    lines += [f"subs r3, r3, #{count}", "bne.w 1b", "pop {r4-r10, pc}"]
     plain = f"""    int16_t *v = (int16_t *)b;
     for (int32_t i = 0; i < 4 * n; ++i) {{
         v[2 * i] = (int16_t)(u[i] - ({zero_point}));
@@ -172,129 +187,57 @@ def _pair_rows(zero_point: int) -> tuple[str, str]:
     return name, function(name, "const int8_t *u, const int8_t *l, int32_t *b, int32_t n", lines, plain)
 
 
-def _products(upper: str, lower: str, first: str, second: str, start: str, *, two: bool) -> list[str]:
-    """Products of one column of a window: sums in r4 and, of the second row of output, r5."""
-    lines = [f"ldr r8, {upper}", f"ldr r9, {lower}", f"smlad r4, r8, {first}, {start}"]
-    if two:
-        lines.append(f"smlatb r5, r8, {first}, r5")
-    lines.append(f"smlabt r4, r9, {second}, r4")
-    if two:
-        lines.append(f"smlad r5, r9, {second}, r5")
-    return lines
-
-
-def _column(channels: int, stride: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
-    """Function for all channels of one column of output: one row of it, or two at stride 1."""
-    name = f"column_{channels}_{stride}_{label(rescale)}"
+def _column(channels: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
+    """Function for all channels of one column of output at stride 2."""
+    name = f"column_{channels}_{label(rescale)}"
     width = rescale.rows.shape[1]
-    two = stride == 1
-    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}"]
-    if two:
-        lines.append("ldr r12, [sp, #36]")
-    lines += ["1:", "ldmia r2!, {r5, r6, r7}"]
-    lines += _products(f"[r0, #{8 * channels}]", f"[r1, #{8 * channels}]", "r6", "r7", "r5", two=two)
-    lines += ["ldmia r2!, {r6, r7, r10, r11}"]
-    lines += _products(f"[r0, #{4 * channels}]", f"[r1, #{4 * channels}]", "r6", "r7", "r4", two=two)
-    lines += _products("[r0], #4", "[r1], #4", "r10", "r11", "r4", two=two)
+    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}", "1:", "ldmia r2!, {r5, r6, r7}"]
+    for column, (first, second) in ((2, ("r6", "r7")), (1, ("r6", "r7")), (0, ("r10", "r11"))):
+        if column == 1:
+            lines.append("ldmia r2!, {r6, r7, r10, r11}")
+        place = f"[r{{}}, #{4 * column * channels}]" if column else "[r{}], #4"
+        lines += [f"ldr r{8 + i}, {place.format(i)}" for i in range(2)]
+        lines += [f"smlad r4, r8, {first}, {'r5' if column == 2 else 'r4'}", f"smlabt r4, r9, {second}, r4"]
     lines += [f"ldmia r2!, {{{', '.join(('r6', 'r7', 'r8')[:width])}}}"]
-    sums = ["r4", "r5"] if two else ["r4"]
-    lines += finish(sums, rescale, ("r6", "r7", "r8"), "r9")
-    lines.append("strb r4, [r3], #1")
-    if two:
-        lines.append("strb r5, [r12], #1")
+    lines += [*finish(["r4"], rescale, ("r6", "r7", "r8"), "r9"), "strb r4, [r3], #1"]
     lines += ["subs lr, lr, #1", "bne.w 1b", "pop {r4-r11, pc}"]
-    results = f"        *y++ = (int8_t){expression(rescale, 's0', 'w + 7')};\n"
-    if two:
-        results += results.replace("*y++", "*below++").replace("s0", "s1")
-    second = "            s1 += a[1] * k[0] + b[0] * k[2] + b[1] * k[3];\n" if two else ""
     plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, w += {7 + width}) {{
-        int32_t s0 = w[0];
-{"        int32_t s1 = w[0];" if two else ""}
+        int32_t sum = w[0];
         for (int32_t j = 0; j < 3; ++j) {{
             const int16_t *a = (const int16_t *)(u + j * {channels});
             const int16_t *b = (const int16_t *)(l + j * {channels});
             const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
-            s0 += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
-{second}        }}
-{results}    }}
-"""
-    parameters = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y" + (
-        ", int8_t *below" if two else ""
-    )
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
-
-
-def _pair_of_columns(channels: int, row: int, stride: int, rescale: Rescale) -> tuple[str, str]:
-    """Function for all channels of two columns of output: one row of them, or two at stride 1.
-
-    Args:
-        row: bytes from a row of output to the next.
-    """
-    name = f"columns_{channels}_{row}_{stride}_{label(rescale)}"
-    width = rescale.rows.shape[1]
-    lines = [
-        "push {r4-r11, lr}",
-        f"movw lr, #{channels}",
-        "add lr, r3, lr",
-        "sub sp, sp, #4",
-        "str lr, [sp]",
-        "1:",
-    ]
-    lines += _four_sums(channels) if stride == 1 else _two_sums(channels)
-    sums = ["r4", "r5", "r6", "r7"] if stride == 1 else ["r4", "r5"]
-    places = [0, row, channels, row + channels] if stride == 1 else [0, channels]
-    words = ("r8", "r9", "r10")[:width]
-    lines += [f"ldmia r2!, {{{', '.join(words)}}}", *finish(sums, rescale, words)]
-    lines += [f"strb {a}, [r3, #{at}]" for a, at in zip(sums[1:], places[1:], strict=True)]
-    lines += [
-        "strb r4, [r3], #1",
-        "ldr r8, [sp]",
-        "cmp r3, r8",
-        "bne.w 1b",
-        "add sp, sp, #4",
-        "pop {r4-r11, pc}",
-    ]
-    second = f"""            y[{row} + i * {channels}] = (int8_t){expression(rescale, "s1", "w + 7")};
-"""
-    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, ++y, w += {7 + width}) {{
-        for (int32_t i = 0; i < 2; ++i) {{
-            int32_t s0 = w[0];
-{"            int32_t s1 = w[0];" if stride == 1 else ""}
-            for (int32_t j = 0; j < 3; ++j) {{
-                const int16_t *a = (const int16_t *)(u + (i * {stride} + j) * {channels});
-                const int16_t *b = (const int16_t *)(l + (i * {stride} + j) * {channels});
-                const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
-                s0 += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
-{"                s1 += a[1] * k[0] + b[0] * k[2] + b[1] * k[3];" if stride == 1 else ""}
-            }}
-            y[i * {channels}] = (int8_t){expression(rescale, "s0", "w + 7")};
-{second if stride == 1 else ""}        }}
+            sum += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
+        }}
+        *y++ = (int8_t){expression(rescale, "sum", "w + 7")};
     }}
 """
-    return name, function(
-        name, "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y", lines, plain
-    )
+    return name, {**helpers(rescale.form), name: function(name, _PARAMETERS, lines, plain)}
 
 
-def _four_sums(channels: int) -> list[str]:
-    """Sums of two rows (r4 and r5, r6 and r7) of two neighbouring windows: four columns of pairs."""
-    lines = ["ldmia r2!, {r7, r12, lr}"]
-    lines += [f"ldr r{10 + i}, [r{i}, #{12 * channels}]" for i in range(2)]
-    lines += [f"ldr r{8 + i}, [r{i}, #{8 * channels}]" for i in range(2)]
-    for left, right, start in ((8, 10, "r7"), (10, 8, ""), (8, 10, "")):
-        if start:
-            begin = [start] * 4
-        else:
-            begin = ["r4", "r5", "r6", "r7"]
-            place = f"[r{{}}, #{4 * channels}]" if left == 10 else "[r{}], #4"
-            lines += ["ldmia r2!, {r12, lr}", *(f"ldr r{left + i}, {place.format(i)}" for i in range(2))]
-        for number, at in ((0, left), (2, right)):
-            lines.append(f"smlad r{4 + number}, r{at}, r12, {begin[number]}")
-            lines.append(f"smlatb r{5 + number}, r{at}, r12, {begin[number + 1]}")
-        for number, at in ((0, left), (2, right)):
-            lines.append(f"smlabt r{4 + number}, r{at + 1}, lr, r{4 + number}")
-            lines.append(f"smlad r{5 + number}, r{at + 1}, lr, r{5 + number}")
-    return lines
+def _pair_of_columns(channels: int, rescale: Rescale) -> tuple[str, str]:
+    """Function for all channels of two columns of output at stride 2."""
+    name = f"columns_{channels}_{label(rescale)}"
+    width = rescale.rows.shape[1]
+    words = ("r8", "r9", "r10")[:width]
+    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}", "add lr, r3, lr", "sub sp, sp, #4"]
+    lines += ["str lr, [sp]", "1:", *_two_sums(channels), f"ldmia r2!, {{{', '.join(words)}}}"]
+    lines += [*finish(["r4", "r5"], rescale, words), f"strb r5, [r3, #{channels}]", "strb r4, [r3], #1"]
+    lines += ["ldr r8, [sp]", "cmp r3, r8", "bne.w 1b", "add sp, sp, #4", "pop {r4-r11, pc}"]
+    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, ++y, w += {7 + width}) {{
+        for (int32_t i = 0; i < 2; ++i) {{
+            int32_t sum = w[0];
+            for (int32_t j = 0; j < 3; ++j) {{
+                const int16_t *a = (const int16_t *)(u + (2 * i + j) * {channels});
+                const int16_t *b = (const int16_t *)(l + (2 * i + j) * {channels});
+                const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
+                sum += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
+            }}
+            y[i * {channels}] = (int8_t){expression(rescale, "sum", "w + 7")};
+        }}
+    }}
+"""
+    return name, function(name, _PARAMETERS, lines, plain)
 
 
 def _two_sums(channels: int) -> list[str]:

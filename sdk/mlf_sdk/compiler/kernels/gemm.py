@@ -234,7 +234,14 @@ def _tile_instructions(
 
 
 def widen(
-    pixels: int, distance: int, rows: int, quads: int, *, fine: bool, short: bool = False
+    pixels: int,
+    distance: int,
+    rows: int,
+    quads: int,
+    *,
+    fine: bool,
+    short: bool = False,
+    odd_first: bool = False,
 ) -> tuple[str, str]:
     """Function ``(input, buffer, row_bytes)`` that widens the windows of a tile; its name and text.
 
@@ -244,8 +251,9 @@ def widen(
         quads: fours of bytes in a row of a window.
         fine: for words that hold two weights.
         short: the last of them holds one byte only.
+        odd_first: pairs (1, 3) stand in front of pairs (0, 2).
     """
-    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' if fine else ''}{'_s' if short else ''}"
+    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' * fine}{'_s' * short}{'_o' * odd_first}"
     count = unrolling(quads, 8)
     parameters = "const int8_t *x, int32_t *b, int32_t row_bytes"
     lines = [
@@ -263,7 +271,7 @@ def widen(
         ]
     for quad in range(count):
         alone = short and quad == quads - 1
-        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine, short=alone)
+        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine, short=alone, odd_first=odd_first)
     if count < quads:
         lines += [
             f"add r0, r0, #{4 * count}",
@@ -280,15 +288,16 @@ def widen(
     lines.append("pop {r2-r11, pc}")
     odd = "k[{}] - 127" if fine else "k[{}]"
     even = "256 * k[{}] - (k[{}] - 127)" if fine else "k[{}]"
+    first, second = (2 * pixels, 0) if odd_first else (0, 2 * pixels)
     plain = f"""    int16_t *v = (int16_t *)b;
     for (int32_t r = 0; r < {rows}; ++r, x += row_bytes)
     for (int32_t q = 0; q < {quads}; ++q) {{
         for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
             const int8_t *k = x + 4 * q + i * {distance};
-            v[0] = (int16_t)({even.format(0, 1)});
-            v[1] = (int16_t)({even.format(2, 3)});
-            v[{2 * pixels}] = (int16_t)({odd.format(1)});
-            v[{2 * pixels + 1}] = (int16_t)({odd.format(3)});
+            v[{first}] = (int16_t)({even.format(0, 1)});
+            v[{first + 1}] = (int16_t)({even.format(2, 3)});
+            v[{second}] = (int16_t)({odd.format(1)});
+            v[{second + 1}] = (int16_t)({odd.format(3)});
         }}
         v += {2 * pixels};
     }}
@@ -310,10 +319,14 @@ def widen(
     return name, function(name, parameters, lines, plain)
 
 
-def _widen_quad(pixels: int, distance: int, at: int, *, fine: bool, short: bool) -> list[str]:
-    """Four values of every pixel: their pairs (0, 2), then (1, 3); short: (0, 2) alone."""
+def _widen_quad(
+    pixels: int, distance: int, at: int, *, fine: bool, short: bool, odd_first: bool
+) -> list[str]:
+    """Four values of every pixel: their pairs (0, 2), then (1, 3), or these first; short: (0, 2) alone."""
     values = [_register(3 + i) for i in range(pixels)]
     odd = [_register(3 + pixels + i) for i in range(pixels)]
+    if odd_first and not short:
+        values, odd = odd, values
     lines = [f"ldr {v}, [r0, #{at + i * distance}]" for i, v in enumerate(values)]
     if short:
         lines += [f"and {v}, lr, {v}, lsl #8" if fine else f"sxtb16 {v}, {v}" for v in values]

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels for cores with the DSP extension at the limits of numbers: on the core, and their plain C on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiled_models import KernelRunner
+from core_images import MISSING, run_on_core
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.frontends.mlf.compiled import archive_of
+from tflite_models import Maker
+
+pytestmark = [
+    pytest.mark.qemu,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}"),
+]
+
+
+def proven(model: bytes, folder: Path, *families: str, goal: Goal = Goal.BALANCED) -> None:
+    """Inputs at their limits and random ones give what the reference gives, everywhere."""
+    path = folder / "model.tflite"
+    path.write_bytes(model)
+    graph = load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=goal))
+    kernels = [c.kernel.family for c in compiled.operators if c.kernel is not None]
+    assert {*families} <= {*kernels}, kernels
+    shape = graph.values[graph.inputs[0]].shape
+    odd = np.indices(shape).sum(axis=0) % 2 == 1
+    given = [np.full(shape, -128), np.full(shape, 127), np.where(odd, 127, -128)]
+    given.append(np.random.default_rng(len(model)).integers(-128, 128, shape))
+    runner = KernelRunner(archive_of(compiled), folder, exact=True)
+    for number, x in enumerate(x.astype(np.int8) for x in given):
+        for got, wanted in zip(runner.run([x]), Interpreter(graph).run([x]), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        if number == 2:
+            run_on_core(compiled, Core.CORTEX_M4, folder, given=x)
+
+
+def limited(m: Maker, x: int, y: int, zero_point: int) -> bytes:
+    """The model with weights of its last layer at their limits, so that sums are as large as they can be."""
+    layer = m.spec.operators[-1]
+    weights = m.spec.tensors[layer.inputs[1]]
+    assert weights.data is not None
+    weights.scale = tuple(float(np.float32(0.01 + 0.0001 * i)) for i in range(len(weights.scale)))
+    rows = np.moveaxis(weights.data, weights.axis, 0)
+    rows[0], rows[1] = 127, -127
+    rows[-1][::2], rows[-1][1::2] = -127, 127
+    m.spec.tensors[x].zero_point, m.spec.tensors[y].zero_point = (0,), (zero_point,)
+    return m.finish(y)
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "size", "stride"),
+    [
+        ((1, 2, 9, 3), 6, (3, 3), 1),  # the last word of a row of the window holds one byte
+        ((1, 5, 8, 16), 4, (3, 3), 1),  # 36 words: no loop
+        ((1, 3, 7, 1), 8, (2, 5), 1),
+        ((1, 3, 6, 50), 4, (3, 3), 2),  # 114 words: a loop, and words in front of it
+        ((1, 4, 4, 37), 10, (1, 1), 1),
+        ((1, 1, 3, 6), 4, (1, 1), 1),
+        ((1, 1, 2, 8), 4, (1, 1), 1),
+    ],
+)
+@pytest.mark.parametrize("zero_point", [-128, 7])
+def test_tiles_of_two_channels(
+    shape: tuple[int, ...], outputs: int, size: tuple[int, int], stride: int, zero_point: int, tmp_path: Path
+) -> None:
+    m = Maker(sum(shape))
+    x = m.input(shape)
+    y = m.conv(x, outputs, size, stride, same=True, activation=int(zero_point == -128))
+    family = "conv_1x1_couples" if size == (1, 1) else "conv_couples"
+    proven(limited(m, x, y, zero_point), tmp_path, family)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "channels", "same"),
+    [
+        *((3 + width % 2, width, 4, True) for width in (1, 2, 3, 4, 5, 7)),
+        *((4 - width % 2, width, 8, False) for width in (3, 6, 7)),
+        (1, 5, 4, True),
+        (3, 40, 104, True),  # rows of output further apart than the offset of a store
+        (2, 5, 256, True),  # two columns are as far as a load reaches
+        (2, 4, 344, True),  # one column is
+    ],
+)
+def test_blocks_of_a_depthwise_layer(
+    height: int, width: int, channels: int, same: bool, tmp_path: Path
+) -> None:
+    m = Maker(width)
+    x = m.input((1, height, width, channels))
+    y = m.conv(x, channels, (3, 3), 1, same=same, depthwise=True)
+    proven(limited(m, x, y, -128 if width % 3 else 20), tmp_path, "depthwise_3x3")
