@@ -212,7 +212,8 @@ def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     found = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=Goal.BALANCED))
     kernels = [c.kernel for c in found.operators if c.kernel is not None]
     assert [k.constants_bytes for k in kernels] == [
-        24 + outputs * (4 + inputs) for inputs, outputs in ((128, 256), (256, 128), (128, 12))
+        head + outputs * (4 + inputs)
+        for head, inputs, outputs in ((44, 128, 256), (44, 256, 128), (24, 128, 12))
     ]
     assert len({name for k in kernels for name in k.helpers if name.startswith("layer_")}) == 1
 

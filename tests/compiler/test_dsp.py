@@ -51,8 +51,9 @@ def limited(m: Maker, x: int, y: int, zero_point: int) -> bytes:
     assert weights.data is not None
     weights.scale = tuple(float(np.float32(0.01 + 0.0001 * i)) for i in range(len(weights.scale)))
     rows = np.moveaxis(weights.data, weights.axis, 0)
-    rows[0], rows[1] = 127, -127
-    rows[-1][::2], rows[-1][1::2] = -127, 127
+    most = min(127, ((1 << 23) - 20_000) // (128 * rows[0].size))  # of sums times 256
+    rows[0], rows[1] = most, -most
+    rows[-1][::2], rows[-1][1::2] = -most, most
     m.spec.tensors[x].zero_point, m.spec.tensors[y].zero_point = (0,), (zero_point,)
     return m.finish(y)
 
@@ -98,3 +99,20 @@ def test_blocks_of_a_depthwise_layer(
     x = m.input((1, height, width, channels))
     y = m.conv(x, channels, (3, 3), 1, same=same, depthwise=True)
     proven(limited(m, x, y, -128 if width % 3 else 20), tmp_path, "depthwise_3x3")
+
+
+@pytest.mark.parametrize("zero_point", [-128, 7])
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        (128, 20),  # no loop, no rest
+        (96, 33),  # a rest of eight
+        (9, 24),  # inputs that no four divides, a rest of four
+        (640, 28),  # a loop
+    ],
+)
+def test_five_outputs_at_a_time(inputs: int, outputs: int, zero_point: int, tmp_path: Path) -> None:
+    m = Maker(inputs)
+    x = m.input((1, inputs))
+    y = m.dense(x, outputs, largest=127 if inputs < 200 else 60)
+    proven(limited(m, x, y, zero_point), tmp_path, "dense_fives")

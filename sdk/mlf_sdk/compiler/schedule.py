@@ -20,6 +20,7 @@ from mlf_sdk.compiler.kernels import (
     detection,
     elementwise,
     fields,
+    fives,
     fourier,
     general,
     lstm,
@@ -184,7 +185,10 @@ _OF_CORES: Final = {
 }
 
 
-_BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {Conv2D: (couples.coupled,)}
+_BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    Conv2D: (couples.coupled,),
+    FullyConnected: (fives.dense,),
+}
 _FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     Conv2D: (winograd.convolution, pairs.paired, couples.coupled)
 }

@@ -60,33 +60,38 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
         stream = np.concatenate([*parts, rows], axis=1).reshape(-1)
     constants = (np.ascontiguousarray(stream),)
-    body = ""
-    if inputs % 4:
-        body = f"""    int32_t last = 0;
-    memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
-"""
-    if inputs >= 4:
-        whole, text = widen(1, 0, 1, inputs // 4, fine=rescale.is_fine)
-        texts[whole] = text
-        body += f"    {whole}(x0, b0, 0);\n"
-    if inputs % 4:
-        one, text = widen(1, 0, 1, 1, fine=rescale.is_fine)
-        texts[one] = text
-        body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
+    body, more = widening(inputs, fine=rescale.is_fine)
     if spill is not None:
-        again, text = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
-        texts[again] = text
+        again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
         body += f"    {again}(x0, b0, 0);\n"
     body += f"    {name}(b0, p0, y0);\n"
     return Kernel(
         family="dense",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
-        helpers=texts,
+        helpers={**texts, **more},
         constants=constants,
         workspace_bytes=8 * quads,
         overlaps={0: 0},  # all of the input is read first
     )
+
+
+def widening(inputs: int, *, fine: bool) -> tuple[str, dict[str, str]]:
+    """Statements that widen ``x0`` to ``b0``, and their functions."""
+    body, texts = "", {}
+    if inputs % 4:
+        body = f"""    int32_t last = 0;
+    memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
+"""
+    if inputs >= 4:
+        whole, text = widen(1, 0, 1, inputs // 4, fine=fine)
+        texts[whole] = text
+        body += f"    {whole}(x0, b0, 0);\n"
+    if inputs % 4:
+        one, text = widen(1, 0, 1, 1, fine=fine)
+        texts[one] = text
+        body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
+    return body, texts
 
 
 def layer_rescale(
@@ -96,13 +101,18 @@ def layer_rescale(
     y: Value,
     multipliers: tuple[Multiplier, ...],
     clamp: tuple[float, float],
+    only: int = 0,
 ) -> Rescale | None:
-    """One row of words for all outputs of a layer with one scale; None where none is exact for all their sums."""
+    """One row of words for all outputs of a layer with one scale; None where none is exact for all their sums.
+
+    Args:
+        only: see `choose_fine`.
+    """
     if len(set(multipliers)) > 1 or rows.min(initial=0) <= -128:
         return None
     bounds = sum_bounds(rows, bias, -128 - x.zero_point, 127 - x.zero_point)
     widest = np.array([[bounds[:, 0].min(), bounds[:, 1].max()]])
-    found = choose_fine(multipliers[:1], y.zero_point, widest, clamp)
+    found = choose_fine(multipliers[:1], y.zero_point, widest, clamp, only)
     return None if found is None or found.constant.any() else found
 
 

@@ -120,9 +120,17 @@ def _single_is_exact(
 
 
 def choose_fine(
-    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
+    multipliers: tuple[Multiplier, ...],
+    zero_point: int,
+    bounds: Array,
+    clamp: tuple[float, float],
+    only: int = 0,
 ) -> Rescale | None:
-    """The form for sums times 256, with one shift for all channels; None where none is exact."""
+    """The form for sums times 256, with one shift for all channels; None where none is exact.
+
+    Args:
+        only: shift that is tried; 0: those that lose the fewest bits.
+    """
     limits = (int(clamp[0]), int(clamp[1]))
     shifts = np.array([m.shift for m in multipliers], np.int64)
     values = np.array([m.value for m in multipliers], np.int64)
@@ -138,7 +146,10 @@ def choose_fine(
     starts = thresholds(reference, bounds)
     values, shifts, kept = values[~constant], shifts[~constant], (starts[~constant], bounds[~constant])
     most = int((FINE_BITS - 1 - shifts).min(initial=16))
-    for shift, form in product(range(min(most, 23), max(most - 3, 0), -1), (Form.FINE, Form.SIGNED)):
+    if only > most:
+        return None
+    tried = (only,) if only else range(min(most, 23), max(most - 3, 0), -1)
+    for shift, form in product(tried, (Form.FINE, Form.SIGNED)):
         layer = Search(shift, *kept, limits)
         lost = (
             -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
