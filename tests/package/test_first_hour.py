@@ -197,7 +197,8 @@ def test_the_demo_installs_only_what_it_needs(machine: Machine) -> None:
 def test_changed_dependencies_are_installed(machine: Machine) -> None:
     machine.run("make", "dev")
     machine.logged()
-    os.utime(machine.checkout / "pyproject.toml")
+    for mark in (machine.checkout / ".venv").glob(".installed*"):  # made before: clocks of files are coarse
+        os.utime(mark, (1, 1))
     machine.run("make", "runtime")
     machine.run("make", "dev")
     assert machine.logged() == [PIP, PIP + "[dev]"]
