@@ -245,6 +245,28 @@ def test_the_original_order_returns_when_the_better_one_packs_worse(monkeypatch:
     assert plan.arena_bytes == plan.lower_bound_bytes == 3216
 
 
+@pytest.mark.parametrize(
+    ("found", "original", "kept"),
+    [(3232, 3248, "found"), (3232, 3232, "found"), (3248, 3232, "original"), (1648, 3216, "found")],
+)
+def test_the_order_with_the_smaller_arena_stays(
+    monkeypatch: pytest.MonkeyPatch, found: int, original: int, kept: str
+) -> None:
+    """However badly each is placed; of equals the one with the lower bound."""
+
+    def moved_up(
+        buffers: Sequence[Buffer], alignment: int, target: int, _over: Sequence[Overlay]
+    ) -> tuple[list[int], int]:
+        offsets, arena = place(buffers, alignment, target)
+        more = (found if target == 1632 else original) - arena
+        return [offset + more for offset in offsets], arena + more
+
+    monkeypatch.setattr(plan_module, "place", moved_up)
+    plan = plan_memory(branches())
+    assert plan.order == ((0, 2, 1, 3, 4) if kept == "found" else (0, 1, 2, 3, 4))
+    assert plan.arena_bytes == (found if kept == "found" else original)
+
+
 def test_order_is_kept_where_no_other_is_better() -> None:
     steps = (
         PlanStep(phases=1, reads=(touch(0),), writes=(touch(2),)),
@@ -469,6 +491,7 @@ def test_check_plan_finds_an_overlap() -> None:
         ({"tensor_offsets": {0: 0, 1: -16, 2: 32}}, "not a multiple"),
         ({"tensor_offsets": {0: 0, 1: 48}}, "share the offset"),
         ({"arena_bytes": 96}, "does not end"),
+        ({"arena_bytes": 64, "lower_bound_bytes": 64}, "does not end"),
         ({"lower_bound_bytes": 81}, "below its bound"),
         ({"buffers": ()}, "disagrees"),
     ],
@@ -478,6 +501,52 @@ def test_check_plan_finds_what_is_wrong(change: dict[str, object], message: str)
     with pytest.raises(PlanError, match=message) as caught:
         check_plan(SIMPLE, plan)
     assert isinstance(caught.value, MlfError)
+
+
+@pytest.mark.parametrize(("root", "alias"), [(0, 16), (16, 0)])
+def test_check_plan_finds_an_alias_apart_from_its_root(root: int, alias: int) -> None:
+    problem = PlanProblem(tensors=tensors(32, 16, aliases={1: 0}), inputs=(0,), outputs=(1,), steps=())
+    plan = dataclasses.replace(plan_memory(problem), tensor_offsets={0: root, 1: alias})
+    with pytest.raises(PlanError, match="tensor 1 does not share the offset of tensor 0"):
+        check_plan(problem, plan)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "overlap"),
+    [
+        ((0, 48, 96), None),
+        ((96, 48, 0), None),
+        ((16, 0, 96), "2 at byte 16"),  # the second reaches into the first from below
+        ((16, 48, 96), "2 at byte 48"),  # and from above
+        ((0, 48, 80), "3 at byte 80"),
+        ((0, 96, 32), "3 at byte 32"),
+        ((48, 96, 16), "3 at byte 48"),
+        ((96, 0, 32), "3 at byte 32"),
+        ((0, 112, 80), "3 at byte 112"),
+    ],
+)
+def test_check_plan_finds_overlaps_on_all_sides(offsets: tuple[int, ...], overlap: str | None) -> None:
+    """Three workspaces of 48 bytes, used one after the other begins; an empty one comes before them."""
+    works = (scratch(0, 0, 3, 0), *(scratch(48, slot - 1, 3, slot) for slot in (1, 2, 3)))
+    problem = PlanProblem(
+        tensors=(), inputs=(), outputs=(), steps=(PlanStep(phases=4, workspaces=works),), alignment=16
+    )
+    plan = plan_memory(problem)
+    assert plan.arena_bytes == 144
+    places = {(0, 0): 0, **{(0, slot): offset for slot, offset in zip((1, 2, 3), offsets, strict=True)}}
+    moved = dataclasses.replace(
+        plan,
+        workspace_offsets={0: {slot: offset for (_, slot), offset in places.items()}},
+        buffers=tuple(dataclasses.replace(b, offset=places[b.key]) for b in plan.buffers),  # type: ignore[index]
+        arena_bytes=max(offsets) + 48,
+        lower_bound_bytes=0,
+    )
+    if overlap is None:
+        check_plan(problem, moved)
+    else:
+        slot, _, byte = overlap.partition(" at ")
+        with pytest.raises(PlanError, match=rf"workspace \(0, {slot}\) overlaps workspace .* at {byte},"):
+            check_plan(problem, moved)
 
 
 def test_check_plan_finds_a_missing_workspace() -> None:

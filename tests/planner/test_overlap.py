@@ -136,7 +136,7 @@ def test_an_order_is_chosen_for_its_overlaps() -> None:
     assert plan.arena_bytes == plan.lower_bound_bytes == 592
 
 
-@pytest.mark.parametrize("offset", [0, 16, 48, 320])
+@pytest.mark.parametrize("offset", [0, 16, 32, 48, 320])
 def test_check_finds_an_output_that_begins_too_late(offset: int) -> None:
     problem = chain(call((0,), 1, over(0, 1, 32)), sizes=(160, 160), outputs=(1,))
     plan = plan_memory(problem)

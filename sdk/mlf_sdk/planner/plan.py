@@ -251,11 +251,7 @@ def _check_overlaps(buffers: tuple[PlacedBuffer, ...], over: Mapping[tuple[int, 
         low, high = buffer.offset, buffer.offset + buffer.size_bytes
         place = bisect.bisect_left(live, (low, -1), key=_range)
         for other in _reaching(live, place, high, operands):
-            if (
-                other.offset < high
-                and low < other.offset + other.size_bytes
-                and not _may_overlap(buffer, other, over)
-            ):
+            if low < other.offset + other.size_bytes and not _may_overlap(buffer, other, over):
                 raise _broken(
                     f"{buffer.kind} {buffer.key} overlaps {other.kind} {other.key} "
                     f"at byte {max(low, other.offset)}, time {buffer.first}"
