@@ -843,3 +843,43 @@ def test_a_kernel_that_is_taken_as_a_whole() -> None:
     found = analyse(kernel(alloc("ws") + free("ws")), whole="there is no compiler")
     assert (found.exact, found.workspace_known, found.reason) == (False, True, "there is no compiler")
     assert [slot.size_bytes for slot in found.slots] == [64]
+
+
+def test_arguments_by_their_number() -> None:
+    """Those that the kernel unpacks, in any order; another one is never accessed, if the kernel was looked into."""
+    body = COPY.format("p2", "p1") + "((float*)p0)[0] = 1.0f;"
+    text = kernel(body)
+    for found, spans in ((analyse(text), [(1, 1), (0, 0), (0, 0)]), (analyse(text, whole="x"), [(0, 0)] * 3)):
+        assert [(span(found.argument(i)), found.argument(i).is_exact) for i in range(3)] == [
+            (at, found.exact) for at in spans
+        ]
+    known, unknown = analyse(text), analyse(text, whole="x")
+    assert (span(known.argument(7)), known.argument(7).is_exact) == ((None, None), True)
+    assert (span(unknown.argument(7)), unknown.argument(7).is_exact) == ((0, 0), False)
+
+
+@pytest.mark.parametrize(
+    ("before", "use", "options", "reason", "known"),
+    [
+        ("", "helper();", {}, "", True),
+        ("", "helper();", {"allocating": {"helper", "k"}}, "helper allocates workspace too", False),
+        ("", "((float*)p0)[1] = 1;", {"allocating": {"k"}}, "", True),
+        ("", "k(args);", {"allocating": {"k"}}, "the kernel calls itself", False),
+        ("#define UNUSED helper()\n", "((float*)p0)[1] = 1;", {"allocating": {"helper"}}, "", True),
+        ("#define USED 1\n", "((float*)p0)[USED] = 1;", {}, "USED is a macro", False),
+        ("#define USED helper()\n", "USED;", {"allocating": {"helper"}}, "USED is a macro", False),
+        (
+            "#define UNUSED 1\n",
+            "((float*)p0)[OF_HEADER] = 1;",
+            {"macros": {"OF_HEADER"}},
+            "OF_HEADER is",
+            False,
+        ),
+    ],
+)
+def test_what_is_known_of_calls_and_macros(before, use, options, reason, known):
+    """A macro may hold any code, one of a header any allocation; so may a function that allocates."""
+    found = analyse(before + kernel(alloc("ws") + COPY.format("p1", "p0") + use + free("ws")), **options)
+    assert found.exact == (not reason)
+    assert found.workspace_known == known
+    assert reason in found.reason
