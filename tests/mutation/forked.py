@@ -42,8 +42,9 @@ from cosmic_ray.mutating import mutate_code
 PACKAGE = Path("sdk/mlf_sdk")
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 CPU_FACTOR, CPU_MARGIN_S = 10, 3  # a mutation may take that much more CPU time than its tests do without it
-TIME = "time"  # the output of a result: no test failed, but the time was over
+TIME = "time"  # the outcome of a mutation: no test failed, but that CPU time was over
 FAILED, INVALID = "failed", "invalid"
+LATE = "late"  # neither: the machine is busy, or the tests wait for something; it is run again the next time
 EXCLUDED = re.compile(
     # What changes no result: annotations such as ``int | None``, and the text of decorators. Numbers are many.
     "core/(ReplaceBinaryOperator_BitOr_.*|RemoveDecorator|NumberReplacer"
@@ -102,7 +103,7 @@ def start_tracer(file: str) -> coverage.Coverage:
 
 
 def in_child(work: Callable[[], bool], *, timeout_s: float, cpu_s: float = 0.0) -> str:
-    """Run work in a child; "" when it returns true, TIME when its time is over, else FAILED."""
+    """Run work in a child; "" when it returns true, TIME or LATE when its CPU time or its time is over, else FAILED."""
     child = os.fork()
     if child == 0:
         try:
@@ -121,7 +122,7 @@ def in_child(work: Callable[[], bool], *, timeout_s: float, cpu_s: float = 0.0) 
         os.killpg(child, signal.SIGKILL)
     if status is None:
         os.waitpid(child, 0)
-        return TIME
+        return LATE
     code = os.waitstatus_to_exitcode(status)
     return TIME if code in (-signal.SIGXCPU, -signal.SIGKILL) else FAILED if code else ""
 
@@ -172,7 +173,7 @@ class Suite:
         return sum(test.cpu_s for test in self._tests)
 
     def outcome(self, text: str, line: int) -> str:
-        """What the tests say of a text that differs in a line: "" when all pass, TIME or FAILED."""
+        """What the tests say of a text that differs in a line: "" when all pass, TIME, LATE or FAILED."""
         lines = statement_lines(self._text, line)
         changed = changed_functions(self._text, text, str(self._path.resolve()))
         if changed is None or lines & self._imported:
@@ -212,7 +213,7 @@ class Suite:
                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1)),
             )
         except subprocess.TimeoutExpired:
-            return TIME
+            return LATE
         if done.returncode == pytest.ExitCode.USAGE_ERROR:
             raise RuntimeError(f"pytest does not know one of {' '.join(arguments)}")
         if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
@@ -336,7 +337,7 @@ class Mutations:
             raise pytest.UsageError(f"{failed} fails without a change, or takes too long")
         rows = [json.loads(row) for row in results.read_text().splitlines()] if results.is_file() else []
         every = mutations_of(self._text)
-        survived = {tuple(row["mutation"]): not row["outcome"] for row in rows if "mutation" in row}
+        survived = {tuple(r["mutation"]): not r["outcome"] for r in rows if r.get("outcome", LATE) != LATE}
         chosen = choose(every, self._job["sample"], self._job["seed"], {*survived})
         if self._job["survivors"]:
             chosen = [mutation for mutation in chosen if astuple(mutation) in survived]

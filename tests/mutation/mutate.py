@@ -87,7 +87,7 @@ def result_of(module: str, tests: list[str]) -> Result | None:
         return None
     rows = [*map(json.loads, file.read_text().splitlines())]
     head = next(row for row in reversed(rows) if "chosen" in row)
-    last = {tuple(row["mutation"]): row for row in rows if "mutation" in row}
+    last = {tuple(row["mutation"]): row for row in rows if row.get("outcome", "late") != "late"}
     invalid = sum(row["outcome"] == "invalid" for row in last.values())
     found = Result(module, tuple(tests), ran=len(last) - invalid)
     found.pending, found.left_out = len(head["chosen"]) - len(last), head["mutations"] - len(head["chosen"])
@@ -104,7 +104,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("modules", nargs="*", default=[*table], help=f"of {PACKAGE}: {', '.join(table)}")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=600.0, help="seconds for the tests of one mutation")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600.0,
+        help="seconds for the tests of one mutation, then it is pending",
+    )
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="N mutations of a module (0: all)")
     parser.add_argument("--seed", type=int, default=0, help="chooses the sample")
     parser.add_argument("--again", action="store_true", help="start anew")

@@ -25,8 +25,8 @@ against each change. A change that no test notices, a *survivor*, is a missing t
 computes the same: then [equal.toml](../tests/mutation/equal.toml) says why. Not changed: numbers, decorators, annotations.
 
 This page is made of the results by `python tests/mutation/mutate.py --list --markdown docs/mutation.md`. Line numbers are
-those of the module when it ran. "30 of 203": a sample, which `--sample` and `--seed` choose. A change meets the tests named here that reach
-its statement. "By time": none of them failed, but they took more than ten times their usual CPU time, and three seconds more.
+those of the module when it ran. "30 of 203": a sample, which `--sample` and `--seed` choose; "pending" did not run yet. A change meets
+the tests named here that reach its statement. "By time": none of them failed, but they took more than ten times their usual CPU time, and three seconds more.
 
 | module | mutations | killed | by time | survived | of these equal | unexplained |
 |---|---:|---:|---:|---:|---:|---:|

@@ -3,13 +3,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 import types
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 
 import pytest
 
-from forked import changed_functions, choose, code_of_functions, is_change, mutations_of, statement_lines
+from forked import (
+    changed_functions,
+    choose,
+    code_of_functions,
+    in_child,
+    is_change,
+    mutations_of,
+    statement_lines,
+)
 from mutation_page import Change, Result, read_reasons, renew_page
 
 TEXT = """\
@@ -91,6 +103,24 @@ def test_code_is_replaced_wherever_the_function_is_known() -> None:
     assert (fits(2), box.fits(1), keep([2, 3, 4])) == (False, True, [4])
     with pytest.raises(LookupError, match="another"):
         code_of_functions("another.py", {("fits", 7): fits.__code__})
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome"),
+    [
+        (lambda: True, ""),
+        (lambda: False, "failed"),
+        (lambda: 1 // 0, "failed"),
+        (lambda: os.kill(os.getpid(), signal.SIGXCPU), "time"),
+    ],
+)
+def test_outcome_of_a_child(work: Callable[[], bool], outcome: str) -> None:
+    assert in_child(work, timeout_s=600) == outcome
+
+
+def test_a_child_that_is_late_is_no_kill() -> None:
+    """It used none of its CPU time: a busy machine must not look like a test that noticed something."""
+    assert in_child(lambda: time.sleep(600) is None, timeout_s=0.05) == "late"
 
 
 DIFF = "--- \n+++ \n@@ -16 +16 @@\n-    return a < b\n+    return a <= b"
