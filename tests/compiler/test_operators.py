@@ -150,3 +150,18 @@ def test_operands_that_do_not_fit_each_other(tmp_path: Path) -> None:
         ArchiveError, match=r"operator 0 ADD .*: operands of shapes \(1, 3, 5, 4\), \(1, 2, 5, 4\)"
     ):
         load_tflite(path)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint32", "uint64"])
+@pytest.mark.parametrize("kind", ["ADD", "MINIMUM"])
+def test_whole_numbers_beyond_int32_are_refused(kind: str, dtype: str, tmp_path: Path) -> None:
+    m = Maker(1)
+    a, b, y = (m.spec.tensor(name, dtype, (1, 9)) for name in "aby")
+    m.spec.inputs += [a, b]
+    m.spec.add(kind, (a, b), y)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(y))
+    with pytest.raises(
+        ArchiveError, match=rf"operator 0 {kind} \('y'\): values of type {dtype}; int8, .* cast them"
+    ):
+        load_tflite(path)

@@ -32,6 +32,11 @@ def binary(context: Context, operator: RawOperator) -> None:
         refuse("an operand has no quantisation")
     if quantised and function is Arithmetic.DIV and a.scale >= b.scale * y.scale * (1 << 20):
         refuse(f"a quotient of scales {a.scale} and {b.scale} with the scale {y.scale}")
+    if y.dtype.name in ("int64", "uint32", "uint64") and (a.data is None or b.data is None):
+        refuse(
+            f"values of type {y.dtype}; int8, int16, int32 and float32 are supported",
+            "cast them to int32 in the model",
+        )
     if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
     activation = options.FusedActivationFunction() if options else 0
