@@ -25,11 +25,14 @@ if [ -d "$kept" ]; then
   exec "$cmake" --preset default --no-warn-unused-cli -DCMAKE_PLATFORM_INFO_INITIALIZED=1 $(cat "$kept/sanitizers")
 fi
 "$cmake" "$@" || exit
-mkdir -p "$kept.$$" && cp build/CMakeFiles/{version}/*.cmake "$kept.$$" || exit
-sed -n 's/^MLF_SANITIZE:BOOL=/-DMLF_SANITIZE=/p' build/CMakeCache.txt > "$kept.$$/sanitizers"
-sed 's|^include(".*/board/toolchain.cmake")$|include("${{CMAKE_SOURCE_DIR}}/board/toolchain.cmake")|' \
-  build/CMakeFiles/{version}/CMakeSystem.cmake > "$kept.$$/CMakeSystem.cmake" || exit
-mv -T "$kept.$$" "$kept" 2>/dev/null || rm -rf "$kept.$$"
+{{
+  mkdir -p "$kept.$$" && cp build/CMakeFiles/{version}/*.cmake "$kept.$$" \
+    && sed -n 's/^MLF_SANITIZE:BOOL=/-DMLF_SANITIZE=/p' build/CMakeCache.txt > "$kept.$$/sanitizers" \
+    && sed 's|^include(".*/board/toolchain.cmake")$|include("${{CMAKE_SOURCE_DIR}}/board/toolchain.cmake")|' \
+      build/CMakeFiles/{version}/CMakeSystem.cmake > "$kept.$$/CMakeSystem.cmake" \
+    && mv -T "$kept.$$" "$kept" || rm -rf "$kept.$$"
+}} 2>/dev/null
+exit 0
 """
 
 
