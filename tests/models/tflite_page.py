@@ -14,7 +14,7 @@ Made by `make tflite-models`: {models} models from public repositories ({whole} 
 or layers), each from its file to a run that is compared with outputs which TensorFlow Lite Micro's reference
 kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {target}.{left} Where there is another result, the row says why.
 
-- equal: every value of every case. Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest
+- equal: every value of every case{cases}. Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest
   one of their tensor; then the largest difference is stated. Models of uint8, which TensorFlow Lite Micro refuses,
   are compared with TensorFlow Lite (¹), whose softmax of uint8 values is met within two steps.
 - arena: the model's RAM with inputs and outputs; bound: what no plan of these kernels goes below, where it is less.
@@ -23,11 +23,11 @@ kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {targe
   at -O2 (one case where the model has products); the ratio of the two behind it.{plain}
 """
 _HALF = 0.5
-# What keeps a model above half of plain C, by the first of these operators that it has; none of them has products
-# for the DSP instructions in it.
+# What keeps a model above half of plain C, by the first of these operators that it has.
 _REASONS = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "functions and requantisation of cells",
     "SVDF": "requantisation and delay line of each filter",
+    "CUSTOM:SignalRfft": "logarithms, roots and divisions of signals",
     "TRANSPOSE_CONV": "TRANSPOSE_CONV is plain C, and small",
 }
 
@@ -59,14 +59,19 @@ def page(
     found: Found,
     named: Mapping[str, str],
     boards: tuple[str, ...],
+    cases: int | None = None,
     board: str = "mps2-an386",
 ) -> str:
-    """The whole page."""
+    """The whole page.
+
+    Args:
+        cases: that were run on boards, at most, of each model with products; None: all.
+    """
     counts = {at: sum(1 for m in models if _agrees(found.get((m.name, at)))) for at in ("host", board)}
     lines = [
         _HEAD.format(
             models=len(models), whole=sum(m.whole for m in models), host=counts["host"], target=counts[board],
-            board=board, left=_left(len(models), found, board), plain=_plain(models, found, board),
+            board=board, left=_left(len(models), found, board), plain=_plain(models, found, board), cases=_cases(cases),
         ),
         "## Whole models", "",
         "| model | operators | host | board | arena B | bound B | flash B | instructions | plain C | |",
@@ -89,6 +94,13 @@ def _left(models: int, found: Found, board: str) -> str:
     """A sentence about models that were not run; empty where all were."""
     host, target = (models - sum(1 for _, at in found if at == place) for place in ("host", board))
     return f" Not run: {host} on the host, {target} on {board}." if host or target else ""
+
+
+def _cases(cases: int | None) -> str:
+    if cases is None:
+        return ""
+    said = "of the first case" if cases == 1 else f"of {cases} cases"
+    return f" on the host; on boards, of models with products and without a state, {said}"
 
 
 def _plain(models: list[RecordedModel], found: Found, board: str) -> str:
@@ -118,9 +130,8 @@ def _ratio(found: Found, name: str, board: str) -> float:
 
 
 def _why(model: RecordedModel) -> str:
-    if not model.macs:
-        return "no products"
-    return next((why for kind, why in _REASONS.items() if kind in model.operators), "other layers")
+    usual = "other layers" if model.macs else "no products"
+    return next((why for kind, why in _REASONS.items() if kind in model.operators), usual)
 
 
 def _agrees(row: Row | None) -> bool:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes docs/tflite-models.md: models with recorded outputs, each from its file to a verified run.
 
-Usage: tflite_table.py FOLDER [--jobs N] [--boards BOARD...] [--for GOAL] [NAME...]: what was measured is kept in
-FOLDER; a model that was measured already, with the same kernels and the same runtime, is not run again. The page
-is of all models on all boards, compiled as usual: with a name, a board or a goal it is not written.
+Usage: tflite_table.py FOLDER [NAME...] [--jobs N] [--boards BOARD...] [--cases N] [--for GOAL]
+
+What was measured is kept in FOLDER: a model that was measured already, with the same kernels, runtime and number
+of cases, is not run again. The page is of all models on all boards, compiled as usual: with a name, a board or a
+goal it is not written.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ def runtime_digest() -> bytes:
     return found.digest()
 
 
-def measure(name: str, board: str, folder: Path, goal: str = "balanced") -> Measured:
-    """Run all cases of a model, or take what is kept in ``folder``."""
+def measure(name: str, board: str, folder: Path, goal: str, most: int | None) -> Measured:
+    """Run the cases of a model, on a board at most so many of layers with products; or take what is kept in ``folder``."""
     model = recorded_model(name)
     options = options_of(board)
     with tempfile.TemporaryDirectory() as scratch:
@@ -88,14 +90,21 @@ def measure(name: str, board: str, folder: Path, goal: str = "balanced") -> Meas
             compiled = mlf_sdk.compile(model.path, archive, goal=goal, **options)
         except MlfError as error:
             return Measured(ok=name in REFUSED, result="refused", fault=told(error, model))
-        digest = hashlib.sha256(archive.read_bytes() + runtime_digest()).hexdigest()[:16]
+        cases = cases_of(model, board, most)
+        content = archive.read_bytes() + runtime_digest() + str(cases).encode()
+        digest = hashlib.sha256(content).hexdigest()[:16]
         record = folder / f"{name}-{board.replace('/', '_').replace(' ', '_')}-{digest}.json"
         if record.is_file():
             return Measured(**json.loads(record.read_text()))
         names = [compiled.model.tensors[i].name for i in compiled.model.inputs]
-        # Instructions of layers with products hardly depend on their inputs: one case does.
-        cases = 1 if board == PLAIN and model.macs else None
         return run_archive(model, archive, names, compiled.model.output_names, options, cases, record)
+
+
+def cases_of(model: RecordedModel, board: str, most: int | None) -> int | None:
+    """Cases that are run; None: all, as of a model with states, whose cases follow each other."""
+    if board == "host" or model.stateful or not model.macs:
+        return None
+    return 1 if board == PLAIN else most  # instructions of layers with products hardly depend on their inputs
 
 
 def run_archive(
@@ -188,12 +197,15 @@ def measure_all(
     folder: Path,
     count: int,
     goal: str,
+    most: int | None,
     done: Callable[[dict[tuple[str, str], Measured]], None],
 ) -> dict[tuple[str, str], Measured]:
     """Measure in several processes; ``done`` is called with all results after each."""
     found: dict[tuple[str, str], Measured] = {}
     with ProcessPoolExecutor(max_workers=count) as pool:
-        futures = {pool.submit(measure, name, board, folder, goal): (name, board) for name, board in jobs}
+        futures = {
+            pool.submit(measure, name, board, folder, goal, most): (name, board) for name, board in jobs
+        }
         for future in as_completed(futures):
             found[futures[future]] = future.result()
             print(len(found), "of", len(jobs), *futures[future], future.result(), flush=True)
@@ -214,6 +226,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--boards", nargs="+", choices=[*BOARDS, ZEPHYR, PLAIN])
+    parser.add_argument("--cases", type=int, help="of a model on a board, at most; all on the host")
     parser.add_argument("--for", dest="goal", choices=GOALS, default="balanced")
     asked = parser.parse_args()
     if not RECORDED:
@@ -226,10 +239,10 @@ def main() -> int:
 
     def write(found: dict[tuple[str, str], Measured]) -> None:
         if not (asked.names or asked.boards or asked.goal != "balanced"):
-            PAGE.write_text(page(models, found, NAMED, (*BOARDS, ZEPHYR)))
+            PAGE.write_text(page(models, found, NAMED, (*BOARDS, ZEPHYR), asked.cases))
 
     jobs = [job for job in jobs_of(asked.names or RECORDED) if job[1] in (asked.boards or job[1])]
-    found = measure_all(jobs, kept, asked.jobs, asked.goal, write)
+    found = measure_all(jobs, kept, asked.jobs, asked.goal, asked.cases, write)
     bad = [key for key, row in found.items() if not row.ok and key[1] in ("host", BOARD) and not row.fault]
     print(f"{len(found)} runs, {len(bad)} differ: {bad}")
     return 1 if bad else 0
