@@ -14,8 +14,9 @@ Made by `make tflite-models`: {models} models from public repositories ({whole} 
 or layers), each from its file to a run that is compared with outputs which TensorFlow Lite Micro's reference
 kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {target}.{left} Where there is another result, the row says why.
 
-- equal: every value of every case{cases}. Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest
-  one of their tensor; then the largest difference is stated. Models of uint8, which TensorFlow Lite Micro refuses,
+- equal: every value of every case{cases}.
+  Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest one of their tensor; then the
+  largest difference is stated. Models of uint8, which TensorFlow Lite Micro refuses,
   are compared with TensorFlow Lite (¹), whose softmax of uint8 values is met within two steps.
 - arena: the model's RAM with inputs and outputs; bound: what no plan of these kernels goes below, where it is less.
 - flash: the whole image with weights, runtime and what talks to the host.
@@ -113,11 +114,11 @@ def _plain(models: list[RecordedModel], found: Found, board: str) -> str:
     if not ratios:
         return ""
     above = [(name, ratio, model) for name, (ratio, model) in ratios.items() if ratio > _HALF]
-    least = sum(1 for _, ratio, _ in above if ratio > 1)
-    text = f"\n  Of {len(ratios)} models {len(ratios) - len(above)} take at most half of plain C, {least or 'none'} more than it."
+    slower = sum(1 for _, ratio, _ in above if ratio > 1) or "none"
+    text = f"\n  Of {len(ratios)} models {len(ratios) - len(above)} take at most half of plain C, {slower} more than it."
     if above:
-        rows = [f"{name} ({ratio:.2f}: {_why(model)})" for name, ratio, model in above]
-        text += f"\n  Above half: {', '.join(rows)}."
+        rows = [f"  - {name}: {ratio:.2f}, {_why(model)}" for name, ratio, model in above]
+        text += "\n".join([" Above half:", *rows])
     return text
 
 
