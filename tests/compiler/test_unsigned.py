@@ -105,3 +105,16 @@ def test_what_is_left_of_weights(tmp_path: Path) -> None:
             assert not spill.weights[:, spill.taps.size :].any()
             seen += 1
     assert seen > 4
+
+
+def test_tiles_of_many_channels(tmp_path: Path) -> None:
+    """Pixels of a tile are so few that a store reaches all of them."""
+    m = Maker(3)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(unsigned(m, m.conv(m.input((1, 2, 5, 4)), 1030, (1, 1), 1, same=True)))
+    graph = load_tflite(path)
+    found = compile_graph(graph, Choice(core=Core.CORTEX_M4))
+    assert "tile_4x" in found.source
+    inputs = [np.random.default_rng(3).integers(0, 256, (1, 2, 5, 4)).astype(np.uint8)]
+    (got,) = KernelRunner(archive_of(found), tmp_path, exact=True).run(inputs)
+    np.testing.assert_array_equal(got, Interpreter(graph).run(inputs)[0])

@@ -31,6 +31,9 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
         return None
     channels = y.shape[3]
     layout = Layout(x, weights, y, operator.window, pixels)
+    most = MAX_OFFSET // channels + 1
+    if not pixels and layout.pixels > most:
+        layout = Layout(x, weights, y, operator.window, most)
     split = weights_of(weights, layout.quads)
     if split is None or layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
