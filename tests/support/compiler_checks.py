@@ -2,8 +2,8 @@
 """CMake that examines each compiler once a session: most of what configuring a project costs.
 
 A program ``cmake`` in front of the real one keeps what CMake finds out about a compiler (``CMakeFiles/VERSION``) and
-whether its sanitizers can be linked; later projects with the same toolchain file, languages and environment are given
-it, as CMake itself does when it configures a folder again. Only ``cmake --preset default`` in a folder that was not configured is changed so.
+whether its sanitizers can be linked, and objcopy; later projects with the same toolchain file, languages and
+environment are given it, as CMake itself does when it configures a folder again. Only ``cmake --preset default`` in a folder that was not configured is changed so.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ key=$( {{ cat board/toolchain.cmake; sed -n 's/^project(.*LANGUAGES//p' CMakeLis
 kept={kept}/$key
 if [ -d "$kept" ]; then
   mkdir -p build/CMakeFiles && cp -R "$kept" build/CMakeFiles/{version} || exit
-  exec "$cmake" --preset default --no-warn-unused-cli -DCMAKE_PLATFORM_INFO_INITIALIZED=1 $(cat "$kept/sanitizers")
+  exec "$cmake" --preset default --no-warn-unused-cli -DCMAKE_PLATFORM_INFO_INITIALIZED=1 $(cat "$kept/found")
 fi
 "$cmake" "$@" || exit
 {{
   mkdir -p "$kept.$$" && cp build/CMakeFiles/{version}/*.cmake "$kept.$$" \
-    && sed -n 's/^MLF_SANITIZE:BOOL=/-DMLF_SANITIZE=/p' build/CMakeCache.txt > "$kept.$$/sanitizers" \
+    && sed -n 's/^MLF_SANITIZE:BOOL=/-DMLF_SANITIZE=/p; s|^CMAKE_OBJCOPY:FILEPATH=/|-DCMAKE_OBJCOPY=/|p' \
+      build/CMakeCache.txt > "$kept.$$/found" \
     && sed 's|^include(".*/board/toolchain.cmake")$|include("${{CMAKE_SOURCE_DIR}}/board/toolchain.cmake")|' \
       build/CMakeFiles/{version}/CMakeSystem.cmake > "$kept.$$/CMakeSystem.cmake" \
     && mv -T "$kept.$$" "$kept" || rm -rf "$kept.$$"
