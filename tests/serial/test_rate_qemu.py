@@ -187,7 +187,7 @@ def test_the_window_holds_what_it_promises(machine: QemuPty) -> None:
 
         def flood(frames: int, answered: int) -> None:
             """Send ``frames`` at once and wait, however long it takes here, until ``answered`` are answered."""
-            deadline = link.after(300)
+            deadline = link.after(3600)
             sent = [link.post(Opcode.WRITE, body, deadline) for _ in range(frames)]
             got: list[int] = []
             while len(got) < answered and (reply := link.next_reply(deadline, "")) is not None:
