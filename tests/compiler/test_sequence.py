@@ -53,14 +53,20 @@ def test_calls_and_stack(app: Path) -> None:
 
 
 def test_a_product_holds_little_beside_its_model(app: Path) -> None:
-    """Start-up, sample, fault report, memcpy and memset; not the vector table and the notes."""
+    """Start-up, sample, fault report, memcpy and memset; not the vector table, the notes and the strings.
+
+    The linker merges strings: the map of binutils 2.44 states them where they are and again where they were.
+    """
     others = [
         piece
         for piece in read_map(app / "build" / "app.map")
-        if piece.linked and piece.is_code and not re.search(r"_kernels\.dir|_params|_entry_0", piece.source)
+        if piece.linked
+        and piece.is_code
+        and ".str1." not in piece.section
+        and not re.search(r"_kernels\.dir|_params|_entry_0", piece.source)
     ]
     assert {Path(piece.source.split("(")[-1]).name for piece in others if ".a(" in piece.source} == set()
-    assert 1500 < sum(piece.size_bytes for piece in others) <= 2100
+    assert 1500 < sum(piece.size_bytes for piece in others) <= 1900
 
 
 @pytest.mark.skipif(bool(missing_plugin_support()), reason="QEMU without plugins")
