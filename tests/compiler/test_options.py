@@ -150,7 +150,7 @@ def test_macs_and_windows(tmp_path: Path) -> None:
 def test_profile_speaks_of_layers(
     network: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
+    monkeypatch.setenv("COLUMNS", "160")
     result = Caller(capsys)("profile", network, "--json")
     assert result.code == 0, result.err
     steps = json.loads(result.out)["steps"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import dask
 from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
+from distributed.comm import CommClosedError
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.sweep.describe import describe_machine
@@ -231,7 +232,7 @@ def open_cluster(
                     yield executor
             return
         try:
-            client = Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+            client = _connect(scheduler)
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"no scheduler answers: {error}", where=scheduler, hint="Start one: dask scheduler."
@@ -239,6 +240,18 @@ def open_cluster(
         client._timeout = _RECONNECT_S
         with client, closing(ClusterExecutor(client, setup, run)) as executor:
             yield executor
+
+
+def _connect(scheduler: str) -> Client:
+    """A client of a scheduler; one that ends while it answers may have a successor at its address."""
+    end = time.monotonic() + _CONNECT_S
+    while True:
+        try:
+            return Client(scheduler, timeout=_CONNECT_S, set_as_default=False)
+        except CommClosedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK_S)
 
 
 @contextmanager
