@@ -17,6 +17,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, Layout, biases_of, quads_of, rescale_of
 from mlf_sdk.compiler.kernels.gemm import best_tile, finish, function, label, subtract, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.pairs import in_twos
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
 from mlf_sdk.compiler.operators import Array, Conv2D
 from mlf_sdk.compiler.scales import channel_multipliers
@@ -46,14 +47,7 @@ def coupled(graph: Graph, operator: Conv2D) -> Kernel | None:
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     channels = y.shape[3]
-    if (
-        x.dtype != np.int8
-        or weights.dtype != np.int8
-        or weights.data is None
-        or x.shape[0] != 1
-        or weights.shape[3] != x.shape[3]
-        or channels % 2
-    ):
+    if weights.data is None or not in_twos(x, weights, y):
         return None
     single = Layout(x, weights, y, operator.window)
     width, quads = single.ow, single.quads

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, Layout, rescale_of
 from mlf_sdk.compiler.kernels.gemm import (
     best_tile,
@@ -43,19 +43,23 @@ def _row_cost(width: int, pixels: int, each: float) -> float:
     return -(-width // pixels) * pixels * each
 
 
+def in_twos(x: Value, weights: Value, y: Value) -> bool:
+    """Check that tiles of two channels can compute a layer: int8, one image, one group, an even number."""
+    return bool(
+        x.dtype == np.int8
+        and weights.dtype == np.int8
+        and x.shape[0] == 1
+        and weights.shape[3] == x.shape[3]
+        and y.shape[3] % 2 == 0
+    )
+
+
 def paired(graph: Graph, operator: Conv2D) -> Kernel | None:
     """CONV_2D by tiles of two channels; None for a layer that this does not fit, or that others do faster."""
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     channels = y.shape[3]
-    if (
-        x.dtype != np.int8
-        or weights.dtype != np.int8
-        or weights.data is None
-        or x.shape[0] != 1
-        or weights.shape[3] != x.shape[3]
-        or channels % 2
-    ):
+    if weights.data is None or not in_twos(x, weights, y):
         return None
     width = Layout(x, weights, y, operator.window).ow
     tiles = range(1, min(MAX_PIXELS, width) + 1)
