@@ -17,6 +17,7 @@ from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.triage.explain import CallFrame, Triage
 from mlf_sdk.triage.fault_report import parse_fault
+from mlf_sdk.triage.sanitizer import add_sanitizer_report
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.link import DeviceFaultError
 
@@ -198,6 +199,37 @@ def test_a_crash_on_the_host(case: str, archive: Path) -> None:
     elif case == "recursion":
         assert (places(found)[0][0], functions(found.frames)[0]) == (FILE, "deep")
         assert "stack-overflow" in found.cause
+        assert max(frame.repeats for frame in found.frames) > 100
+
+
+REPORT = """\
+==7==ERROR: AddressSanitizer: stack-overflow on address 0x7ffc1 (pc 0x7f1 bp 0x7f2 sp 0x7f3 T0)
+    #0 0x7f1 in __sanitizer::DTLS_on_tls_get_addr(void*, void*, unsigned long) ../../src/libsanitizer/tls.cpp:114
+    #1 0x7f2 in __tls_get_addr ../../src/libsanitizer/common_interceptors.inc:5426
+    #2 0x7f3 in __asan_stack_malloc_0 (/lib/libasan.so.8+0x4771c) (BuildId: 01)
+    #3 0x564 in deep ./model/my (new) kernels/lib0.c:7:12
+    #4 0x565 in deep ./model/my (new) kernels/lib0.c:7:12
+    #5 0x566 in run(Model const&) model/run.cpp:9
+    #6 0x567  (/lib/libc.so.6+0x2724a)
+    #7 0x568 in main src/main.c:3
+
+0x7ffc1 is located
+    #0 0x571 in malloc ../../src/libsanitizer/asan_malloc_linux.cpp:69
+SUMMARY: AddressSanitizer: stack-overflow ../../src/libsanitizer/tls.cpp:114 in DTLS_on_tls_get_addr
+"""
+
+
+@pytest.mark.usefixtures("needs_host")
+def test_a_recursion_that_ends_inside_the_sanitizer(archive: Path, tmp_path: Path) -> None:
+    """Where its code used the last of the stack, or read the bad address, the frames below tell who called it."""
+    unexplained = fault_of("bad-pointer", "host", archive).found
+    found = add_sanitizer_report(unexplained, REPORT, tmp_path)
+    told = [(frame.function, frame.path, frame.line, frame.repeats) for frame in found.frames]
+    assert told == [
+        ("deep", "model/my (new) kernels/lib0.c", 7, 2),
+        ("run(Model const&)", "model/run.cpp", 9, 1),
+        ("main", "src/main.c", 3, 1),
+    ]
 
 
 @pytest.mark.usefixtures("needs_host")

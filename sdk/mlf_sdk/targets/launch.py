@@ -100,18 +100,15 @@ def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
     try:
         yield
     except TargetError as error:
-        words = _words(process.stderr_tail())
         if isinstance(error, DeviceFaultError):
             process.wait(_END_S if not error.fault.registers else 0)  # a host program says more at its end
-            words = _words(process.stderr_tail())
             found = triage(error.fault, elf, step_name=error.found.step_name)
-            error.explain(add_sanitizer_report(found, words, elf.parent.parent))
+            error.explain(add_sanitizer_report(found, process.stderr_text(), elf.parent.parent))
         elif (
             not isinstance(error, DeviceError | NoAnswerError) and (code := process.wait(_END_S)) is not None
         ):
-            words = _words(process.stderr_tail())
-            error.what = ": ".join(filter(None, [_ended(code), sanitizer_summary(words)]))
-        if words:
+            error.what = ": ".join(filter(None, [_ended(code), sanitizer_summary(process.stderr_text())]))
+        if words := _words(process.stderr_text()):
             error.hint = "\n".join(filter(None, [error.hint, "It wrote:", words]))
         raise
 

@@ -10,7 +10,7 @@ from typing import IO
 _PIECE_BYTES = 65_536
 _LONGEST_LINE = 8_192  # a longer one is passed on in pieces
 _TAIL_LINES = 30
-TAIL_BYTES = 8_192  # what a message shows of an output
+_TAIL_BYTES = 8_192  # what a message shows of an output
 
 
 class Follower:
@@ -61,4 +61,4 @@ def read_end(stream: IO[bytes], limit: int) -> str:
 
 def last_lines(text: str) -> str:
     """The end of an output, short enough for a message."""
-    return "\n".join(text[-TAIL_BYTES:].splitlines()[-_TAIL_LINES:])
+    return "\n".join(text[-_TAIL_BYTES:].splitlines()[-_TAIL_LINES:])

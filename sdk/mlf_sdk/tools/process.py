@@ -22,7 +22,7 @@ from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, MissingToolError, ToolError
 from mlf_sdk.tools.child import affinity, death_watch, signal_group, wait_exit
-from mlf_sdk.tools.follow import TAIL_BYTES, Follower, last_lines, read_end
+from mlf_sdk.tools.follow import Follower, last_lines, read_end
 from mlf_sdk.tools.programs import is_found, missing_hint
 
 GRACE_S = 1.0  # between the request to end and the kill
@@ -194,18 +194,22 @@ class RunningProcess:
             return self._process.returncode
         return wait_exit(self.pid, time.monotonic() + timeout_s)
 
-    def stderr_tail(self) -> str:
-        """End of the program's standard error."""
+    def stderr_text(self) -> str:
+        """The program's standard error so far; of a very long one its end."""
         if not self._stderr.closed:
-            self._last_words = last_lines(read_end(self._stderr, TAIL_BYTES))
+            self._last_words = read_end(self._stderr, _OUTPUT_BYTES)
         return self._last_words
+
+    def stderr_tail(self) -> str:
+        """End of the program's standard error, short enough for a message."""
+        return last_lines(self.stderr_text())
 
     def stop(self, grace_s: float = GRACE_S) -> int:
         """Terminate the program, kill its group after ``grace_s``, reap it; returns its exit code."""
         try:
             _end_group(self._process, grace_s)
         finally:
-            self.stderr_tail()
+            self.stderr_text()
             self._stderr.close()
             for pipe in filter(None, (self._process.stdin, self._process.stdout)):
                 with suppress(OSError):

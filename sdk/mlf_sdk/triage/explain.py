@@ -201,11 +201,19 @@ def _make_frames(code: ThumbCode, steps: list[_Location], root: Path | None) -> 
             text=source_text(root, source.path, source.line) if source and root else "",
             certain=step.certain,
         )
-        if frames and (frames[-1].function, frames[-1].line) == (frame.function, frame.line):
-            frames[-1] = replace(frames[-1], repeats=frames[-1].repeats + 1)
+        frames.append(frame)
+    return fold_repeats(frames)
+
+
+def fold_repeats(frames: list[CallFrame]) -> tuple[CallFrame, ...]:
+    """Join equal frames in a row, which a recursion leaves, to one that counts them."""
+    folded: list[CallFrame] = []
+    for frame in frames:
+        if folded and (folded[-1].function, folded[-1].line) == (frame.function, frame.line):
+            folded[-1] = replace(folded[-1], repeats=folded[-1].repeats + 1)
         else:
-            frames.append(frame)
-    return tuple(frames)
+            folded.append(frame)
+    return tuple(folded)
 
 
 def source_text(root: Path, path: str, line: int) -> str:

@@ -7,13 +7,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from mlf_sdk.triage.explain import CallFrame, Triage, source_text
+from mlf_sdk.triage.explain import CallFrame, Triage, fold_repeats, source_text
 
 _FRAME = re.compile(
-    r"^\s*#(?P<number>\d+) 0x(?P<address>[0-9a-f]+) in (?P<function>\S+) "
-    r"(?P<path>[^\s:()]+)(?::(?P<line>\d+))?",
-    re.MULTILINE,
+    r"^\s*#(?P<number>\d+) 0x(?P<address>[0-9a-f]+)(?: in)? *(?P<place>.*?)\s*$", re.MULTILINE
 )
+# A C++ function has its argument types behind it; a frame without debug information "(module+offset)".
+_SOURCE = re.compile(r"(?P<function>[^\s(]+(?:\(.*?\))?) (?P<path>(?!\()[^:]+):(?P<line>\d+)(?::\d+)?")
+_RUNTIME = re.compile(r"(^|/)(libsanitizer|compiler-rt)/")
 _PLACE = re.compile(r"(?P<path>[^\s:()]+):(?P<line>\d+)(?::\d+)? in (?P<function>\S+)")
 _SUMMARY = re.compile(r"^SUMMARY: (?P<what>.+)$|^\S+: runtime error: .+$", re.MULTILINE)
 
@@ -35,22 +36,33 @@ def add_sanitizer_report(found: Triage, output: str, root: Path) -> Triage:
     summary = sanitizer_summary(output)
     if not summary:
         return found
+    frames = _innermost_stack(output, root) or _of_summary(summary, root)
+    return replace(found, cause=summary, frames=fold_repeats(frames))
+
+
+def _innermost_stack(output: str, root: Path) -> list[CallFrame]:
+    """Frames with a source line of the first stack, without the sanitizer's own that lie innermost.
+
+    These are there where the access happens in an intercepted function (``memset``), and where a recursion
+    uses the stack up while the sanitizer's code runs.
+    """
     frames: list[CallFrame] = []
-    for match in _FRAME.finditer(output):
-        if int(match["number"]) != len(frames):
+    for count, match in enumerate(_FRAME.finditer(output)):
+        if int(match["number"]) != count:
             break  # the next stack is that of the allocation
-        path, line = match["path"].removeprefix("./"), int(match["line"] or 0)
-        frames.append(
-            CallFrame(
-                address=int(match["address"], 16),
-                function=match["function"],
-                path=path,
-                line=line,
-                text=source_text(root, path, line),
-            )
+        source = _SOURCE.fullmatch(match["place"])
+        if source is None or (not frames and _RUNTIME.search(source["path"])):
+            continue
+        path, line = source["path"].removeprefix("./"), int(source["line"])
+        frame = CallFrame(
+            address=int(match["address"], 16),
+            function=source["function"],
+            path=path,
+            line=line,
+            text=source_text(root, path, line),
         )
-    known = [f for f in frames if f.line] or _of_summary(summary, root)
-    return replace(found, cause=summary, frames=tuple(known))
+        frames.append(frame)
+    return frames
 
 
 def _of_summary(summary: str, root: Path) -> list[CallFrame]:
