@@ -32,12 +32,17 @@ def wide(count: int) -> PlanProblem:
 
 
 class Work:
-    """Storages that the search visited: in all, up to the beam, and at most by one move."""
+    """What the search visited: storages in all, up to the beam, and at most by one move; steps that it tried.
+
+    Attributes:
+        tried: per move, the steps that have run, as a bit set, and the step tried next.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.spaces: list[OrderSpace] = []
         self.before_beam: int | None = None
         self.most = 0
+        self.tried: list[tuple[int, int]] = []
         beam, own = order_module._search_beam, self
 
         class Counted(OrderSpace):
@@ -50,6 +55,7 @@ class Work:
                 before = self.work
                 move = super().move(state, step)
                 own.most = max(own.most, self.work - before)
+                own.tried.append((state.done, step))
                 return move
 
         def search_beam(space: OrderSpace, *args: Any) -> Any:
@@ -62,6 +68,7 @@ class Work:
     def find(self, problem: PlanProblem) -> tuple[int, ...] | None:
         """Search from the order of the archive."""
         self.spaces.clear()
+        self.tried.clear()
         original = tuple(range(len(problem.steps)))
         return find_order(build_graph(problem), bound_of(problem, original))
 
@@ -139,6 +146,90 @@ def test_the_beam_stays_within_its_budget(monkeypatch: pytest.MonkeyPatch, work:
     assert work.before_beam is not None
     spent, share = work.total - work.before_beam, max(budget // count, 12)
     assert count * share * 0.9 < spent <= count * (share + work.most)
+
+
+def link(reads: tuple[int, ...], write: int, scratch_bytes: int = 0) -> PlanStep:
+    return PlanStep(
+        phases=1,
+        reads=tuple(map(touch, reads)),
+        writes=(touch(write),),
+        workspaces=(scratch(scratch_bytes),) if scratch_bytes else (),
+    )
+
+
+def reached_again(cheaper_first: bool) -> PlanProblem:
+    """The same steps run in two orders, one of which costs more, before a step that costs still more."""
+    if cheaper_first:
+        return PlanProblem(
+            tensors=tensors(16, 16, 48, 48, 65),
+            inputs=(0,),
+            outputs=(4, 1),
+            steps=(link((0,), 1), link((0,), 2), link((1, 0), 3), link((2,), 4)),
+            alignment=1,
+        )
+    return wide(4)
+
+
+@pytest.mark.parametrize("cheaper_first", [True, False])
+def test_each_step_is_tried_once_after_the_same_steps(work: Work, cheaper_first: bool) -> None:
+    """Whether the path with the lower peak to a state is found first or last, only that one goes on."""
+    work.find(reached_again(cheaper_first))
+    assert work.before_beam is None
+    assert work.tried and len(work.tried) == len({*work.tried})
+
+
+def test_of_equal_peaks_the_longest_path_goes_on(work: Work) -> None:
+    """Six steps whose order does not matter are not searched in all their orders: 11 states, not 271."""
+    one, two = 7, 8  # large, each with a small one of two further on
+    small = [*range(1, 7), 9, 10]
+    free = [link((0,), i) for i in range(1, 7)]
+    steps = (*free, link((0,), one), link((0,), two), link((one,), 9), link((two,), 10))
+    problem = PlanProblem(
+        tensors=tensors(16, *[16] * 6, 1600, 1600, 16, 16, 16),
+        inputs=(0,),
+        outputs=(11,),
+        steps=(*steps, link((*small,), 11, 2400)),
+    )
+    assert work.find(problem) is not None
+    assert len({done for done, _ in work.tried}) == len(problem.steps)
+
+
+@pytest.mark.parametrize(("more", "alone"), [(-16, True), (0, True), (16, False)])
+def test_a_step_that_only_frees_memory_is_run_at_once(work: Work, more: int, alone: bool) -> None:
+    """Nothing else is tried in its place as long as it needs no more than the peak so far."""
+    floor = 1600 + 16  # a large tensor with what it is made of
+    frees = link((1,), 2, floor + more - (16 + 32 + 16))
+    steps = (frees, link((0,), 3), link((0,), 4), link((3,), 5), link((4,), 6), link((2, 5, 6), 7))
+    problem = PlanProblem(
+        tensors=tensors(16, 32, 16, 1600, 1600, 16, 16, 16), inputs=(0, 1), outputs=(7,), steps=steps
+    )
+    work.find(problem)
+    (space,) = work.spaces
+    start = space.start()
+    assert space.peak_lower_bound() == floor
+    assert space.move(start, 0).is_safe and space.move(start, 0).peak == floor + more
+    assert ((0, 1) not in work.tried) == alone
+
+
+@pytest.mark.parametrize("budget", [12_000, -1])
+def test_an_order_that_is_no_better_is_not_found(
+    monkeypatch: pytest.MonkeyPatch, work: Work, budget: int
+) -> None:
+    """By neither search, where the archive has one of the best orders and no proof of it."""
+    problem = wide(2)
+    best = [problem.steps[i] for i in (1, 3, 0, 2, 4)]
+    monkeypatch.setattr(order_module, "_EXACT_BUDGET", budget)
+    assert work.find(dataclasses.replace(problem, steps=tuple(best))) is None
+    assert work.tried and (work.before_beam is None) == (budget > 0)
+
+
+def test_of_equal_orders_the_beam_takes_the_one_near_the_archive(
+    monkeypatch: pytest.MonkeyPatch, work: Work
+) -> None:
+    monkeypatch.setattr(order_module, "_EXACT_BUDGET", -1)
+    problem = wide(3)
+    sizes = [16, *[1600] * 3, *[16] * 4]
+    assert work.find(dataclasses.replace(problem, tensors=tensors(*sizes))) == (0, 3, 1, 4, 2, 5, 6)
 
 
 CALM = settings(

@@ -66,7 +66,7 @@ def _search_exact(space: OrderSpace, floor: int, bound: int) -> tuple[bool, _Pat
             return True, path
         if peak > best[state.done]:
             continue
-        for move in _moves(space, state, peak, bound):
+        for move in _moves(space, state, peak, bound, limit):
             reached = max(peak, move.peak)
             if reached >= best.get(move.state.done, bound):
                 continue
@@ -78,19 +78,17 @@ def _search_exact(space: OrderSpace, floor: int, bound: int) -> tuple[bool, _Pat
     return True, None
 
 
-def _moves(
-    space: OrderSpace, state: ExecutionState, peak: int, bound: int, limit: int | None = None
-) -> list[Move]:
-    """Moves to try: a single safe one, or all that stay below ``bound``."""
+def _moves(space: OrderSpace, state: ExecutionState, peak: int, bound: int, limit: int) -> list[Move]:
+    """Moves to try: a single safe one, or all below ``bound``; none beyond the ``limit`` of work."""
     moves: list[Move] = []
     for step in bits_of(state.ready):
+        if space.work > limit:
+            break
         move = space.move(state, step)
         if move.is_safe and move.peak <= peak:
             return [move]
         if move.peak < bound:
             moves.append(move)
-        if limit is not None and space.work > limit:
-            break
     return moves
 
 
@@ -108,8 +106,6 @@ def _search_beam(space: OrderSpace, floor: int, bound: int) -> _Path:
                 known = best.get(move.state.done)
                 if known is None or reached < known[0]:
                     best[move.state.done] = (reached, move.state, (move.step, path))
-            if space.work > limit:
-                break
         level = sorted(best.values(), key=lambda entry: (entry[0], entry[1].live_bytes))[:64]
         if not level:
             return None
