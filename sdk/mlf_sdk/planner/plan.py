@@ -25,6 +25,11 @@ from mlf_sdk.planner.storage import (
     step_starts,
 )
 
+_Key = int | tuple[int, int]  # of a buffer: the root of its tensors, or the step and slot of a workspace
+_Distances = Mapping[
+    tuple[_Key, _Key], int
+]  # least distance of an output before an input, by the keys of both
+
 
 class PlanError(CheckError):
     """A memory plan violates an invariant."""
@@ -198,7 +203,7 @@ def _by_time(buffer: PlacedBuffer) -> tuple[int, int, int, str, str]:
     return buffer.first, buffer.last, buffer.offset, buffer.kind, str(buffer.key)
 
 
-def _by_step(offsets: Mapping[int | tuple[int, int], int]) -> dict[int, dict[int, int]]:
+def _by_step(offsets: Mapping[_Key, int]) -> dict[int, dict[int, int]]:
     """Offsets of workspaces by step and slot, out of those of all buffers."""
     found: dict[int, dict[int, int]] = {}
     for key, offset in offsets.items():
@@ -233,12 +238,8 @@ def _check_offsets(graph: StorageGraph, plan: MemoryPlan) -> None:
             raise _broken(f"tensor {tensor} does not share the offset of tensor {root}")
 
 
-def _check_overlaps(buffers: tuple[PlacedBuffer, ...], over: Mapping[tuple[int, int], int]) -> None:
-    """Sweep through time with the live buffers sorted by offset.
-
-    Args:
-        over: least distance of outputs before the inputs that they may lie over, by the keys of both.
-    """
+def _check_overlaps(buffers: tuple[PlacedBuffer, ...], over: _Distances) -> None:
+    """Sweep through time with the live buffers sorted by offset."""
     operands = {key for pair in over for key in pair}
     live: list[tuple[int, int, PlacedBuffer]] = []  # (offset, number, buffer)
     dying: list[tuple[int, int, int]] = []  # (last, offset, number)
@@ -262,7 +263,7 @@ def _check_overlaps(buffers: tuple[PlacedBuffer, ...], over: Mapping[tuple[int, 
 
 
 def _reaching(
-    live: list[tuple[int, int, PlacedBuffer]], place: int, end: int, operands: set[int]
+    live: list[tuple[int, int, PlacedBuffer]], place: int, end: int, operands: set[_Key]
 ) -> Iterator[PlacedBuffer]:
     """Live buffers that can overlap one to be inserted at ``place``: those that begin in it, and some before.
 
@@ -278,13 +279,11 @@ def _reaching(
             break
 
 
-def _may_overlap(one: PlacedBuffer, two: PlacedBuffer, over: Mapping[tuple[int, int], int]) -> bool:
-    for output, given in ((one, two), (two, one)):
-        if isinstance(output.key, int) and isinstance(given.key, int):
-            distance = over.get((output.key, given.key))
-            if distance is not None and output.offset <= given.offset - distance:
-                return True
-    return False
+def _may_overlap(one: PlacedBuffer, two: PlacedBuffer, over: _Distances) -> bool:
+    return any(
+        (output.key, given.key) in over and output.offset <= given.offset - over[output.key, given.key]
+        for output, given in ((one, two), (two, one))
+    )
 
 
 def _range(entry: tuple[int, int, PlacedBuffer]) -> tuple[int, int]:
