@@ -377,3 +377,18 @@ def test_sample_fits(tiny: Path, tmp_path: Path) -> None:
     """The archives of these tests are good: only what each test breaks is broken."""
     assert sample(Spec()).shape == (1, 8)
     assert mlf_sdk.load(tiny).name == "tiny"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (("proof", "none.tar", "-j", "0"), "--jobs"),
+        (("profile", "none.tar", "--runs", "0"), "--runs"),
+        (("profile", "none.tar", "--wait-states", "16"), "--wait-states"),
+    ],
+)
+def test_options_of_a_single_command_are_checked(arguments: tuple[str, ...], flag: str, call: Caller) -> None:
+    done = call(*arguments)
+    assert done.code == 2
+    assert f"where: {flag}" in done.err
+    assert "invalid value" in done.err

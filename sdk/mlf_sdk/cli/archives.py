@@ -7,17 +7,17 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlf_sdk.cli.command import Command, NoOptions, Outcome
+from mlf_sdk.cli.command import Command, Outcome
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.convertoptions import ConvertOptions
-from mlf_sdk.pipeline.declare import Stage, option
+from mlf_sdk.pipeline.declare import Options, Stage, option
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
 from mlf_sdk.pipeline.request import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InspectOptions:
+class InspectOptions(Options):
     """Options of ``inspect``."""
 
     plan: bool = option(
@@ -77,7 +77,7 @@ def inspect(request: Request, own: InspectOptions, progress: Progress) -> Outcom
     return Outcome(parts=parts, values=values)
 
 
-def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+def doctor(request: Request, own: Options, progress: Progress) -> Outcome:
     """Show which tools are missing, or what is unusual in an archive.
 
     Example: mlf-sdk doctor
@@ -104,7 +104,7 @@ def doctor(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     )
 
 
-def boards(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+def boards(request: Request, own: Options, progress: Progress) -> Outcome:
     """List the known boards.
 
     Example: mlf-sdk boards
@@ -117,7 +117,7 @@ def boards(request: Request, own: NoOptions, progress: Progress) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CacheOptions:
+class CacheOptions(Options):
     """Options of ``cache``."""
 
     action: str = option(
@@ -147,7 +147,7 @@ def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompileOptions:
+class CompileOptions(Options):
     """Options of ``compile``."""
 
     output: str = option("", "Archive to write.", flags=("-o", "--output"), metavar="FILE", required=True)

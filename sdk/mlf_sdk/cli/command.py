@@ -22,16 +22,11 @@ from click.shell_completion import CompletionItem
 from mlf_sdk.cli import STOPPED
 from mlf_sdk.errors import MlfError
 from mlf_sdk.pipeline.config import Config, read_config
-from mlf_sdk.pipeline.declare import GROUPS, Option, Stage, flag_of, option_of
+from mlf_sdk.pipeline.declare import GROUPS, Option, Options, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
 
 if TYPE_CHECKING:
     from mlf_sdk.cli.output import Status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoOptions:
-    """A command without options of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +72,7 @@ class Command:
     stages: frozenset[Stage] = frozenset()
     takes: tuple[str, ...] = ()
     omits: tuple[str, ...] = ()
-    own: type[Any] = NoOptions
+    own: type[Options] = Options
     takes_project: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
     required: tuple[str, ...] = ()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlf_sdk.cli.command import Command, NoOptions, Outcome
+from mlf_sdk.cli.command import Command, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import Stage, option
+from mlf_sdk.pipeline.declare import Options, Stage, option
 from mlf_sdk.pipeline.options import FlashOptions, MonitorOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
@@ -63,7 +63,7 @@ def flash(request: Request, own: FlashCommand, progress: Progress) -> Outcome:
     )
 
 
-def ports(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+def ports(request: Request, own: Options, progress: Progress) -> Outcome:
     """List serial ports and the boards they may be.
 
     Example: mlf-sdk ports
@@ -77,7 +77,7 @@ def ports(request: Request, own: NoOptions, progress: Progress) -> Outcome:
     return Outcome(parts=ports_parts(seen, request.board), values={"ports": [port_values(s) for s in seen]})
 
 
-def verify(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+def verify(request: Request, own: Options, progress: Progress) -> Outcome:
     """Ask a board whether it runs this very image.
 
     An archive has no image: the board may have been built with any options. A project or an ELF file is
@@ -146,7 +146,7 @@ def _wants_json() -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriageOptions:
+class TriageOptions(Options):
     """Options of ``triage``."""
 
     elf: str | None = option(
@@ -185,7 +185,7 @@ def _read(log: Path) -> bytes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParamsOptions:
+class ParamsOptions(Options):
     """Options of ``params show``."""
 
     project: str | None = option(

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -50,6 +50,7 @@ _COMMANDS = (
     ("sbom", "projects", "Write what a project is made of, as SPDX."),
     ("cache", "archives", "Show or remove what is kept between runs."),
     ("completion", "", "Print the script that completes commands in a shell."),
+    ("params", "devices", "Replace a model's parameters on a target."),
 )
 _SWEEP = (
     ("run", "Run the cells of a plan that are not finished (the word may be left out)."),
@@ -73,12 +74,12 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of work."""
-        return [*(name for name, _, _ in _COMMANDS), "params"]
+        return [name for name, _, _ in _COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Make one command; None: there is none of that name."""
-        if cmd_name in ("params", "bench", "sweep"):
-            return {"params": params, "bench": bench, "sweep": sweep}[cmd_name]
+        if cmd_name in _GROUPS:
+            return _GROUPS[cmd_name]
         if cmd_name == "completion":
             return completion
         module = next((module for name, module, _ in _COMMANDS if name == cmd_name), None)
@@ -88,14 +89,20 @@ class _Commands(click.Group):
         """Write names with their summaries, without making the commands."""
         rows = [(name, summary) for name, _, summary in _COMMANDS]
         with formatter.section("Commands"):
-            formatter.write_dl([*rows, ("params", "Replace a model's parameters on a target.")])
+            formatter.write_dl(rows)
 
 
 class _Group(click.Group):
-    """Commands about one thing, such as parameters."""
+    """Commands about one thing, such as parameters; without a command its help is shown.
 
-    module: ClassVar[str] = "devices"
-    rows: ClassVar[Sequence[tuple[str, str]]] = _PARAMS
+    Args:
+        module: of the commands.
+        rows: name and summary of each, in the order of work.
+    """
+
+    def __init__(self, name: str, module: str, rows: Sequence[tuple[str, str]], *, help: str) -> None:
+        super().__init__(name, invoke_without_command=True, callback=_help_alone, help=help)
+        self.module, self.rows = module, rows
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of work."""
@@ -111,16 +118,8 @@ class _Group(click.Group):
             formatter.write_dl(list(self.rows))
 
 
-class _BenchGroup(_Group):
-    """Benchmarks of the field."""
-
-    module, rows = "benches", _BENCH
-
-
 class _SweepGroup(_Group):
     """Commands about sweeps; a plan or an option in place of a command's name is for ``run``."""
-
-    module, rows = "sweeps", _SWEEP
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put in the word run where it was left out."""
@@ -157,34 +156,22 @@ def app(context: click.Context, debug: bool, version: bool) -> None:
         context.exit(InputError.exit_code)
 
 
-@click.group(cls=_Group, invoke_without_command=True, help="Replace a model's parameters on a target.")
 @click.pass_context
-def params(context: click.Context) -> None:
-    """Show the help where no command is given."""
-    _help_alone(context)
-
-
-@click.group(cls=_BenchGroup, invoke_without_command=True, help="Run a benchmark of the field on a board.")
-@click.pass_context
-def bench(context: click.Context) -> None:
-    """Show the help where no command is given."""
-    _help_alone(context)
-
-
-@click.group(
-    cls=_SweepGroup,
-    invoke_without_command=True,
-    help="Run a matrix of models, boards and options: mlf-sdk sweep PLAN.toml -o FOLDER.",
-)
-@click.pass_context
-def sweep(context: click.Context) -> None:
-    """Show the help where no command is given."""
-    _help_alone(context)
-
-
 def _help_alone(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
+
+
+_GROUPS = {
+    "params": _Group("params", "devices", _PARAMS, help="Replace a model's parameters on a target."),
+    "bench": _Group("bench", "benches", _BENCH, help="Run a benchmark of the field on a board."),
+    "sweep": _SweepGroup(
+        "sweep",
+        "sweeps",
+        _SWEEP,
+        help="Run a matrix of models, boards and options: mlf-sdk sweep PLAN.toml -o FOLDER.",
+    ),
+}
 
 
 @click.command()

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from mlf_sdk.cli.clock import EPOCH, source_date
-from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, NoOptions, Outcome
+from mlf_sdk.cli.command import BUILD_STAGES, GENERATE_STAGES, RUN_STAGES, Command, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import option
+from mlf_sdk.pipeline.declare import Options, option
 from mlf_sdk.pipeline.options import GateOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
@@ -19,7 +19,7 @@ _DIR = "Folder of a generated project."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GenerateOptions:
+class GenerateOptions(Options):
     """Options of ``generate`` beside those of the request."""
 
     output: str = option(
@@ -77,7 +77,7 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     return Outcome(parts=generated_parts(found), values=values)
 
 
-def build(request: Request, own: NoOptions, progress: Progress) -> Outcome:
+def build(request: Request, own: Options, progress: Progress) -> Outcome:
     """Build a generated project with CMake and Ninja, or with west.
 
     Example: mlf-sdk build app
@@ -124,7 +124,7 @@ def check(request: Request, own: GateOptions, progress: Progress) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SbomOptions:
+class SbomOptions(Options):
     """Options of ``sbom``."""
 
     output: str = option(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlf_sdk.cli.command import RUN_STAGES, Command, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import Stage, option
+from mlf_sdk.pipeline.declare import Options, Stage, option
 from mlf_sdk.pipeline.options import CasesOptions, CompareOptions, GatherOptions, ProfileOptions, ProofOptions
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
@@ -28,7 +28,7 @@ def check_folder_of(path: str | None) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(Options):
     """Options of ``run`` beside those of the request."""
 
     output: str | None = option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.cli.command import Command, Outcome
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import option
+from mlf_sdk.pipeline.declare import Options, option
 from mlf_sdk.pipeline.options import SweepOptions, WorkerOptions
 from mlf_sdk.pipeline.request import Request
 
@@ -55,12 +55,11 @@ def _outcome(found: SweepResult, junit: str | None) -> Outcome:
     return Outcome(parts=sweep_parts(found, page), values=sweep_values(found, page), exit_code=code)
 
 
-def status(request: Request, own: object, progress: Status) -> Outcome:
+def status(request: Request, own: Options, progress: Status) -> Outcome:
     """Show how far a sweep is: cells by state, running ones with their worker, boards set aside.
 
     Example: mlf-sdk sweep status sweep
     """
-    del own, progress
     from mlf_sdk.reporting.sweep import status_parts, status_values
     from mlf_sdk.sweep.api import read_status
 
@@ -69,7 +68,7 @@ def status(request: Request, own: object, progress: Status) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellOptions:
+class CellOptions(Options):
     """The cell of ``sweep show``."""
 
     cell: str = option("", "The cell: as much of its name as is unique.", count="one", metavar="CELL")
@@ -80,7 +79,6 @@ def show(request: Request, own: CellOptions, progress: Status) -> Outcome:
 
     Example: mlf-sdk sweep show sweep 3f2a
     """
-    del progress
     from mlf_sdk.reporting.sweep import cell_parts, cell_values
     from mlf_sdk.sweep.api import read_cell
 
@@ -89,7 +87,7 @@ def show(request: Request, own: CellOptions, progress: Status) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellsOptions:
+class CellsOptions(Options):
     """The cells of ``sweep cancel``."""
 
     cells: tuple[str, ...] = option((), "Cells; default: all.", count="many", metavar="[CELL]...")
@@ -107,7 +105,6 @@ def retry(request: Request, own: RetryOptions, progress: Status) -> Outcome:
 
     Example: mlf-sdk sweep retry sweep --failed
     """
-    del progress
     from mlf_sdk.sweep.api import retry_cells
 
     count = retry_cells(request.source[0], own.cells, failed=own.failed)
@@ -121,14 +118,13 @@ def cancel(request: Request, own: CellsOptions, progress: Status) -> Outcome:
 
     Example: mlf-sdk sweep cancel sweep 3f2a
     """
-    del progress
     from mlf_sdk.sweep.api import cancel_cells
 
     return Outcome(parts=[f"{cancel_cells(request.source[0], own.cells):,} cells are cancelled"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeOptions:
+class MergeOptions(Options):
     """Options of ``sweep merge``."""
 
     output: str = option(
@@ -142,14 +138,13 @@ def merge(request: Request, own: MergeOptions, progress: Status) -> Outcome:
 
     Example: mlf-sdk sweep merge shard-1 shard-2 -o sweep --junit sweep.xml
     """
-    del progress
     from mlf_sdk.sweep.merge import merge_sweeps
 
     return _outcome(merge_sweeps(request.source, own.output), own.junit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffOptions:
+class DiffOptions(Options):
     """Options of ``sweep diff``."""
 
     after: str = option("", "Folder of the later sweep.", count="one", metavar="AFTER")
@@ -163,7 +158,6 @@ def diff(request: Request, own: DiffOptions, progress: Status) -> Outcome:
 
     Example: mlf-sdk sweep diff before after --tolerance 1%
     """
-    del progress
     from mlf_sdk.judge.baseline import parse_growth_limit
     from mlf_sdk.reporting.sweep import diff_parts, diff_values
     from mlf_sdk.sweep.api import load_sweep

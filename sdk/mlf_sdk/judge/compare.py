@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]
+from mlf_sdk.tools.arrays import Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

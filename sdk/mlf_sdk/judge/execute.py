@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.data import Batch
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo, Stats
 from mlf_sdk.wire.errors import DeviceError
@@ -19,7 +19,6 @@ from mlf_sdk.wire.link import DeviceFaultError
 from mlf_sdk.wire.measure import PATTERNS, largest
 from mlf_sdk.wire.session import Session
 
-Array = npt.NDArray[np.generic]
 Progress = Callable[[int, int], None]
 
 

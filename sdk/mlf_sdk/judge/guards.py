@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.check import FAILED, PROVEN, ProofRow
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.device import Stats
 
 
@@ -23,9 +21,7 @@ class GuardError(TargetError):
         outputs: of that inference; they may still be right.
     """
 
-    def __init__(
-        self, model: LockModel, stats: Stats, outputs: Sequence[npt.NDArray[np.generic]] = ()
-    ) -> None:
+    def __init__(self, model: LockModel, stats: Stats, outputs: Sequence[Array] = ()) -> None:
         super().__init__(
             guards_fault(model, stats),
             where=f"model {model.name}",

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Literal
 
 from mlf_sdk.codegen.lock import LockLayer, LockModel, LockNode, LockStep
@@ -171,11 +171,6 @@ class Costs:
     row_estimates: tuple[Estimate, ...] = ()
 
 
-def median(values: Sequence[int]) -> int:
-    """Median; of an even number of values the lower one of the middle two."""
-    return statistics.median_low(values)
-
-
 def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
     """Make the rows of a profile.
 
@@ -183,11 +178,11 @@ def step_rows(costs: Costs, works: Sequence[Work]) -> tuple[StepProfile, ...]:
         costs: of all runs.
         works: of each row, in the same order.
     """
-    total = median(costs.totals)
+    total = median_low(costs.totals)
     found = []
     for index, (name, work) in enumerate(zip(costs.names, works, strict=True)):
         column = [run[index] for run in costs.rows]
-        cost = median(column)
+        cost = median_low(column)
         share = cost / total if total else 0.0
         found.append(
             StepProfile(

@@ -16,11 +16,11 @@ from mlf_sdk.judge.execute import find_model
 from mlf_sdk.judge.profile import Costs
 from mlf_sdk.judge.windows import Window, function_window, handlers, kernel_window
 from mlf_sdk.targets.target import Target
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance
-from mlf_sdk.wire.tensors import Array
 
 RUN, STEP = "run", "step"
 

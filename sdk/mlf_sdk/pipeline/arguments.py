@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import validate
+from mlf_sdk.pipeline.declare import Options
 from mlf_sdk.pipeline.request import Request
 
 Source = str | Path
@@ -20,7 +20,6 @@ def make_request(
     source: Sources | None,
     request: Request | None,
     options: Mapping[str, Any],
-    **defaults: Any,  # noqa: ANN401
 ) -> Request:
     """Make a request from the arguments of a Python API function.
 
@@ -28,13 +27,12 @@ def make_request(
         source: path or paths; None: those of ``request``.
         request: options that were prepared.
         options: keyword arguments; they win over ``request``.
-        defaults: used where neither says anything.
 
     Raises:
         InputError: an unknown option, or an invalid value.
     """
     given = {name: _plain(value) for name, value in options.items()}
-    base = request if request is not None else Request(**defaults)
+    base = request if request is not None else Request()
     if source is not None:
         paths = [source] if isinstance(source, str | Path) else list(source)
         given["source"] = tuple(str(path) for path in paths)
@@ -44,7 +42,7 @@ def make_request(
     return made
 
 
-Own = TypeVar("Own")
+Own = TypeVar("Own", bound=Options)
 
 
 def own_options(of: type[Own], own: Own | None, options: Mapping[str, Any]) -> tuple[Own, dict[str, Any]]:
@@ -58,10 +56,9 @@ def own_options(of: type[Own], own: Own | None, options: Mapping[str, Any]) -> t
     Returns:
         The own options, and what is left for the request.
     """
-    names = {field.name for field in dataclasses.fields(of)}  # type: ignore[arg-type]
+    names = {field.name for field in dataclasses.fields(of)}
     given = {name: _plain(value) for name, value in options.items() if name in names}
-    made = of(**given) if own is None else dataclasses.replace(own, **given)  # type: ignore[type-var]
-    validate(made)
+    made = of(**given) if own is None else dataclasses.replace(own, **given)
     return made, {name: value for name, value in options.items() if name not in names}
 
 

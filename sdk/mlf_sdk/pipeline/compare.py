@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from mlf_sdk.judge.data import Batch, write_npz
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
-from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CompareOptions
 from mlf_sdk.pipeline.origin import archive_request, check_same_archive
 from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart, for_core
@@ -160,7 +158,10 @@ class _Comparer:
     def _bisected(self, result: PlaceResult, place: _Place, inputs: Sequence[Array]) -> PlaceResult:
         """Look at all steps, on both targets at once."""
         self.pipeline.progress.say(f"looking for the first step that differs on {place.name}")
-        with self._open(self.places[0]) as ours, self._open(place) as theirs:
+        with (
+            self.pipeline.open(self.places[0].request) as ours,
+            self.pipeline.open(place.request) as theirs,
+        ):
             deadline = Deadline.after(place.request.timeout_s)
             try:
                 reference = Observer(ours.session, ours.info, self.model, inputs, deadline)
@@ -211,18 +212,13 @@ class _Comparer:
 
     # ---- targets ----
 
-    @contextmanager
-    def _open(self, place: _Place) -> Iterator[OpenTarget]:
-        with self.pipeline.open(place.request) as target:
-            yield target
-
     def _board(self, place: _Place) -> str:
         return self.pipeline.project(place.request).target.name
 
     def _outputs(self, place: _Place, batch: Batch) -> dict[str, Array]:
         """All outputs by name, each (inferences, *shape)."""
         model = self.pipeline.project(place.request).model
-        with self._open(place) as target:
+        with self.pipeline.open(place.request) as target:
             timeout_s = place.request.timeout_s
             rows = [target.infer_one(batch, index, timeout_s) for index in range(batch.count)]
         return {

@@ -4,51 +4,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from mlf_sdk.compiler.options import CORES, GOALS, IOS, KERNELS, Goal, Io, Kernels
-from mlf_sdk.pipeline.declare import COMPILER, Stage, option, positive
+from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
 
-
-def _compiling(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
-    return option(default, help, group=COMPILER, stage=Stage.LOAD, fixed=True, **declared)
+_compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompilerRequest:
+class CompilerRequest(Options):
     """Options of the compiler; names and meaning as in `CompileOptions`."""
 
-    core: str | None = _compiling(
+    core: str | None = _compiler_option(
         None,
         "Processor that a model is compiled for; default: the board's. Every archive runs on any.",
         choices=CORES,
     )
-    goal: str = _compiling(
+    goal: str = _compiler_option(
         Goal.BALANCED.value,
         "Choose kernels of a model that is compiled for speed, for size, or for both.",
         flags=("--for",),
         choices=GOALS,
     )
-    io: str = _compiling(
+    io: str = _compiler_option(
         Io.MODEL.value,
         "Inputs and outputs of a model that is compiled: as in the model, or the int8 values behind its "
         "QUANTIZE and before its DEQUANTIZE.",
         choices=IOS,
     )
-    batch: int = _compiling(
+    batch: int = _compiler_option(
         1, "Batch of a model that is compiled and leaves it open (-1).", metavar="N", check=positive
     )
-    shape: tuple[str, ...] = _compiling(
+    shape: tuple[str, ...] = _compiler_option(
         (),
         "Shape of an input that the model leaves open, such as input=1,3,32,32. May repeat.",
         metavar="NAME=N,N,...",
     )
-    custom: tuple[str, ...] = _compiling(
+    custom: tuple[str, ...] = _compiler_option(
         (),
         "C code of a custom operator of a .tflite model: the function NAME in FILE.c. May repeat.",
         metavar="NAME=FILE.c",
     )
-    kernels: str = _compiling(
+    kernels: str = _compiler_option(
         Kernels.AUTO.value,
         "Kernels of an ONNX or PyTorch model that is compiled: TVM's where there are no own ones and TVM is "
         "installed; own ones alone; or TVM's alone.",

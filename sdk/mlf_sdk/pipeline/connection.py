@@ -9,8 +9,6 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.judge.execute import find_model
-from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import find_firmware
@@ -67,23 +65,6 @@ def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
             hint="Flash the project; or give the archive without --image, to run the model that the board "
             "holds.",
         )
-
-
-@contextmanager
-def open_target(
-    request: Request, project: TargetProject, elf: Path | None, console: Console | None = None
-) -> Iterator[OpenTarget]:
-    """Start the target (or connect to the board on its port) and wait until it describes itself.
-
-    Args:
-        elf: the linked image; None: not known, the board runs it already.
-        console: called with each piece of text that the target prints.
-
-    Raises:
-        TargetError: the target did not answer in time, faulted, or holds another model.
-    """
-    with connect(request, project.target, project, elf, console) as session:
-        yield OpenTarget(project, session, find_model(session, project.model))
 
 
 def check_holds_image(target: Target) -> None:

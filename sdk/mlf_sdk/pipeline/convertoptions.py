@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlf_sdk.pipeline.declare import option, validate
+from mlf_sdk.pipeline.declare import Options, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertOptions:
+class ConvertOptions(Options):
     """Options of ``convert`` beside those of the request."""
 
     output: str = option(
@@ -31,6 +31,3 @@ class ConvertOptions:
         choices=("static", "dynamic"),
         metavar="API",
     )
-
-    def __post_init__(self) -> None:
-        validate(self)

@@ -126,32 +126,36 @@ def zephyr_definitions(values: tuple[str, ...], flag: str) -> None:
             )
 
 
-def fraction(value: float | None, flag: str) -> None:
-    """Check a share.
+def between(least: float, most: float) -> Callable[[float | None, str], None]:
+    """Make the check that a number is from ``least`` to ``most``; None is allowed."""
 
-    Raises:
-        InputError: it is not from 0 to 1.
-    """
-    if value is not None and not (0 <= value <= 1 and math.isfinite(value)):
-        raise InputError(f"invalid value {value:g}", where=flag, hint="It must be from 0 to 1.")
+    def check(value: float | None, flag: str) -> None:
+        if value is not None and not least <= value <= most:
+            hint = f"It must be from {least:,} to {most:,}."
+            raise InputError(f"invalid value {value:g}", where=flag, hint=hint)
+
+    return check
 
 
-def validate(request: Any) -> None:  # noqa: ANN401
-    """Check every field of a request or of a command's own options.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Fields that `option` declares; their values are checked when an instance is made.
 
     Raises:
         InputError: a value that its declaration does not allow.
     """
-    for field in dataclasses.fields(request):
-        declared, value, flag = option_of(field), getattr(request, field.name), flag_of(field)
-        if declared.choices and value is not None and value not in declared.choices:
-            raise InputError(
-                f"invalid value {value!r}",
-                where=flag,
-                hint=f"It must be one of: {', '.join(declared.choices)}.",
-            )
-        if declared.check is not None:
-            declared.check(value, flag)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            declared, value, flag = option_of(field), getattr(self, field.name), flag_of(field)
+            if declared.choices and value is not None and value not in declared.choices:
+                raise InputError(
+                    f"invalid value {value!r}",
+                    where=flag,
+                    hint=f"It must be one of: {', '.join(declared.choices)}.",
+                )
+            if declared.check is not None:
+                declared.check(value, flag)
 
 
 def defaults_after(stage: Stage, of: type[Any]) -> dict[str, Any]:

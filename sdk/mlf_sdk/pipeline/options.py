@@ -5,83 +5,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.declare import fraction, not_negative, option, positive, validate
+from mlf_sdk.pipeline.declare import Options, between, not_negative, option, positive
 
-_GROUP = "Budgets and baselines"
-_MOST_RUNS = 100_000
-
-
-def _runs(value: int | None, flag: str) -> None:
-    if value is not None and not 1 <= value <= _MOST_RUNS:
-        raise InputError(f"invalid value {value}", where=flag, hint=f"It must be from 1 to {_MOST_RUNS:,}.")
-
-
-def _wait_states(value: int, flag: str) -> None:
-    if not 0 <= value <= 15:
-        raise InputError(f"invalid value {value}", where=flag, hint="It must be from 0 to 15.")
-
-
-def _jobs(value: int, flag: str) -> None:
-    if not 1 <= value <= 64:
-        raise InputError(f"invalid value {value}", where=flag, hint="It must be from 1 to 64.")
+_target_option = partial(option, group="Target")
+_input_option = partial(option, group="Inputs")
+_flash_option = partial(option, group="Flash")
+_gate_option = partial(option, group="Budgets and baselines")
+_jobs = between(1, 64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CasesOptions:
+class CasesOptions(Options):
     """Options of ``test`` beside those of the request."""
 
-    cases: str | Mapping[str, Any] = option(
+    cases: str | Mapping[str, Any] = _input_option(
         "",
         "npz file: inputs by name, expected outputs by name or number; 'label' holds classes.",
-        group="Inputs",
         metavar="FILE",
         required=True,
     )
-    min_accuracy: float | None = option(
+    min_accuracy: float | None = _input_option(
         None,
         "Least share of right classes, 0 to 1; judged beside the cases.",
-        group="Inputs",
         metavar="SHARE",
-        check=fraction,
+        check=between(0, 1),
     )
-
-    def __post_init__(self) -> None:
-        validate(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileOptions:
+class ProfileOptions(Options):
     """Options of ``profile`` beside those of the request."""
 
-    runs: int | None = option(
+    runs: int | None = _input_option(
         None,
         "Inferences to measure: the table shows medians. Default: 1 where QEMU counts, else 10.",
-        group="Inputs",
         metavar="N",
-        check=_runs,
+        check=between(1, 100_000),
     )
 
-    wait_states: int = option(
+    wait_states: int = _target_option(
         0,
         "Cycles that each word from the flash waits, without cache or prefetch, in estimates of cycles.",
-        group="Target",
         metavar="N",
-        check=_wait_states,
+        check=between(0, 15),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
+class CompareOptions(Options):
     """Options of ``compare`` beside those of the request."""
 
-    on: tuple[str, ...] = option(
+    on: tuple[str, ...] = _target_option(
         (),
         "Targets, with commas: host, a board, dir:FOLDER (a project as it is), port:PORT (a board that holds "
         "the model). All are compared with the first. Default: host and the board, or host and the project.",
-        group="Target",
         metavar="TARGETS",
         complete="target",
     )
@@ -97,14 +77,13 @@ class CompareOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProofOptions:
+class ProofOptions(Options):
     """Options of ``proof`` beside those of the request."""
 
-    boards: tuple[str, ...] = option(
+    boards: tuple[str, ...] = _target_option(
         (),
         "Board to prove on, zephyr:NAME for one on Zephyr, or emulated for all that QEMU has; may repeat; "
         "default: emulated, with --platform zephyr those of Zephyr.",
-        group="Target",
         flags=("--board", "-b"),
         metavar="NAME",
         complete="board",
@@ -119,23 +98,18 @@ class ProofOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
+class SweepOptions(Options):
     """Options of ``sweep``."""
 
     output: str = option(
         "", "Folder of journal and results.", flags=("--output", "-o"), metavar="FOLDER", required=True
     )
-    archives: tuple[str, ...] = option(
-        (),
-        "Model of a plan without a file; may repeat.",
-        group="Target",
-        flags=("--archive",),
-        metavar="FILE",
+    archives: tuple[str, ...] = _target_option(
+        (), "Model of a plan without a file; may repeat.", flags=("--archive",), metavar="FILE"
     )
-    boards: tuple[str, ...] = option(
+    boards: tuple[str, ...] = _target_option(
         (),
         "Board of a plan without a file; may repeat.",
-        group="Target",
         flags=("--board", "-b"),
         metavar="NAME",
         complete="board",
@@ -153,43 +127,33 @@ class SweepOptions:
     )
     resume: bool = option(False, "Go on with the last plan of the folder; no plan has to be given.")
     shard: str = option("1/1", "Run the I-th of N parts of the cells.", metavar="I/N")
-    strict: bool = option(
-        True, "Unproven cells count as failed (default).", group="Target", negative="--no-strict"
-    )
-    wait_s: float = option(
+    strict: bool = _target_option(True, "Unproven cells count as failed (default).", negative="--no-strict")
+    wait_s: float = _target_option(
         60.0,
         "Seconds to wait for a worker that has what a cell needs.",
-        group="Target",
         metavar="SECONDS",
         check=not_negative,
     )
 
-    def __post_init__(self) -> None:
-        validate(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
+class WorkerOptions(Options):
     """Options of ``sweep worker``."""
 
     jobs: int = option(2, "Cells at the same time.", flags=("-j",), metavar="N", check=_jobs)
-    places: tuple[str, ...] = option(
+    places: tuple[str, ...] = _target_option(
         (),
         "Place of labgrid that this worker may hold; may repeat; all with a tag mlf-board: all.",
-        group="Target",
         flags=("--place",),
         metavar="NAME",
     )
-    listen: str = option(
-        "127.0.0.1", "Address on which other workers reach this one.", group="Target", metavar="HOST"
+    listen: str = _target_option(
+        "127.0.0.1", "Address on which other workers reach this one.", metavar="HOST"
     )
-
-    def __post_init__(self) -> None:
-        validate(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatherOptions:
+class GatherOptions(Options):
     """Options of ``report`` beside those of the request."""
 
     with_run: bool = option(
@@ -207,32 +171,27 @@ class GatherOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateOptions:
+class GateOptions(Options):
     """Limits of an image: options of ``check`` beside those of the request.
 
     Sizes are texts such as ``64K``, ``64KiB`` or ``65536``; they come before those of the budget file.
     """
 
-    max_flash: str | None = option(
-        None, "Most flash that the image takes: 64K, 64KiB or bytes.", group=_GROUP, metavar="SIZE"
+    max_flash: str | None = _gate_option(
+        None, "Most flash that the image takes: 64K, 64KiB or bytes.", metavar="SIZE"
     )
-    max_ram: str | None = option(None, "Most RAM, the reserved stack included.", group=_GROUP, metavar="SIZE")
-    max_stack: str | None = option(None, "Most stack by the static bound.", group=_GROUP, metavar="SIZE")
-    budget: str | None = option(
+    max_ram: str | None = _gate_option(None, "Most RAM, the reserved stack included.", metavar="SIZE")
+    max_stack: str | None = _gate_option(None, "Most stack by the static bound.", metavar="SIZE")
+    budget: str | None = _gate_option(
         None,
         "TOML file with limits of totals, sections, symbols, models; default: mlf-budget.toml in DIR.",
-        group=_GROUP,
         metavar="FILE",
     )
-    baseline: str | None = option(
-        None, "Compare each symbol and section with an earlier build.", group=_GROUP, metavar="FILE"
+    baseline: str | None = _gate_option(
+        None, "Compare each symbol and section with an earlier build.", metavar="FILE"
     )
-    tolerance: str = option(
-        "0", "Growth that is allowed: 1%, bytes, or both: 1%,16.", group=_GROUP, metavar="T"
-    )
-    save_baseline: str | None = option(
-        None, "Keep the sizes of this build in a file.", group=_GROUP, metavar="FILE"
-    )
+    tolerance: str = _gate_option("0", "Growth that is allowed: 1%, bytes, or both: 1%,16.", metavar="T")
+    save_baseline: str | None = _gate_option(None, "Keep the sizes of this build in a file.", metavar="FILE")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,35 +210,31 @@ class ProbeOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlashOptions:
+class FlashOptions(Options):
     """Options of ``flash`` beside those of the request, whose port is the board's (stage flash)."""
 
-    runner: str | None = option(
+    runner: str | None = _flash_option(
         None,
         "gdb, openocd, pyocd, jlink, ...; of a Zephyr project west's; default: that of the board's row.",
-        group="Flash",
         metavar="NAME",
         complete="runner",
     )
-    runner_file: str | None = option(
-        None, "TOML file with a runner of your own.", group="Flash", metavar="FILE", exists=True
+    runner_file: str | None = _flash_option(
+        None, "TOML file with a runner of your own.", metavar="FILE", exists=True
     )
-    console: str | None = option(
+    console: str | None = _flash_option(
         None,
         "The board's serial port, where --port is something else: the debug server with gdb "
         "(localhost:3333), the volume to copy to.",
-        group="Flash",
         metavar="PORT",
         complete="port",
     )
-    unproven_ok: bool = option(
-        False, "Flash even when the board can't prove that it runs the image.", group="Flash"
-    )
+    unproven_ok: bool = _flash_option(False, "Flash even when the board can't prove that it runs the image.")
     extra: tuple[str, ...] = option((), "More arguments for the runner.", count="many", metavar="[-- ARGS]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MonitorOptions:
+class MonitorOptions(Options):
     """Options of ``monitor`` beside those of the request."""
 
     seconds: float | None = option(
@@ -296,33 +251,29 @@ class MonitorOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MlperfOptions:
+class MlperfOptions(Options):
     """Options of ``bench mlperf`` beside those of the request."""
 
-    mode: str = option(
+    mode: str = _input_option(
         "performance",
         "performance: five timed windows; accuracy: one inference on each input.",
-        group="Inputs",
         choices=("performance", "accuracy"),
     )
-    data: str | None = option(
+    data: str | None = _input_option(
         None,
         "Folder with the benchmark's files and y_labels.csv; default in performance mode: made-up bytes.",
-        group="Inputs",
         metavar="DIR",
         exists=True,
     )
-    cases: str | None = option(
+    cases: str | None = _input_option(
         None,
         "npz file with inputs by name and classes in 'label', in place of --data.",
-        group="Inputs",
         metavar="FILE",
         exists=True,
     )
-    inferences: int | None = option(
+    inferences: int | None = _input_option(
         None,
         "Inferences of a window; default: as many as take 12 s, measured first.",
-        group="Inputs",
         metavar="N",
         check=positive,
     )
@@ -340,6 +291,3 @@ class MlperfOptions:
     save: str | None = option(
         None, "Keep the official runner's log.txt, results.txt and results.json here.", metavar="DIR"
     )
-
-    def __post_init__(self) -> None:
-        validate(self)

@@ -20,11 +20,11 @@ from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
-from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.execute import Execution, find_model
 from mlf_sdk.judge.guards import guards_fault
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
-from mlf_sdk.pipeline.connection import Console, open_target
+from mlf_sdk.pipeline.connection import Console, connect
 from mlf_sdk.pipeline.declare import Stage
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.origin import archive_request
@@ -157,8 +157,8 @@ class Pipeline:
         needless = target.attached and not project.is_given and not must_build
         built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
-        with open_target(request, project, built.elf if built else None, console) as opened:
-            yield opened
+        with connect(request, target, project, built.elf if built else None, console) as session:
+            yield OpenTarget(project, session, find_model(session, project.model))
 
     def batch(self, request: Request) -> Batch:
         """Inputs of the request."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median_low
 from typing import Any, Literal
 
 from mlf_sdk.analysis.elf.image import Image, read_image
@@ -16,7 +17,6 @@ from mlf_sdk.judge.profile import (
     Profile,
     Unit,
     Work,
-    median,
     step_rows,
     with_layers,
     works_of,
@@ -26,7 +26,6 @@ from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.cycles import estimate_of, estimator_for, with_waits
-from mlf_sdk.pipeline.declare import validate
 from mlf_sdk.pipeline.options import ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -77,7 +76,6 @@ def profile(
         TargetError: the target did not answer in time, or faulted.
     """
     own = ProfileOptions(runs=runs, wait_states=wait_states)
-    validate(own)
     return profile_request(make_request(source, request, options), own, Pipeline(progress))
 
 
@@ -197,7 +195,7 @@ def _profile(project: TargetProject, measured: _Measured, wait_states: int) -> P
     steps = with_waits(step_rows(costs, works), wait_states)
     if measured.rows == "steps":
         steps = with_layers(steps, project.model)
-    total = median(costs.totals)
+    total = median_low(costs.totals)
     return Profile(
         model=project.model.name,
         archive_sha256=project.model.archive_sha256,

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mlf_sdk.pipeline.declare import option, validate
+from mlf_sdk.pipeline.declare import Options, option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizeOptions:
+class QuantizeOptions(Options):
     """Options of ``quantize`` beside those of the request."""
 
     calibration: str | Mapping[str, Any] = option(
@@ -38,6 +38,3 @@ class QuantizeOptions:
         False,
         "Build both models for the emulated --board as well, and count the instructions of an inference.",
     )
-
-    def __post_init__(self) -> None:
-        validate(self)

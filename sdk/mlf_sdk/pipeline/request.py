@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mlf_sdk.pipeline.compileroptions import CompilerRequest
@@ -22,7 +23,6 @@ from mlf_sdk.pipeline.declare import (
     option,
     positive,
     stated,
-    validate,
     zephyr_definitions,
 )
 
@@ -33,9 +33,11 @@ _PORT_HELP = (
 )
 
 
-def _decided(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
-    """Declare a field that decides a project."""
-    return option(default, help, group="Build", stage=Stage.PLAN, fixed=True, **declared)
+_target_option = partial(option, group="Target", stage=Stage.PLAN)
+_project_option = partial(option, group="Build", stage=Stage.PLAN, fixed=True)
+_zephyr_option = partial(option, group="Zephyr", stage=Stage.PLAN)
+_serial_option = partial(option, group="Serial", stage=Stage.OPEN)
+_judge_option = partial(option, group="Inputs", stage=Stage.JUDGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,77 +84,69 @@ class Request(CompilerRequest):
     )
 
     # ---- plan: the target ----
-    board: str | None = option(
+    board: str | None = _target_option(
         None,
         "Board (see: mlf-sdk boards), or labgrid:PLACE. A project knows its board; else mps2-an386.",
-        group="Target",
-        stage=Stage.PLAN,
         flags=("--board", "-b"),
         metavar="NAME",
         complete="board",
     )
-    board_file: str | None = option(
-        None,
-        "TOML file with a board row of your own.",
-        group="Target",
-        stage=Stage.PLAN,
-        metavar="FILE",
-        fixed=True,
-        exists=True,
+    board_file: str | None = _target_option(
+        None, "TOML file with a board row of your own.", metavar="FILE", fixed=True, exists=True
     )
-    platform: str | None = option(
+    platform: str | None = _target_option(
         None,
         "Platform to build for; default: that of the board's row. zephyr: any board that Zephyr knows.",
-        group="Target",
-        stage=Stage.PLAN,
         choices=PLATFORMS,
         fixed=True,
     )
 
     # ---- plan and render: the project ----
-    app: str = _decided(
+    app: str = _project_option(
         "rpc",
         "rpc: serve the model over the UART; standalone: run once on a sample; mlperf: serve it to a runner "
         "of MLPerf Tiny (--id); library: runtime and models for an existing application.",
         choices=("rpc", "standalone", "mlperf", "library"),
     )
-    mlperf_id: str = _decided(
+    mlperf_id: str = _project_option(
         "",
         "Benchmark of the mlperf application: ic01, kws01, vww01, ad01, or an id of your own, whose inputs "
         "are sent as the model's bytes.",
         flags=("--id",),
         metavar="ID",
     )
-    softmax: bool = _decided(
+    softmax: bool = _project_option(
         False, "Results of an own --id are the softmax of the outputs: for a model that gives logits."
     )
-    executor: str = _decided(
+    executor: str = _project_option(
         "static",
         "static: kernels are called from constant tables; graph: graph and parameters are loaded on the "
         "device, and parameters can be replaced (mlf-sdk params).",
         choices=("static", "graph"),
     )
-    params: str = _decided(
+    params: str = _project_option(
         "flash", "Memory in which parameters lie while the model runs.", choices=("flash", "ram")
     )
-    cflags: str | None = _decided(
+    cflags: str | None = _project_option(
         None,
         "Compiler flags of the archive's code, as --cflags=-Os, in place of '-O2 -ffp-contract=off'.",
         metavar="FLAGS",
     )
-    keep_inputs: bool = _decided(False, "A run leaves the inputs intact (a larger arena).")
-    share_arena: bool = _decided(False, "Several models use one arena, never at once.")
-    plan: str = _decided(
+    keep_inputs: bool = _project_option(False, "A run leaves the inputs intact (a larger arena).")
+    share_arena: bool = _project_option(False, "Several models use one arena, never at once.")
+    plan: str = _project_option(
         "shared",
         "shared: tensors and workspaces share an arena by lifetime; none: each has memory of its own, and "
         "steps run in the archive's order.",
         choices=("shared", "none"),
     )
-    as_compiled: bool = _decided(False, "Keep an ahead-of-time entry, and its memory, as it was compiled.")
-    cmsis_nn: str | None = _decided(
+    as_compiled: bool = _project_option(
+        False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
+    )
+    cmsis_nn: str | None = _project_option(
         None, "CMSIS-NN checkout, for archives whose code needs it.", metavar="PATH", exists=True
     )
-    trace: bool | None = _decided(
+    trace: bool | None = _project_option(
         None, "Record the high-water mark of workspaces; default: in the rpc application.", hidden=True
     )
 
@@ -167,71 +161,48 @@ class Request(CompilerRequest):
         stage=Stage.BUILD,
         metavar="KEY",
     )
-    zephyr_base: str | None = option(
+    zephyr_base: str | None = _zephyr_option(
         None,
         "Zephyr tree; default: $ZEPHYR_BASE, that of the west workspace, or ~/zephyrproject/zephyr.",
-        group="Zephyr",
-        stage=Stage.PLAN,
         metavar="DIR",
     )
-    zephyr_modules: tuple[str, ...] = option(
+    zephyr_modules: tuple[str, ...] = _zephyr_option(
         (),
         "Zephyr module that a build without west needs; may repeat; the project remembers it.",
-        group="Zephyr",
-        stage=Stage.PLAN,
         flags=("--zephyr-module",),
         metavar="DIR",
     )
-    west: bool | None = option(
-        None,
-        "Build Zephyr projects with west (default: in a west workspace).",
-        group="Zephyr",
-        stage=Stage.PLAN,
-        negative="--no-west",
+    west: bool | None = _zephyr_option(
+        None, "Build Zephyr projects with west (default: in a west workspace).", negative="--no-west"
     )
-    build_dir: str | None = option(
+    build_dir: str | None = _zephyr_option(
         None,
         "Build folder of a Zephyr project; the project remembers it. Default: build, or where west put it.",
-        group="Zephyr",
-        stage=Stage.PLAN,
         metavar="DIR",
     )
-    cmake_args: tuple[str, ...] = option(
+    cmake_args: tuple[str, ...] = _zephyr_option(
         (),
         "Argument for CMake in a Zephyr build, such as -DEXTRA_CONF_FILE=debug.conf; may repeat, or put all "
         "of them behind --. The project remembers them; -UNAME drops one.",
-        group="Zephyr",
-        stage=Stage.PLAN,
         flags=("--cmake-arg",),
         metavar="ARG",
         check=zephyr_definitions,
     )
 
     # ---- open ----
-    port: str | None = option(
-        None, _PORT_HELP, group="Serial", stage=Stage.OPEN, metavar="PORT", complete="port"
-    )
-    image: str | None = option(
+    port: str | None = _serial_option(None, _PORT_HELP, metavar="PORT", complete="port")
+    image: str | None = _serial_option(
         None,
         "Image that the board on the port must run: an ELF file, or a built project. Default: that of DIR.",
-        group="Serial",
-        stage=Stage.OPEN,
         metavar="ELF|DIR",
         exists=True,
     )
-    baud: int | None = option(
-        None,
-        "Bits a second that the board starts with; default: of its row.",
-        group="Serial",
-        stage=Stage.OPEN,
-        metavar="N",
-        check=positive,
+    baud: int | None = _serial_option(
+        None, "Bits a second that the board starts with; default: of its row.", metavar="N", check=positive
     )
-    max_baud: int | None = option(
+    max_baud: int | None = _serial_option(
         None,
         "Raise the rate to this when both ends can; default: of the board's row; 0: never.",
-        group="Serial",
-        stage=Stage.OPEN,
         metavar="N",
         check=not_negative,
     )
@@ -255,41 +226,26 @@ class Request(CompilerRequest):
     )
 
     # ---- judge ----
-    expect: str | Mapping[str, Any] | None = option(
-        None,
-        "npz file: expected outputs by name or number; 'label' holds classes.",
-        group="Inputs",
-        stage=Stage.JUDGE,
-        metavar="FILE",
+    expect: str | Mapping[str, Any] | None = _judge_option(
+        None, "npz file: expected outputs by name or number; 'label' holds classes.", metavar="FILE"
     )
-    rtol: float = option(
+    rtol: float = _judge_option(
         1e-5,
         "Tolerance for floats, relative to the output's largest magnitude.",
-        group="Inputs",
-        stage=Stage.JUDGE,
         check=not_negative,
         metavar="X",
     )
-    atol: float = option(
-        1e-6,
-        "Absolute tolerance; from 1 on also for integers.",
-        group="Inputs",
-        stage=Stage.JUDGE,
-        check=not_negative,
-        metavar="X",
+    atol: float = _judge_option(
+        1e-6, "Absolute tolerance; from 1 on also for integers.", check=not_negative, metavar="X"
     )
-    twin: bool | None = option(
+    twin: bool | None = _judge_option(
         None,
         "Compare with the host twin as well (default: where --expect gives no outputs).",
-        group="Inputs",
-        stage=Stage.JUDGE,
         negative="--no-twin",
     )
-    archive: str | None = option(
+    archive: str | None = _judge_option(
         None,
         "Archive that DIR was made from, for the host twin; default: looked for here and beside DIR.",
-        group="Inputs",
-        stage=Stage.JUDGE,
         metavar="FILE",
         exists=True,
     )
@@ -300,9 +256,6 @@ class Request(CompilerRequest):
         stage=Stage.JUDGE,
         negative="--no-strict",
     )
-
-    def __post_init__(self) -> None:
-        validate(self)
 
     def replace(self, **changes: Any) -> Request:  # noqa: ANN401
         """Copy with some fields replaced.

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.evidence import NO_EVIDENCE
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.arrays import Array
 
-Array = npt.NDArray[np.generic]
 NOT_COMPARED = "RAN, NOT COMPARED"
 
 

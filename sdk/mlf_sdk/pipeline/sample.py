@@ -9,8 +9,9 @@ import numpy as np
 
 from mlf_sdk.codegen.samples import SampleOutput
 from mlf_sdk.errors import InputError
-from mlf_sdk.judge.compare import Array, Tolerance
+from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.pipeline import stages
+from mlf_sdk.tools.arrays import Array
 
 if TYPE_CHECKING:
     from mlf_sdk.pipeline.pipeline import Pipeline

@@ -90,7 +90,6 @@ def survey_request(request: Request) -> ModelSurvey:
 
 def planned_bytes(request: Request) -> PlannedBytes:
     """Compile the model of a request, and plan its memory; errors as in `survey_request`."""
-    """Compile the model of a request, and plan its memory."""
     (model,) = load_analysed(request)
     layout = lay_out(model)
     return PlannedBytes(

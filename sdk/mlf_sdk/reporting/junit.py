@@ -7,7 +7,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from mlf_sdk.judge.check import PROVEN, UNPROVEN
-from mlf_sdk.pipeline.cases import Case, CasesReport
+from mlf_sdk.pipeline.cases import CasesReport
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 can't hold
 _TAGS = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -32,28 +32,21 @@ def junit_xml(report: CasesReport) -> bytes:
         ET.SubElement(properties, "property", name=name, value=legal(value))
     classname = legal(f"{report.model.name}.{report.board.name}")
     for case in report.cases:
-        _add_case(suite, case, classname)
+        tag = _TAGS.get(case.outcome, "")
+        add_case(suite, case.name, classname, tag, case.why, seconds=case.seconds)
     for row in rows:
         tag = "" if row not in bad else "skipped" if row in skipped else "failure"
         add_case(
             suite, f"image: {row.item}", f"{classname}.image", tag, f"{row.state}: {row.note or 'differs'}"
         )
     ET.SubElement(suite, "system-out").text = legal(report.console)
+    return document(suite, *([] if report.min_accuracy is None else [_accuracy_suite(report)]))
+
+
+def document(*suites: ET.Element) -> bytes:
+    """Document of test suites."""
     root = ET.Element("testsuites")
-    root.append(suite)
-    if report.min_accuracy is not None:
-        root.append(_accuracy_suite(report))
-    return _encoded(root)
-
-
-def document(suite: ET.Element) -> bytes:
-    """Document of one test suite."""
-    root = ET.Element("testsuites")
-    root.append(suite)
-    return _encoded(root)
-
-
-def _encoded(root: ET.Element) -> bytes:
+    root.extend(suites)
     ET.indent(root)
     text: str = ET.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'.encode()
@@ -81,11 +74,6 @@ def _facts(report: CasesReport) -> list[tuple[str, str]]:
         ("min_accuracy", "" if report.min_accuracy is None else f"{report.min_accuracy:g}"),
     ]
     return [(name, value) for name, value in facts if value]
-
-
-def _add_case(suite: ET.Element, case: Case, classname: str) -> None:
-    tag = _TAGS.get(case.outcome, "")
-    add_case(suite, case.name, classname, tag, case.why, seconds=case.seconds)
 
 
 def add_case(

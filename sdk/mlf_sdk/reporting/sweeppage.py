@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from mlf_sdk.reporting.html.page import environment, plain_text
+from mlf_sdk.reporting.html.page import plain_text, render
 from mlf_sdk.sweep.figures import FIGURES, GREATER_IS_BETTER
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.results import SweepResult, SweepRow
@@ -44,15 +44,14 @@ def render_sweep(found: SweepResult, logs: dict[str, str]) -> bytes:
         "greater": list(GREATER_IS_BETTER),
         "cells": [_cell(row) for row in found.rows],
     }
-    page = environment().get_template("sweep.html.j2")
-    text = page.render(
+    return render(
+        "sweep.html.j2",
         found=found,
         data=_script(data),
         logs=_script({name: plain_text(text) for name, text in logs.items() if text}),
         folder=str(found.folder),
         sdk_version=__version__,
     )
-    return (text.rstrip() + "\n").encode()
 
 
 def _cell(row: SweepRow) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from mlf_sdk.sweep.journalview import JournalView
 from mlf_sdk.sweep.plan import Plan
 from mlf_sdk.tools.serial import as_array, encode, to_plain
 
-PLANNED, RUNNING, DONE, ASIDE, CANCELLED = "planned", "running", "done", "aside", "cancelled"
+DONE, ASIDE, CANCELLED = "done", "aside", "cancelled"
 MOST_DEATHS = 3
-_BATCH = 10_000
 
 
 class Journal(JournalView):

@@ -22,7 +22,6 @@ from mlf_sdk.sweep.figures import FIGURES
 
 MODEL, BOARD = "model", "board"
 _NOT_AXES = frozenset({"source", "strict"})
-_OF_A_MODEL = ("module", "inputs", "expect", "output_names", "tensor_types", "more_sources")
 _PATHS = frozenset({"inputs", "expect", "more_sources", "board_file", "cmsis_nn", "zephyr_base", "sign"})
 
 

@@ -41,7 +41,7 @@ class ProcessResult:
 
     def tail(self) -> str:
         """The end of its output, for a message."""
-        return _join_tails(self.stdout, self.stderr)
+        return "\n".join(filter(None, (last_lines(self.stdout), last_lines(self.stderr))))
 
 
 class ProcessError(ToolError):
@@ -319,7 +319,3 @@ def _outcome(code: int) -> str:
     with suppress(ValueError):
         return f"it was ended by the signal {signal.Signals(-code).name}"
     return f"it was ended by signal {-code}"
-
-
-def _join_tails(stdout: str, stderr: str) -> str:
-    return "\n".join(filter(None, (last_lines(stdout), last_lines(stderr))))

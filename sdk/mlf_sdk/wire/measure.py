@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import RunResult, Stats
 from mlf_sdk.wire.session import ModelKey, Session
-from mlf_sdk.wire.tensors import Array, Inputs, arrays_of
+from mlf_sdk.wire.tensors import Inputs, arrays_of
 
 PATTERNS = (0xA5, 0x5A)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -67,7 +68,9 @@ class MlperfClient:
         clock: in seconds.
     """
 
-    def __init__(self, transport: Transport, *, log: Log | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, transport: Transport, *, log: Log | None = None, clock: Clock = time.monotonic
+    ) -> None:
         self._transport = transport
         self._log = log
         self._clock = clock
@@ -164,7 +167,7 @@ class MlperfClient:
         return TargetError(f"the answer lacks stamps or results: {shown}", where=text)
 
     def _deadline(self, seconds: float) -> Deadline:
-        return Deadline.after(seconds) if self._clock is None else Deadline.after(seconds, self._clock)
+        return Deadline.after(seconds, self._clock)
 
     def _line(self, text: str, patience_s: float) -> str:
         """Next line that is not empty."""

@@ -17,6 +17,7 @@ from typing import cast
 import numpy as np
 
 from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.bulk import Pace
 from mlf_sdk.wire.codes import Capability, Direction, Flag, Opcode
@@ -25,7 +26,7 @@ from mlf_sdk.wire.device import DeviceInfo, ModelInfo, RunResult, Stats, TensorI
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.link import Link, Timeouts
 from mlf_sdk.wire.rate import LineRate
-from mlf_sdk.wire.tensors import Array, Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
+from mlf_sdk.wire.tensors import Inputs, arrays_of, bytes_of, pick, read_tensor, write_tensor
 from mlf_sdk.wire.transport import Transport
 
 __all__ = ["Session", "Timeouts"]

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.bulk import Pace, Transfer, carry, read_all
 from mlf_sdk.wire.codes import Opcode
@@ -15,7 +16,6 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo, TensorInfo
 from mlf_sdk.wire.link import Link
 
-Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
 Inputs = Mapping[str, Array] | Sequence[Array]
 
 

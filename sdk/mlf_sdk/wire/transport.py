@@ -38,7 +38,7 @@ class Transport(Protocol):
 
 
 @runtime_checkable
-class RatedTransport(Protocol):
+class RatedTransport(Transport, Protocol):
     """A transport that runs at a rate, which can be changed."""
 
     @property
@@ -51,15 +51,6 @@ class RatedTransport(Protocol):
         Raises:
             TargetError: the port can't.
         """
-
-    def read(self, max_bytes: int, deadline: Deadline) -> bytes:
-        """See Transport."""
-
-    def write(self, data: bytes, deadline: Deadline) -> None:
-        """See Transport."""
-
-    def close(self) -> None:
-        """See Transport."""
 
 
 def _wait(fd: int, event: int, deadline: Deadline) -> bool:

@@ -121,15 +121,9 @@ def _configure(job: Job) -> None:
     )
 
 
-def devices_text(baud: int, usb_id: str = f"{_VID:04x}:{_PID:04x}") -> str:
-    """Devices file of the runner with one board.
-
-    Args:
-        baud: of its port.
-        usb_id: ``vid:pid`` in hex.
-    """
-    vid, _, pid = usb_id.partition(":")
-    return f"- name: board\n  type: dut\n  baud: {baud}\n  usb:\n    0x{vid}: 0x{pid}\n"
+def devices_text(baud: int) -> str:
+    """Devices file of the runner with one board, whose port runs at ``baud``."""
+    return f"- name: board\n  type: dut\n  baud: {baud}\n  usb:\n    0x{_VID:04x}: 0x{_PID:04x}\n"
 
 
 def script_text(benchmark: str, mode: str, inferences: int, warmups: int) -> str:
@@ -151,26 +145,17 @@ def _outcome(job: Job, done: ProcessResult) -> Outcome:
     rows: list[dict[str, Any]] = json.loads(sessions[-1].read_text(encoding="utf-8"))
     text = (folder / "results.txt").read_text(encoding="utf-8")
     objections = [found.strip() for found in _OBJECTION.findall(f"{done.stdout}\n{done.stderr}\n{text}")]
-    found = Outcome(
+    throughput, top1 = _number(_MEDIAN, text), _number(_TOP1, text)
+    lacks = throughput is None if job.mode == PERFORMANCE else top1 is None
+    if lacks and not objections:
+        objections.append("the official runner states no result")
+    return Outcome(
         windows=tuple(_window(row["infer"]) for row in rows if "infer" in row),
-        throughput=_number(_MEDIAN, text),
-        top1_percent=_number(_TOP1, text),
+        throughput=throughput,
+        top1_percent=top1,
         auc=_number(_AUC, text),
         objections=tuple(dict.fromkeys(objections)),
         session=folder,
-    )
-    lacks = found.throughput is None if job.mode == PERFORMANCE else found.top1_percent is None
-    return _with(found, "the official runner states no result") if lacks and not objections else found
-
-
-def _with(found: Outcome, objection: str) -> Outcome:
-    return Outcome(
-        windows=found.windows,
-        throughput=found.throughput,
-        top1_percent=found.top1_percent,
-        auc=found.auc,
-        objections=(*found.objections, objection),
-        session=found.session,
     )
 
 

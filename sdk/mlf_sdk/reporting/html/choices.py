@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from mlf_sdk.pipeline.compile import CompiledModel
-from mlf_sdk.reporting.html.page import environment
+from mlf_sdk.reporting.html.page import render
 
 
 def choices_page(found: CompiledModel) -> bytes:
     """Render the page, in UTF-8: one file without scripts or external resources."""
     options = dict(found.model.provenance.options)
-    values = {"options": options, "unit": options.get("tuned", "").partition(" ")[0]}
-    page = environment().get_template("choices.html.j2")
-    text = page.render(model=found.model, choices=found.choices, **values)
-    return (text.rstrip() + "\n").encode()
+    unit = options.get("tuned", "").partition(" ")[0]
+    return render("choices.html.j2", model=found.model, choices=found.choices, options=options, unit=unit)

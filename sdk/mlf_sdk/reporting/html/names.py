@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.profile import Profile
+from mlf_sdk.codegen.lock import LockModel, LockStep
+from mlf_sdk.judge.profile import Profile, StepProfile
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -17,19 +17,17 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 def step_labels(model: LockModel) -> list[str]:
     """Operators of a model's steps, else their names without their common prefix."""
-    names = short_names([model.label(step.name) for step in model.steps])
-    return [
-        name if step.layer is None else step.layer.text for step, name in zip(model.steps, names, strict=True)
-    ]
+    return _labels(model.steps, [model.label(step.name) for step in model.steps])
 
 
 def profile_names(profile: Profile) -> list[str]:
     """Operators of the rows of a profile, else their names without their common prefix."""
-    names = short_names([step.name.removeprefix(profile.symbol_prefix) for step in profile.steps])
-    return [
-        name if step.layer is None else step.layer.text
-        for step, name in zip(profile.steps, names, strict=True)
-    ]
+    return _labels(profile.steps, [s.name.removeprefix(profile.symbol_prefix) for s in profile.steps])
+
+
+def _labels(steps: Sequence[LockStep | StepProfile], names: Sequence[str]) -> list[str]:
+    named = zip(steps, short_names(names), strict=True)
+    return [name if step.layer is None else step.layer.text for step, name in named]
 
 
 def shared_prefix(names: Sequence[str]) -> str:

@@ -27,13 +27,13 @@ FUNCTIONS_SHOWN = 20
 
 def render_page(report: Report) -> bytes:
     """Render a report as an HTML page in UTF-8."""
-    template = environment().get_template("report.html.j2")
     pictures = {
         "arena": Markup(arena_picture(report.arena, report.steps)),  # noqa: S704 (ElementTree escapes)
         "flow": Markup(flow_picture(report.flow)),  # noqa: S704
         "memories": [(memory, Markup(memory_picture(memory))) for memory in report.memories],  # noqa: S704
     }
-    text = template.render(
+    return render(
+        "report.html.j2",
         report=report,
         pictures=pictures,
         part_labels=LABELS,
@@ -46,7 +46,6 @@ def render_page(report: Report) -> bytes:
         code_names=_code_names(report),
         without_server=[m for m in report.memories if 0 < m.product_bytes < m.used_bytes],
     )
-    return (text.rstrip() + "\n").encode()
 
 
 def _takes(report: Report) -> list[list[str]]:
@@ -66,9 +65,13 @@ def _code_names(report: Report) -> dict[str, str]:
     return {item.name: shown.get(item.name, item.name) for item in report.code}
 
 
+def render(template: str, **values: Any) -> bytes:  # noqa: ANN401
+    """Render a template as a page in UTF-8."""
+    return (_environment().get_template(template).render(values).rstrip() + "\n").encode()
+
+
 @cache
-def environment() -> jinja2.Environment:
-    """Templates with the filters of all pages."""
+def _environment() -> jinja2.Environment:
     """Templates of pages, which escape all that they are given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
