@@ -57,6 +57,15 @@ class InputError(MlfError):
     exit_code = 2
 
 
+class NotBuiltError(InputError):
+    """A project has no linked image yet."""
+
+    def __init__(self, folder: object) -> None:
+        """As `InputError`, for the project in ``folder``."""
+        hint = f"Build it: {command_text('build', folder)}"
+        super().__init__("the project is not built", where=str(folder), hint=hint)
+
+
 class DoesNotFitError(InputError):
     """The image needs more memory than the board has."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.judge.counting import Counts, Window, counter
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 
 DONE = b"mlf: done"

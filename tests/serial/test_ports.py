@@ -152,7 +152,7 @@ def test_a_failed_opening_gives_its_lock_back(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(InputError, match="no serial port"):
             open_port("/dev/null")
-    lock_port("/dev/null").release()
+    lock_port("/dev/null").close()
 
 
 def test_a_port_that_vanishes(pty_device: PtyDevice) -> None:
@@ -288,9 +288,9 @@ def test_a_lock_names_its_holder_and_ends_with_it(tmp_path: Path) -> None:
     first = lock_port(name)
     with pytest.raises(PortBusyError, match=f"process {os.getpid()}"):
         lock_port(name)
-    first.release()
-    first.release()
-    lock_port(name).release()
+    first.close()
+    first.close()
+    lock_port(name).close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
@@ -322,8 +322,8 @@ def test_a_lock_covers_all_spellings_of_an_address(spelling: str) -> None:
         with lock_port(f"socket://localhost:{number}"):
             with pytest.raises(PortBusyError, match="in use"):
                 lock_port(spelling.format(number))
-            lock_port(spelling.format(number - 1)).release()
-            lock_port(f"socket://192.0.2.7:{number}").release()  # another machine
+            lock_port(spelling.format(number - 1)).close()
+            lock_port(f"socket://192.0.2.7:{number}").close()  # another machine
 
 
 def test_a_port_that_another_program_has_locked(pty_device: PtyDevice) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import jinja2
 
 from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.load import Board, baremetal_context
+from mlf_sdk.targets.boards.load import baremetal_context
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import run_process
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wcast-qual", "-Wundef", "-Wshadow"]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.transport import RatedTransport

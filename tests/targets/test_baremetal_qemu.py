@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.targets.boards.load import Board, load_boards
+from mlf_sdk.targets.boards.load import load_boards
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuMachine, QemuOptions, instructions, start_qemu
 from mlf_sdk.tools.process import ProcessError, run_process
 from mlf_sdk.triage.fault_report import parse_fault

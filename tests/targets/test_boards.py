@@ -14,13 +14,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards.check import CPUS, row_faults
-from mlf_sdk.targets.boards.load import (
-    baremetal_context,
-    find_board,
-    load_board,
-    load_boards,
-    load_machines,
-)
+from mlf_sdk.targets.boards.load import baremetal_context, find_board, load_board, load_boards, load_machines
 from mlf_sdk.tools.process import run_process
 
 ROWS = load_boards()

@@ -141,7 +141,6 @@ def test_a_row_that_zephyr_does_not_have():
 def test_profiles(version: tuple[int, int, int], extra: str, stdinout: str, cpp: str):
     profile = profile_of(ZephyrVersion(*version))
     assert (profile.extra_modules, profile.stdinout, profile.cpp) == (extra, stdinout, cpp)
-    assert profile.has_qualifiers == (version >= (3, 7))
 
 
 def test_the_memories_of_a_map(tmp_path: Path):

@@ -112,7 +112,7 @@ def boards(request: Request, own: Options, progress: Progress) -> Outcome:
     from mlf_sdk.reporting.terminal import boards_parts
     from mlf_sdk.targets.boards.load import load_boards
 
-    rows = list(load_boards(Path(request.board_file) if request.board_file else None).values())
+    rows = list(load_boards(request.board_file).values())
     return Outcome(parts=boards_parts(rows), values={"boards": rows})
 
 

@@ -58,7 +58,7 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
     if request.app == "library" and request.board is None:
         request = request.replace(board="any", platform="zephyr")  # a Zephyr module is not for one board
     if request.board is None:
-        known = ", ".join(load_boards(Path(request.board_file) if request.board_file else None))
+        known = ", ".join(load_boards(request.board_file))
         raise InputError("no board was chosen", where="--board", hint=f"Choose one of: {known}")
     found = api.generate(
         list(request.source),

@@ -24,7 +24,7 @@ from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.device import Stats
 from mlf_sdk.wire.errors import DeviceError

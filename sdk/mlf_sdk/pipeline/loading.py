@@ -99,8 +99,7 @@ def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) 
 
 def load_analysed(request: Request) -> tuple[Model, ...]:
     """Read each archive of the request, and its code as the board's build compiles it."""
-    file = Path(request.board_file) if request.board_file else None
-    board = find_board(request.board or DEFAULT_BOARD, file)
+    board = find_board(request.board or DEFAULT_BOARD, request.board_file)
     if request.core is None and compiled_sources(request):
         request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
     flags = DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags)

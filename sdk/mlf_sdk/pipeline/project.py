@@ -13,7 +13,6 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import render_project
 from mlf_sdk.codegen.samples import SampleOutput
 from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.store import store_bytes_of
 from mlf_sdk.targets.choice import TargetChoice
@@ -54,14 +53,9 @@ class ProjectPlan:
         store_bytes = sum(map(store_bytes_of, self.layouts)) if dynamic else 0
         target = resolve_target(self.choice)
         platform = target.files(self.options, store_bytes=store_bytes)
-        files = render_project(
+        return render_project(
             self.layouts, self.linkages, platform, self.options, self.lock, expected=expected
         )
-        if self.choice.board_file is not None:
-            row = Path(self.choice.board_file)
-            files[OWN_BOARD] = row.read_bytes()
-            files.update(own_sources(self.board, row))
-        return files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

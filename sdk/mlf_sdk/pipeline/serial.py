@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.targets.boards.load import find_board, load_boards
@@ -21,8 +20,7 @@ class SeenPort:
 
 def ports(board: str | None = None, board_file: Source | None = None) -> list[SeenPort]:
     """List the serial ports of this machine; with a board, only those that it may be at."""
-    extra = Path(board_file) if board_file else None
-    rows = [find_board(board, extra)] if board else list(load_boards(extra).values())
+    rows = [find_board(board, board_file)] if board else list(load_boards(board_file).values())
     seen = []
     for port in list_serial_ports():
         names = tuple(row.name for row in rows if port.usb_id and port.usb_id in row.flasher.usb_ids)

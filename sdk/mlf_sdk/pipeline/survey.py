@@ -71,7 +71,7 @@ def survey_request(request: Request) -> ModelSurvey:
     frontend = compiling_frontend(path)
     survey = frontend.survey(path, options_in(request))
     plan = None if survey.faults else planned_bytes(request)
-    rows = load_boards(Path(request.board_file) if request.board_file else None)
+    rows = load_boards(request.board_file)
     boards = [row for row in rows.values() if row.memories]
     if request.board is not None:
         from mlf_sdk.pipeline.stages import target_choice

@@ -9,7 +9,7 @@ from pathlib import Path
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.errors import InputError, command_text
+from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
@@ -78,9 +78,7 @@ def find_firmware(path: Source) -> BuiltFirmware:
         lock = read_lock(given)
         elf = project_target(given, lock, TargetChoice()).image(given)
         if not elf.is_file():
-            raise InputError(
-                "the project is not built", where=str(given), hint=f"Build it: {command_text('build', given)}"
-            )
+            raise NotBuiltError(given)
         return BuiltFirmware(elf=elf, lock=lock)
     read_image(given)  # raises when it is none
     folder = next((p for p in given.resolve().parents if (p / LOCK_NAME).is_file()), None)

@@ -60,7 +60,7 @@ def measuring_request(request: Request) -> Iterator[Request]:
         InputError: neither is stated; the board is not emulated, and no port is given.
     """
     if request.board is not None:
-        board = find_board(request.board, Path(request.board_file) if request.board_file else None)
+        board = find_board(request.board, request.board_file)
         if board.qemu is None and request.port is None:
             raise InputError(
                 f"{board.name} is not emulated",

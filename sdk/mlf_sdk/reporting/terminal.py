@@ -14,7 +14,7 @@ from mlf_sdk.pipeline.api import GeneratedProject
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, table
 from mlf_sdk.reporting.model import arena_text, params_text
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 
 
 def comparison_text(found: Comparison, reference: str, inferences: int | None = None) -> str:

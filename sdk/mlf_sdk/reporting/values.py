@@ -17,7 +17,7 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.evidence import BOARD_APART
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 
 Values = dict[str, Any]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -165,7 +164,7 @@ def proof_boards(request: Request, own: ProofOptions) -> tuple[str, ...]:
 
 def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:
     """Boards that QEMU has."""
-    rows = load_boards(Path(board_file) if board_file else None)
+    rows = load_boards(board_file)
     return tuple(name for name, board in rows.items() if board.qemu is not None)
 
 

@@ -11,7 +11,7 @@ from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.codegen.templates import template_text
-from mlf_sdk.errors import InputError, command_text
+from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
@@ -110,11 +110,7 @@ class BaremetalTarget(CmakeTarget):
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
         found = find_runner(job.runner, self.board, job.runner_file)
         if not self.image(folder).is_file():
-            raise InputError(
-                "the project is not built",
-                where=str(folder),
-                hint=f"Build it: {command_text('build', folder)}",
-            )
+            raise NotBuiltError(folder)
         return found
 
     def flash(self, folder: Path, job: FlashOptions) -> FlashRun:

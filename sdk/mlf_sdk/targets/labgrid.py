@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.labgridenv import EnvironmentTarget, is_environment
+from mlf_sdk.targets.labgridenv import EnvironmentTarget, is_environment, require_labgrid
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
@@ -174,14 +174,8 @@ def _run(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def _client() -> Any:  # noqa: ANN401 (labgrid has no types)
-    try:
+    with require_labgrid():
         from labgrid.remote import client
-    except ImportError as error:
-        raise ToolError(
-            f"labgrid is not installed: {error}",
-            where="--board",
-            hint="Install it: pip install 'mlf-sdk[labgrid]'",
-        ) from error
     return client
 
 

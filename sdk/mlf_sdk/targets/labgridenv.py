@@ -85,16 +85,27 @@ class EnvironmentTarget(AttachedTarget):
 
 
 @contextmanager
+def require_labgrid() -> Iterator[None]:
+    """Import labgrid in the block.
+
+    Raises:
+        ToolError: it is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        hint = "Install it: pip install 'mlf-sdk[labgrid]'"
+        raise ToolError(f"labgrid is not installed: {error}", where="--board", hint=hint) from error
+
+
+@contextmanager
 def _opened(rest: str) -> Iterator[tuple[Any, str]]:
     """Yield labgrid's Environment and the target's name; its errors become ours."""
     found = _SPEC.fullmatch(rest)
     if found is None or not Path(found["file"]).is_file():
         raise InputError("there is no such environment", where=f"labgrid:{rest}")
-    try:
+    with require_labgrid():
         from labgrid import Environment
-    except ImportError as error:
-        hint = "Install it: pip install 'mlf-sdk[labgrid]'"
-        raise ToolError(f"labgrid is not installed: {error}", where="--board", hint=hint) from error
     name = found["name"] or _DEFAULT_TARGET
     env = None
     try:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 
-from mlf_sdk.errors import InputError, TargetError
+from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import RunningProcess, start_process
@@ -68,12 +68,6 @@ def open_emulated(
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
-    if board.qemu is None:
-        raise InputError(
-            "the board is not emulated",
-            where=f"board {board.name}",
-            hint="Flash it and run over its serial port, or choose an emulated board: mlf-sdk boards.",
-        )
     with start_qemu(board, elf, timeout_s=timeout_s) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
         with (

@@ -26,6 +26,14 @@ def write_error(error: OSError, what: str, *, where: str, hint: str) -> MlfError
     return InputError(f"{what}: {error.strerror or error}", where=where, hint=hint)
 
 
+def text_of(path: Path) -> str:
+    """Text of a file, with replacement of what is not UTF-8; empty: it can't be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def write_whole(path: str | Path, content: bytes) -> None:
     """Write ``content`` to ``path`` atomically; on failure the former file stays.
 

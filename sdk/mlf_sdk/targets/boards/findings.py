@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
-from mlf_sdk.errors import FaultCollector
+from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against
 from mlf_sdk.frontends.codechecks import computes_in_double, lacks_scratch
 from mlf_sdk.ir.finding import Finding
-from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.targets.boards.load import Board
-from mlf_sdk.targets.boards.requirements import DSP_HEADERS
+from mlf_sdk.ir.model import Model
+from mlf_sdk.targets.boards.requirements import DSP_HEADERS, linked_objects
+from mlf_sdk.targets.boards.row import Board
 
 _NO_FPU = ("", "none")
 _DOUBLE_FPUS = ("fpv5-d16", "auto")
@@ -26,14 +25,7 @@ def board_findings(model: Model, board: Board) -> tuple[Finding, ...]:
 
 
 def _objects(model: Model, board: Board) -> Iterator[Finding]:
-    for unit in model.units:
-        info = (
-            read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
-            if unit.kind is UnitKind.OBJECT and unit.linked
-            else None
-        )
-        if info is None:
-            continue
+    for unit, info in linked_objects(model):
         problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
         for problem in problems:
             yield Finding(where=unit.member, what=problem, handled=_OTHER, blocks=True)

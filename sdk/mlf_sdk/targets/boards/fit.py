@@ -10,7 +10,7 @@ from mlf_sdk.codegen.mlperf import input_bytes_of
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError
 from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 
 SERVER_STATE_BYTES = 128  # the RPC server beside its two message buffers, at least
 

@@ -17,28 +17,15 @@ import msgspec
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
-from mlf_sdk.targets.boards.row import Board, Machine, Memory
+from mlf_sdk.targets.boards.row import Board, Machine
 from mlf_sdk.targets.boards.rowfile import read_row
-
-__all__ = [
-    "OWN_BOARD",
-    "Board",
-    "Machine",
-    "Memory",
-    "baremetal_context",
-    "find_board",
-    "load_board",
-    "load_boards",
-    "load_machines",
-    "own_sources",
-]
 
 OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20
 _GUARD_BYTES = 32 << 10  # below the stack; crt/baremetal/startup.c makes it a forbidden region
 
 
-def load_boards(extra_file: Path | None = None) -> dict[str, Board]:
+def load_boards(extra_file: str | Path | None = None) -> dict[str, Board]:
     """All boards by name, sorted; a user's file may replace one of the SDK's.
 
     Raises:
@@ -46,8 +33,8 @@ def load_boards(extra_file: Path | None = None) -> dict[str, Board]:
     """
     folder = data_dir("board_templates") / "boards"
     rows = {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
-    if extra_file is not None:
-        own = load_board(extra_file)
+    if extra_file:
+        own = load_board(Path(extra_file))
         rows[own.name] = own
     return dict(sorted(rows.items()))
 
@@ -76,7 +63,7 @@ def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
     return found
 
 
-def find_board(name: str, extra_file: Path | None = None) -> Board:
+def find_board(name: str, extra_file: str | Path | None = None) -> Board:
     """The board ``name``.
 
     Raises:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
-from mlf_sdk.ir.model import Model, UnitKind
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.symbols import is_provided
 
 DSP_HEADERS = ("arm_nnsupportfunctions.h",)
@@ -30,14 +30,18 @@ def check_requirements(models: Sequence[Model], board: Board, options: ProjectOp
         _check_headers(model, board, options)
 
 
+def linked_objects(model: Model) -> Iterator[tuple[CodeUnit, ObjectInfo]]:
+    """Yield the object files of a model that are linked, with their facts; broken ones are left out."""
+    for unit in model.units:
+        if unit.kind is UnitKind.OBJECT and unit.linked:
+            info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
+            if info is not None:
+                yield unit, info
+
+
 def _check_objects(model: Model, board: Board) -> None:
     faults = []
-    for unit in model.units:
-        if unit.kind is not UnitKind.OBJECT or not unit.linked:
-            continue
-        info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
-        if info is None:
-            continue
+    for unit, info in linked_objects(model):
         if board.platform == "zephyr" and not board.cpu and not board.zephyr.native:
             continue  # only the linker will know
         if board.platform == "host" or board.zephyr.native:
@@ -57,13 +61,10 @@ def _check_objects(model: Model, board: Board) -> None:
 def _check_symbols(model: Model) -> None:
     """Refuse objects that need functions which neither the code, the runtime nor the C library has."""
     defined = {symbol for unit in model.units if unit.linked for symbol in unit.symbols}
-    wanted: dict[str, str] = {}
-    for unit in model.units:
-        if unit.kind is UnitKind.OBJECT and unit.linked:
-            info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
-            if info is not None:
-                defined.update(info.defined)
-                wanted.update(dict.fromkeys(info.undefined, unit.member))
+    wanted: set[str] = set()
+    for _, info in linked_objects(model):
+        defined.update(info.defined)
+        wanted.update(info.undefined)
     missing = sorted(name for name in wanted if name not in defined and not is_provided(name))
     if missing:
         raise InputError(

@@ -11,7 +11,7 @@ from mlf_sdk.codegen.paramsblob import HEADER
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.targets.boards.load import Board
+from mlf_sdk.targets.boards.row import Board
 
 SLOTS = 2
 _BLOB_AT = 64  # MLF_STORE_BLOB_AT of crt/params/mlf_store.h

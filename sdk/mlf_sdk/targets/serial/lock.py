@@ -15,9 +15,8 @@ import shlex
 import socket
 import stat
 import struct
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 from mlf_sdk.errors import ToolError
@@ -29,30 +28,10 @@ _CREDENTIALS = struct.Struct("iII")  # process, user, group
 _MOST_QUESTIONS = 4096  # connections of processes that asked who holds the lock; none is ever accepted
 
 
-class PortLock:
-    """The lock of a port, held until `release` or the end of the process."""
-
-    def __init__(self, sockets: list[socket.socket]) -> None:
-        self._sockets = sockets
-
-    def release(self) -> None:
-        """Release the lock; a second call does nothing."""
-        while self._sockets:
-            self._sockets.pop().close()
-
-    def __enter__(self) -> PortLock:
-        """Return the lock itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the lock."""
-        self.release()
-
-
-def lock_port(name: str) -> PortLock:
+def lock_port(name: str) -> ExitStack:
     """Lock a port for this session, against other processes of any user of the machine.
+
+    The lock is held until the stack is closed, or the process ends.
 
     Args:
         name: path or URL of the port; all spellings of one device or address are the same port.
@@ -61,14 +40,10 @@ def lock_port(name: str) -> PortLock:
         PortBusyError: another process, or another session of this one, has the port.
         ToolError: the lock can't be made.
     """
-    lock = PortLock([])
-    try:
+    with ExitStack() as held:
         for key in sorted(port_keys(name)):
-            lock._sockets.append(_hold(key, name))
-    except BaseException:
-        lock.release()
-        raise
-    return lock
+            held.enter_context(_hold(key, name))
+        return held.pop_all()
 
 
 def port_keys(name: str) -> set[str]:

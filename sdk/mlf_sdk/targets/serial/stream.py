@@ -10,7 +10,7 @@ import socket
 import stat
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import serial
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.targets.serial.lock import PortLock, lock_port
+from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.transport import PipeTransport, Transport
@@ -36,7 +36,7 @@ def open_port(
     *,
     baud: int = DEFAULT_BAUD,
     connect_timeout_s: float = CONNECT_TIMEOUT_S,
-    lock: Callable[[str], PortLock] = lock_port,
+    lock: Callable[[str], ExitStack] = lock_port,
 ) -> Transport:
     """Open a port for this process alone; closing the transport gives it back.
 
@@ -73,7 +73,7 @@ def open_port(
             return NetworkSerialTransport(_open_network(spec, baud, connect_timeout_s), spec, held)
         return SerialTransport(_open_device(spec, baud), spec, held)
     except BaseException:
-        held.release()
+        held.close()
         raise
 
 
@@ -152,7 +152,7 @@ def _refused(spec: str, error: serial.SerialException) -> Exception:
 class SerialTransport(PipeTransport):
     """A serial device or a pty of this machine."""
 
-    def __init__(self, port: Any, name: str, lock: PortLock) -> None:  # noqa: ANN401
+    def __init__(self, port: Any, name: str, lock: ExitStack) -> None:  # noqa: ANN401
         self._port = port
         self._lock = lock
         super().__init__(port.fileno(), port.fileno(), name=name)
@@ -178,7 +178,7 @@ class SerialTransport(PipeTransport):
         self._fds = None  # the port closes its own
         with suppress(*_GONE):
             self._port.close()
-        self._lock.release()
+        self._lock.close()
 
     def _gone(self) -> TargetError:
         return PortVanishedError(self.name)
@@ -187,7 +187,7 @@ class SerialTransport(PipeTransport):
 class NetworkSerialTransport:
     """A serial port of another machine, over RFC 2217."""
 
-    def __init__(self, port: Any, name: str, lock: PortLock) -> None:  # noqa: ANN401
+    def __init__(self, port: Any, name: str, lock: ExitStack) -> None:  # noqa: ANN401
         self.name = name
         self._port = port
         self._lock = lock
@@ -239,7 +239,7 @@ class NetworkSerialTransport:
             self._closed = True
             with suppress(*_GONE):
                 self._port.close()
-            self._lock.release()
+            self._lock.close()
 
     def _open(self) -> Any:  # noqa: ANN401
         if self._closed:
@@ -250,7 +250,7 @@ class NetworkSerialTransport:
 class _LockedSocket(PipeTransport):
     """A connection to a port's server, which gives the lock back when it is closed."""
 
-    def __init__(self, connection: socket.socket, name: str, lock: PortLock) -> None:
+    def __init__(self, connection: socket.socket, name: str, lock: ExitStack) -> None:
         fd = os.dup(connection.fileno())
         self._connection = connection
         self._lock = lock
@@ -269,7 +269,7 @@ class _LockedSocket(PipeTransport):
         """See Transport."""
         super().close()
         self._connection.close()
-        self._lock.release()
+        self._lock.close()
 
     def _gone(self) -> TargetError:
         return PortVanishedError(self.name)

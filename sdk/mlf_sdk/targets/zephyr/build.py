@@ -93,8 +93,12 @@ class ZephyrSetup:
         for path in self.modules:
             if not path.is_dir():
                 raise InputError("there is no such folder", where=f"--zephyr-module {path}")
-        named = self.environ.get("ZEPHYR_MODULES", "").replace(" ", ";").split(";")
-        return tuple(dict.fromkeys([*(p.resolve().as_posix() for p in self.modules), *filter(None, named)]))
+        given = (path.resolve().as_posix() for path in self.modules)
+        return tuple(dict.fromkeys([*given, *self.named_modules()]))
+
+    def named_modules(self) -> list[str]:
+        """Modules of ``$ZEPHYR_MODULES``."""
+        return self.environ.get("ZEPHYR_MODULES", "").replace(";", " ").split()
 
 
 def build_zephyr(
@@ -288,8 +292,13 @@ def build_environment(
 def _has_zephyr_sdk(home: Path) -> bool:
     if any((home / ".cmake" / "packages" / "Zephyr-sdk").glob("*")):
         return True
+    return bool(installed_sdks(home))
+
+
+def installed_sdks(home: Path) -> list[Path]:
+    """Folders of Zephyr SDKs where Zephyr looks for them."""
     parents = [*(home / name for name in _SDK_FOLDERS), Path("/opt"), Path("/usr/local")]
-    return any(any(parent.glob("zephyr-sdk*")) for parent in parents)
+    return [path for parent in parents for path in sorted(parent.glob("zephyr-sdk*")) if path.is_dir()]
 
 
 def _toolchain_of(environment: Mapping[str, str]) -> list[str]:

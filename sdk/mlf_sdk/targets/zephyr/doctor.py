@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import MlfError
-from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment
+from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, installed_sdks
 from mlf_sdk.targets.zephyr.tree import HOME_TREE, ZephyrTree, find_tree
 from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir, workspace_of
+from mlf_sdk.tools.files import text_of
 
-_SDK_PARENTS = ("", ".local", ".local/opt", "bin")
 _DEPTH = 4  # of a module below the top of its workspace
 _NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
 
@@ -114,8 +114,7 @@ def _trees(setup: ZephyrSetup) -> tuple[FoundTree, ...]:
 
 
 def _modules(setup: ZephyrSetup, topdir: Path | None) -> tuple[Path, ...]:
-    named = setup.environ.get("ZEPHYR_MODULES", "").replace(" ", ";").split(";")
-    found = [*setup.modules, *(Path(name) for name in named if name)]
+    found = [*setup.modules, *map(Path, setup.named_modules())]
     if topdir is not None:
         found += _modules_below(topdir, _DEPTH)
     return tuple(dict.fromkeys(found))
@@ -138,13 +137,10 @@ def _toolchains(setup: ZephyrSetup, which: Which) -> tuple[FoundToolchain, ...]:
     environ, home = setup.environ, setup.home
     found = []
     named = environ.get("ZEPHYR_SDK_INSTALL_DIR", "")
-    parents = [*(home / name for name in _SDK_PARENTS), Path("/opt"), Path("/usr/local")]
-    sdks = [Path(named)] if named else []
-    sdks += [path for parent in parents for path in sorted(parent.glob("zephyr-sdk*")) if path.is_dir()]
+    sdks = [*([Path(named)] if named else []), *installed_sdks(home)]
     for path in dict.fromkeys(sdks):
-        version = path / "sdk_version"
-        text = version.read_text(encoding="utf-8", errors="replace").strip() if version.is_file() else ""
-        found.append(FoundToolchain(variant="zephyr", path=path, version=text))
+        version = text_of(path / "sdk_version").strip()
+        found.append(FoundToolchain(variant="zephyr", path=path, version=version))
     gnuarmemb = environ.get("GNUARMEMB_TOOLCHAIN_PATH", "")
     if gnuarmemb:
         found.append(FoundToolchain(variant="gnuarmemb", path=Path(gnuarmemb)))
@@ -169,9 +165,7 @@ def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: 
 def module_name(folder: Path) -> str:
     """Return the name in a module's ``module.yml``, else that of its folder."""
     for name in ("module.yml", "module.yaml"):
-        path = folder / "zephyr" / name
-        if path.is_file():
-            found = _NAME.search(path.read_text(encoding="utf-8", errors="replace"))
-            if found:
-                return found[1]
+        found = _NAME.search(text_of(folder / "zephyr" / name))
+        if found:
+            return found[1]
     return folder.name

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.flashers.errors import NoRunnerError
+from mlf_sdk.tools.files import text_of
 
 SIGNED = ("zephyr.signed.hex", "zephyr.signed.bin")
 _OWN_RUNNER = "Give the application a runner of its own: crt/zephyr/gdb_runner.cmake is one, and says how."
@@ -65,15 +66,12 @@ class BuildRunners:
 
 def read_runners(build: Path) -> BuildRunners:
     """The runners of the build in ``build``; none when Zephyr wrote none."""
-    path = build / "zephyr" / "runners.yaml"
-    if not path.is_file():
-        return BuildRunners()
     names: list[str] = []
     top: dict[str, str] = {}
     config: dict[str, str] = {}
     args: dict[str, list[str]] = {}
     section = runner = ""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in text_of(build / "zephyr" / "runners.yaml").splitlines():
         if key := _TOP_KEY.fullmatch(line):
             section, runner = key[1], ""
             top[section] = key[2]
@@ -98,12 +96,8 @@ def read_runners(build: Path) -> BuildRunners:
 
 def has_option(build: Path, symbol: str) -> bool:
     """Return True when the option ``CONFIG_<symbol>`` is on in the build."""
-    return re.search(rf"^CONFIG_{symbol}=y$", _options(build), re.MULTILINE) is not None
-
-
-def _options(build: Path) -> str:
-    path = build / "zephyr" / ".config"
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    options = text_of(build / "zephyr" / ".config")
+    return re.search(rf"^CONFIG_{symbol}=y$", options, re.MULTILINE) is not None
 
 
 def signed_images(build: Path) -> tuple[Path, ...]:

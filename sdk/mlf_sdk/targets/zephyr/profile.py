@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlf_sdk.targets.zephyr.tree import HARDWARE_MODEL_V2, ZephyrVersion
+from mlf_sdk.targets.zephyr.tree import ZephyrVersion
 
 _EXTRA_MODULES = ZephyrVersion(3, 3, 0)
 _CPP = ZephyrVersion(3, 3, 0)
@@ -24,14 +24,12 @@ class ZephyrProfile:
         extra_modules: the CMake variable that takes more modules.
         stdinout: the option that connects the native board's UART to standard input and output.
         cpp: the option that compiles C++.
-        has_qualifiers: boards are called ``<board>/<soc>/<cpu>``.
     """
 
     series: str
     extra_modules: str
     stdinout: str
     cpp: str
-    has_qualifiers: bool
 
 
 def profile_of(version: ZephyrVersion) -> ZephyrProfile:
@@ -43,5 +41,4 @@ def profile_of(version: ZephyrVersion) -> ZephyrProfile:
         if version >= _NATIVE_PTY
         else "CONFIG_NATIVE_UART_0_ON_STDINOUT",
         cpp="CONFIG_CPP" if version >= _CPP else "CONFIG_CPLUSPLUS",
-        has_qualifiers=version >= HARDWARE_MODEL_V2,
     )

@@ -23,7 +23,7 @@ from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, find_module
 from mlf_sdk.targets.zephyr.buildfolder import find_build, image_in, remember_options
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
-from mlf_sdk.targets.zephyr.flash import ZephyrFlash, flash_zephyr, sign_zephyr, zephyr_runner
+from mlf_sdk.targets.zephyr.flash import flash_zephyr, sign_zephyr, zephyr_runner
 from mlf_sdk.targets.zephyr.sign import check_key
 from mlf_sdk.wire.session import Session
 
@@ -141,17 +141,8 @@ class ZephyrTarget(BoardTarget):
 
     def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
         """See Target."""
-        west = ZephyrFlash(
-            folder=folder,
-            build=self._build_of(folder),
-            name=_board_of(folder),
-            runner=self.runner(folder, job).name,
-            explicit=job.runner is not None,
-            extra=job.extra,
-            sign=job.sign,
-            timeout_s=job.timeout_s,
-        )
-        return flash_zephyr(west, self.setup.recalled(folder), watch=job.watch)
+        runner, setup = self.runner(folder, job).name, self.setup.recalled(folder)
+        return flash_zephyr(folder, self._build_of(folder), _board_of(folder), runner, job, setup)
 
 
 def _board_of(folder: Path) -> str:

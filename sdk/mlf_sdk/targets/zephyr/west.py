@@ -19,10 +19,9 @@ from mlf_sdk.targets.flashers.errors import RunnerMissingError
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.tree import ZephyrTree
 from mlf_sdk.targets.zephyr.workspace import workspace_of
-from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.tools.process import ProcessResult, run_process
 from mlf_sdk.tools.programs import install_hint
 
-Which = Callable[[str], str | None]
 _CONFIG = "[manifest]\npath = zephyr\nfile = west.yml\n[zephyr]\nbase = zephyr\n"
 _UNKNOWN = re.compile(r"unknown command|invalid choice: '(flash|sign)'")
 _NO_MODULE = re.compile(r"No module named '?([A-Za-z0-9_.]+)")
@@ -43,7 +42,6 @@ class West:
     topdir: Path | None
     environment: Mapping[str, str]
     watch: Callable[[str], None] | None = None
-    runner: ProcessRunner = run_process
 
     def run(self, args: list[str], *, timeout_s: float) -> ProcessResult:
         """Run ``west`` with ``args`` to its end, whatever its exit code.
@@ -65,7 +63,7 @@ class West:
             return self._in(folder, argv, timeout_s)
 
     def _in(self, folder: Path, argv: list[str], timeout_s: float) -> ProcessResult:
-        result = self.runner(
+        result = run_process(
             argv, cwd=folder, env=self.environment, timeout_s=timeout_s, check=False, watch=self.watch
         )
         output = result.stdout + result.stderr
@@ -80,14 +78,7 @@ class West:
         return result
 
 
-def west_for(
-    folder: Path,
-    setup: ZephyrSetup,
-    *,
-    watch: Callable[[str], None] | None = None,
-    runner: ProcessRunner = run_process,
-    which: Which = shutil.which,
-) -> West:
+def west_for(folder: Path, setup: ZephyrSetup, *, watch: Callable[[str], None] | None = None) -> West:
     """West for the project in ``folder``.
 
     Raises:
@@ -95,8 +86,8 @@ def west_for(
         InputError: the tree that was given is none.
     """
     tree = setup.tree()
-    if which("west") is None:
+    if shutil.which("west") is None:
         raise RunnerMissingError("'west' is not installed", where=str(folder), hint=install_hint("west"))
     topdir = None if setup.use_west is False else workspace_of(tree.base, (setup.here, folder))
-    environment = build_environment(tree, setup, is_native=False, which=which)
-    return West(tree=tree, topdir=topdir, environment=environment, watch=watch, runner=runner)
+    environment = build_environment(tree, setup, is_native=False)
+    return West(tree=tree, topdir=topdir, environment=environment, watch=watch)
