@@ -16,6 +16,7 @@ from typing import Any
 from archives import Spec as ArchiveSpec
 from archives import build, write
 from chromium import PROGRAM, Chromium
+from farm import Farm, FarmReport, FarmWorker
 from mlf_sdk.reporting.sweeppage import write_page
 from mlf_sdk.sweep.engine import Engine, Watcher
 from mlf_sdk.sweep.expand import Expansion, PlannedCell, expand
@@ -23,7 +24,6 @@ from mlf_sdk.sweep.job import Job
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.plan import Plan, checked_plan
 from mlf_sdk.sweep.results import read_results
-from mlf_sdk.sweep.simulate import Farm, FarmReport, FarmWorker
 from sweep_jobs import empty, expansion, specs
 
 EMPTY_CELLS, PLANNED_CELLS, FINISHED_CELLS, PAGE_CELLS = 1_000, 100_000, 10_000, 2_000

@@ -115,7 +115,7 @@ class TestFind:
         [
             ("mps2-an368", "Did you mean mps2-an386"),
             ("MICROBIT", "Did you mean microbit?"),
-            ("", "Known boards: host, microbit"),
+            ("", "Known: host, microbit"),
         ],
     )
     def test_a_wrong_name(self, name, hint):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -36,8 +36,8 @@ class Batch:
 class Reference:
     """Expected outputs by name, each (inferences, *shape), and class labels (inferences,) where given."""
 
-    outputs: Mapping[str, Array]
-    labels: Array | None
+    outputs: Mapping[str, Array] = field(default_factory=dict)
+    labels: Array | None = None
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -42,6 +42,16 @@ def make_request(
     return made
 
 
+def check_output(source: Path, output: Path) -> None:
+    """Refuse an output that would replace the source.
+
+    Raises:
+        InputError: both are one file.
+    """
+    if output.resolve() == source.resolve():
+        raise InputError("it would replace the model", where="--output", hint="Give another path.")
+
+
 Own = TypeVar("Own", bound=Options)
 
 

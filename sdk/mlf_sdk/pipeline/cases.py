@@ -219,30 +219,11 @@ class _Cases:
             comparison=comparison,
         )
 
-    def _add(
-        self,
-        index: int,
-        outcome: Outcome,
-        why: str = "",
-        *,
-        seconds: float = 0.0,
-        label: int | None = None,
-        got: int | None = None,
-        comparison: Comparison | None = None,
-    ) -> None:
+    def _add(self, index: int, outcome: Outcome, why: str, **figures: Any) -> None:  # noqa: ANN401
+        """Add a case; ``figures`` are further fields of it."""
         width = len(str(max(self.batch.count - 1, 0)))
-        self.cases.append(
-            Case(
-                name=f"case {index:0{width}}",
-                index=index,
-                outcome=outcome,
-                why=why,
-                seconds=seconds,
-                label=label,
-                got=got,
-                comparison=comparison,
-            )
-        )
+        name = f"case {index:0{width}}"
+        self.cases.append(Case(name=name, index=index, outcome=outcome, why=why, **figures))
 
     def report(self, port: str | None, check: CheckReport | None, seconds: float) -> CasesReport:
         answered = [case for case in self.cases if case.got is not None]

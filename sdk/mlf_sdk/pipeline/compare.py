@@ -35,6 +35,7 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.tools.arrays import Array
+from mlf_sdk.tools.files import make_folder
 from mlf_sdk.wire.deadline import Deadline
 
 _FILE_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -193,10 +194,7 @@ class _Comparer:
         theirs: StepArrays,
     ) -> Path:
         folder = Path(self.own.save or "")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"can't make the folder: {error.strerror}", where=str(folder)) from error
+        make_folder(folder)
         project = self.pipeline.project(place.request)
         who = project.folder.resolve().name if project.is_given else place.name
         path = folder / f"{_FILE_NAME.sub('-', f'{self.model.c_name}-{who}')}-step{first.number}.npz"

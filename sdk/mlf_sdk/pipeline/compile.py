@@ -15,7 +15,7 @@ from mlf_sdk.compiler.choices import LayerChoice
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.ir.model import Model
-from mlf_sdk.pipeline.arguments import make_request
+from mlf_sdk.pipeline.arguments import check_output, make_request
 from mlf_sdk.pipeline.loading import options_in
 from mlf_sdk.pipeline.options import ProbeOptions
 from mlf_sdk.pipeline.pipeline import for_core
@@ -95,8 +95,7 @@ def compile(
     path = Path(source)
     made = make_request(str(source), request, options)
     frontend = compiling_frontend(path)
-    if Path(output).resolve() == path.resolve():
-        raise InputError("the archive would replace the model", where="--output", hint="Give another path.")
+    check_output(path, Path(output))
     if made.board is not None:
         made = for_core(made)
     if made.port is not None and not tune:

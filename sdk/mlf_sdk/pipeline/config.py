@@ -11,8 +11,6 @@ The nearest file at or above the current folder counts. Its keys are options of 
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import sys
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -20,9 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.tools.checks import name_hint
 
 CONFIG_NAME = "mlf.toml"
 _PATHS = frozenset(
@@ -77,12 +78,8 @@ def read_config(start: Path | None = None) -> Config:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return msgspec.toml.decode(path.read_bytes(), type=dict)
     except (OSError, ValueError) as error:
         raise InputError(f"can't read the configuration: {error}", where=str(path)) from error
 
@@ -95,9 +92,7 @@ def _config(path: Path, table: Mapping[str, Any]) -> Config:
     for key, value in table.items():
         name = spelt.get(key.replace("-", "_"), key.replace("-", "_"))
         if name not in known:
-            close = difflib.get_close_matches(key.replace("-", "_"), spelt, n=2)
-            hint = f"Did you mean {' or '.join(close)}?" if close else "Options: " + ", ".join(spelt) + "."
-            raise InputError(f"unknown option '{key}'", where=str(path), hint=hint)
+            raise InputError(f"unknown option '{key}'", where=str(path), hint=name_hint(name, spelt))
         values[name] = typed_value(value, hints[name], f"{path}: {key}")
         if name in _PATHS:
             values[name] = _below(path.parent, values[name])

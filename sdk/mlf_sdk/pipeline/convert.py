@@ -14,16 +14,15 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.from_model import archive_of_model
 from mlf_sdk.frontends.mlf.writer import tar_of
 from mlf_sdk.ir.model import Model
-from mlf_sdk.pipeline.arguments import Source, make_request, own_options
+from mlf_sdk.pipeline.arguments import Source, check_output, make_request, own_options
 from mlf_sdk.pipeline.convertoptions import ConvertOptions
 from mlf_sdk.pipeline.loading import analyse_for, load
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.stages import project_options, target_choice
+from mlf_sdk.pipeline.stages import board_of, project_options
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.bundle import build_bundle
-from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.tools.files import write_error, write_whole
+from mlf_sdk.tools.files import make_folder, write_whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +84,7 @@ def convert(
 
 
 def _check_output(source: Path, output: Path, *, is_bundle: bool) -> None:
-    if output.resolve() == source.resolve():
-        raise InputError("it would replace the model", where="--output", hint="Give another path.")
+    check_output(source, output)
     if is_bundle and output.exists() and not output.is_dir():
         raise InputError("a bundle is a folder of files", where=str(output), hint="Give a folder.")
     if not is_bundle and output.is_dir():
@@ -105,7 +103,7 @@ def _to_archive(own: ConvertOptions, model: Model) -> ConvertedModel:
 
 
 def _to_bundle(request: Request, own: ConvertOptions, model: Model, progress: Progress) -> ConvertedModel:
-    board = resolve_target(target_choice(request)).board
+    board = board_of(request)
     if board.platform not in ("host", "baremetal"):
         raise InputError(
             "a bundle is compiled for a bare-metal board or the host",
@@ -119,10 +117,7 @@ def _to_bundle(request: Request, own: ConvertOptions, model: Model, progress: Pr
     progress.say(f"compiling for {board.name}")
     files = build_bundle(plan, board, options, dynamic=own.api == "dynamic")
     folder = Path(own.output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(error, "can't make the folder", where=str(folder), hint="Give another.") from error
+    make_folder(folder)
     for name, data in files.items():
         write_whole(folder / name, data)
     return ConvertedModel(

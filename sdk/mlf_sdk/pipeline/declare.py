@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import math
 import re
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.tools.checks import name_hint
 
 _OPTION = "option"
 COMPILER = "Compiler"
@@ -173,6 +173,4 @@ def check_names(given: Mapping[str, Any], of: type[Any], what: str) -> None:
     known = [field.name for field in dataclasses.fields(of)]
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=2)
-            hint = f"Did you mean {' or '.join(close)}?" if close else "Known: " + ", ".join(known) + "."
-            raise InputError(f"unknown {what} '{name}'", where=what, hint=hint)
+            raise InputError(f"unknown {what} '{name}'", where=what, hint=name_hint(name, known))

@@ -19,7 +19,6 @@ from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.findings import board_findings
 from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.compilers import source_compiler
-from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, examine_zephyr
@@ -74,7 +73,7 @@ def examine_request(request: Request, pipeline: Pipeline) -> ArchiveExamination:
     request = for_core(request)
     board = None
     if request.board is not None and request.platform != ZEPHYR:
-        board = resolve_target(stages.target_choice(request.replace(port=None))).board
+        board = stages.board_of(request)
     options = stages.project_options(request)
     compiler = source_compiler(board or find_board(DEFAULT_BOARD), options)
     found = examine(Path(request.source[0]), request.module, stated_in(request), compiler)

@@ -17,7 +17,6 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.session import open_chosen_port, start_baud
 from mlf_sdk.tools.devicetext import console_text
 from mlf_sdk.wire.deadline import Deadline
@@ -74,7 +73,7 @@ def monitor(request: Request, own: MonitorOptions, terminal: Terminal) -> None:
     Raises:
         TargetError: the port can't be used when it is opened first.
     """
-    row = resolve_target(stages.target_choice(request.replace(port=None))).board if request.board else None
+    row = stages.board_of(request) if request.board else None
     watch = FaultWatch(find_firmware(own.elf)) if own.elf is not None else None
     choice = TargetChoice(port=request.port, baud=request.baud)
     deadline = Deadline(at=float("inf")) if own.seconds is None else Deadline.after(own.seconds)

@@ -277,7 +277,7 @@ def for_core(request: Request) -> Request:
     """Copy with the core of its board, where a model is compiled when it is loaded and no core is stated."""
     if request.core is not None or not loading.compiled_sources(request):
         return request
-    board = resolve_target(stages.target_choice(request.replace(port=None))).board
+    board = stages.board_of(request)
     return request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
 
 

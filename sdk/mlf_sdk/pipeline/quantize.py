@@ -18,7 +18,7 @@ from mlf_sdk.compiler.onnx.quantloss import Loss, TensorLoss, measure_loss
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend, compiling_frontend
 from mlf_sdk.judge.data import LABEL_KEY, fit_array
-from mlf_sdk.pipeline.arguments import Source, make_request, own_options
+from mlf_sdk.pipeline.arguments import Source, check_output, make_request, own_options
 from mlf_sdk.pipeline.loading import options_in
 from mlf_sdk.pipeline.pipeline import Pipeline, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -157,8 +157,7 @@ def _onnx_frontend(path: Path, output: Path) -> CompilingFrontend:
         raise InputError(
             f"a {frontend.title} can't be quantised here", where=str(path), hint="Give an ONNX model."
         )
-    if output.resolve() == path.resolve():
-        raise InputError("it would replace the model", where="--output", hint="Give another path.")
+    check_output(path, output)
     return frontend
 
 

@@ -81,7 +81,6 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         if other is not None:
             evidence = other.evidence
             twin = compare_outputs(outputs, outputs_by_name(project.model, other.execution), tolerance)
-    compared = reference is not None and bool(reference.outputs)
     counted, resolution = _instructions(done) if project.target.counts_instructions else (None, 0)
     return RunReport(
         model=project.model,
@@ -90,13 +89,11 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         build_id=build_id,
         outputs=outputs,
         inferences=batch.count,
-        compare=None
-        if reference is None or not reference.outputs
-        else compare_outputs(outputs, reference.outputs, tolerance),
+        compare=compare_outputs(outputs, reference.outputs, tolerance) if reference.outputs else None,
         twin=twin,
         twin_note=twin_note,
-        evidence=combined(EXPECTED if compared else "", evidence),
-        accuracy=_accuracy(done, reference),
+        evidence=combined(EXPECTED if reference.outputs else "", evidence),
+        accuracy=None if reference.labels is None else accuracy(list(done.outputs[0]), reference.labels),
         memory=_memory(project.model, done, checked),
         check=_with_measured(checked, project.model, done),
         instructions=counted,
@@ -113,16 +110,10 @@ def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
     return {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
 
 
-def _wants_twin(request: Request, project: TargetProject, reference: Reference | None) -> bool:
+def _wants_twin(request: Request, project: TargetProject, reference: Reference) -> bool:
     if project.target.is_host:
         return request.twin is True
-    return reference is None or not reference.outputs if request.twin is None else request.twin
-
-
-def _accuracy(done: Execution, reference: Reference | None) -> float | None:
-    if reference is None or reference.labels is None:
-        return None
-    return accuracy(list(done.outputs[0]), reference.labels)
+    return not reference.outputs if request.twin is None else request.twin
 
 
 def _memory(model: LockModel, done: Execution, checked: CheckReport) -> MemoryFigures:

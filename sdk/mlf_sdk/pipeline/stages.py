@@ -36,6 +36,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
+from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.store import check_store
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
@@ -56,6 +57,15 @@ def target_choice(request: Request) -> TargetChoice:
     """Options of the request that name a target."""
     names = {field.name for field in dataclasses.fields(TargetChoice)}
     return TargetChoice(**{name: getattr(request, name) for name in names})
+
+
+def board_of(request: Request) -> Board:
+    """Row of the board that a project of the request is for, whatever port is named.
+
+    Raises:
+        InputError: there is no such board.
+    """
+    return resolve_target(target_choice(request.replace(port=None))).board
 
 
 def project_options(request: Request) -> ProjectOptions:
@@ -264,14 +274,14 @@ def batch_of(request: Request, project: TargetProject) -> Batch:
     return match_inputs(project.model, *arrays_of(request.inputs, "inputs"))
 
 
-def reference_of(request: Request, project: TargetProject, count: int) -> Reference | None:
-    """Expected outputs and labels of the request; None: it names none.
+def reference_of(request: Request, project: TargetProject, count: int) -> Reference:
+    """Expected outputs and labels of the request; empty: it names none.
 
     Raises:
         InputError: nothing fits an output, or the number of inferences is not ``count``.
     """
     if request.expect is None:
-        return None
+        return Reference()
     arrays, where = arrays_of(request.expect, "expect")
     return match_reference(project.model, arrays, count, where)
 

@@ -74,10 +74,9 @@ def survey_request(request: Request) -> ModelSurvey:
     rows = load_boards(request.board_file)
     boards = [row for row in rows.values() if row.memories]
     if request.board is not None:
-        from mlf_sdk.pipeline.stages import target_choice
-        from mlf_sdk.targets.registry import resolve_target
+        from mlf_sdk.pipeline.stages import board_of
 
-        board = resolve_target(target_choice(request)).board
+        board = board_of(request)
         boards = [board] if board.memories else []
     return ModelSurvey(
         source=str(path),

@@ -13,7 +13,7 @@ from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
-from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines
+from mlf_sdk.triage.explain import Triage, fault_text, triage
 from mlf_sdk.triage.fault_report import FaultReport, locate_faults
 from mlf_sdk.triage.zephyr_dump import locate_dumps
 
@@ -53,10 +53,7 @@ class FaultWatch:
         found = find_faults(self._recent)
         if found:
             self._recent = self._recent[found[-1][0] :]
-        return "".join(
-            "\n  ".join([fault_headline(told), *triage_lines(told)]) + "\n"
-            for told in (self._firmware.explain(fault) for _, fault in found)
-        )
+        return "".join(fault_text(self._firmware.explain(fault)) + "\n" for _, fault in found)
 
 
 def find_faults(console: bytes) -> list[tuple[int, FaultReport]]:

@@ -23,6 +23,7 @@ from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.stages import board_of
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.load import find_board, load_board
 from mlf_sdk.targets.boards.row import Board
@@ -104,7 +105,7 @@ class BoardTuner:
 
     def __init__(self, request: Request, progress: Progress, probe: ProbeOptions) -> None:
         self.progress = progress
-        self.board = _board_of(request)
+        self.board = board_of(request)
         self.unit = "instructions" if request.port is None else _unit_of(self.board)
         self._probe = probe
         self.measured = 0
@@ -250,13 +251,6 @@ class BoardTuner:
                 runner=self._probe.runner, runner_file=self._probe.runner_file, console=request.port
             )
             flash(app, job, own=own)
-
-
-def _board_of(request: Request) -> Board:
-    from mlf_sdk.pipeline.stages import target_choice
-    from mlf_sdk.targets.registry import resolve_target
-
-    return resolve_target(target_choice(request.replace(port=None, baud=None, max_baud=None))).board
 
 
 def _unit_of(board: Board) -> str:

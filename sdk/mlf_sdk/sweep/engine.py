@@ -135,8 +135,12 @@ class Engine:
             self._lane(spec).waiting.append(spec)
         self._moved = self._clock()
         while True:
-            self._fill()
-            if not self._running and (not self._waiting() or self._is_stuck()):
+            for lane in list(self._lanes.values()):
+                while lane.waiting and self._submit_next(lane):
+                    pass
+            waits = any(lane.waiting for lane in self._lanes.values())
+            is_stuck = self._clock() - self._moved >= self._wait_s
+            if not self._running and (not waits or is_stuck):
                 return self._left()
             for event in self._executor.events(_POLL_S):
                 self._moved = self._clock()
@@ -147,17 +151,6 @@ class Engine:
 
     def _lane(self, spec: Spec) -> _Lane:
         return self._lanes.setdefault((*spec.resources, "|", *spec.places), _Lane())
-
-    def _waiting(self) -> bool:
-        return any(lane.waiting for lane in self._lanes.values())
-
-    def _is_stuck(self) -> bool:
-        return self._clock() - self._moved >= self._wait_s
-
-    def _fill(self) -> None:
-        for lane in list(self._lanes.values()):
-            while lane.waiting and self._submit_next(lane):
-                pass
 
     def _submit_next(self, lane: _Lane) -> bool:
         """Submit the first cell of a lane, or the reference that it waits for; False: it is not its turn."""

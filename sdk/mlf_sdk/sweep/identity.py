@@ -124,7 +124,7 @@ def core_for(request: Request) -> str:
     """Core that a model is compiled for on a request's board; of a place, which is not asked, empty."""
     if (request.board or "").startswith(f"{PLACE_SCHEME}:"):
         return ""
-    row = resolve_target(stages.target_choice(request)).board
+    row = stages.board_of(request)
     return core_of(row.cpu, dsp=row.dsp).value
 
 

@@ -117,15 +117,12 @@ class JournalView:
 
     def running(self) -> list[tuple[str, Attempt]]:
         """Attempts that have not ended, by name of their cell."""
-        return [
-            (row[0], Attempt(**_attempt(row[1:])))
-            for row in self.db.execute(f"{_ATTEMPTS} WHERE ended IS NULL")
-        ]
+        return [(row[0], _attempt(row)) for row in self.db.execute(f"{_ATTEMPTS} WHERE ended IS NULL")]
 
     def attempts(self, name: str) -> list[Attempt]:
         """Attempts at a cell, in order."""
         rows = self.db.execute(f"{_ATTEMPTS} WHERE cell = ? ORDER BY id", (name,))
-        return [Attempt(**_attempt(row[1:])) for row in rows]
+        return [_attempt(row) for row in rows]
 
     def log(self, name: str) -> str:
         """Log of a cell's last finished attempt; empty: there is none."""
@@ -146,5 +143,6 @@ class JournalView:
 _ATTEMPTS = "SELECT cell, worker, board, started, ended, outcome, note FROM attempts"
 
 
-def _attempt(row: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(("worker", "board", "started", "ended", "outcome", "note"), row, strict=True))
+def _attempt(row: Sequence[Any]) -> Attempt:
+    names = ("worker", "board", "started", "ended", "outcome", "note")
+    return Attempt(**dict(zip(names, row[1:], strict=True)))

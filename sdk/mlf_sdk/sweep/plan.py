@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -19,6 +17,7 @@ from mlf_sdk.pipeline.config import typed_value
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.figures import FIGURES
+from mlf_sdk.tools.checks import name_hint
 
 MODEL, BOARD = "model", "board"
 _NOT_AXES = frozenset({"source", "strict"})
@@ -82,12 +81,8 @@ def read_plan(path: str | Path) -> Plan:
         InputError: it can't be read, or states what no plan may; the place is named.
     """
     file = Path(path)
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
-        plan = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Plan)
+        plan = msgspec.toml.decode(file.read_bytes(), type=Plan)
     except (OSError, ValueError) as error:
         raise InputError(
             f"can't read the plan: {error}", where=str(path), hint="See: docs/howto-sweep.md."
@@ -136,8 +131,9 @@ def checked_plan(plan: Plan, where: str) -> Plan:
         if not values:
             raise InputError("an axis has no values", where=f"{where}: axes.{axis}")
         place = f"{where}: axes.{axis}"
+        # An empty text stands for an option that is not given.
         axes[field_of(axis, place)] = [
-            value if _is_off(value) else _typed(axis, value, place) for value in values
+            value if value == "" else _typed(axis, value, place) for value in values
         ]
     if not axes.get(MODEL) and not plan.models:
         raise InputError("the plan has no model", where=where, hint='Add: axes.model = ["model.tar"].')
@@ -191,7 +187,7 @@ def _row(row: Mapping[str, Any], known: Iterable[str], where: str) -> dict[str, 
     found = {field_of(name, where): value for name, value in row.items()}
     for name in found:
         if name not in known:
-            raise _unknown(name, list(known), where, "axis")
+            raise _unknown(name, known, where, "axis")
     return found
 
 
@@ -216,11 +212,6 @@ def _parsed(text: str) -> Any:  # noqa: ANN401
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-def _is_off(value: Any) -> bool:  # noqa: ANN401
-    """An empty text stands for an option that is not given."""
-    return bool(value == "")
 
 
 def _below(plan: Plan, folder: Path) -> Plan:
@@ -262,6 +253,4 @@ def _below(plan: Plan, folder: Path) -> Plan:
 
 
 def _unknown(name: str, known: Iterable[str], where: str, what: str) -> InputError:
-    close = difflib.get_close_matches(name, list(known), n=2)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(known)}."
-    return InputError(f"unknown {what} '{name}'", where=where, hint=hint)
+    return InputError(f"unknown {what} '{name}'", where=where, hint=name_hint(name, known))

@@ -93,7 +93,8 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
     """
     boards = proof_boards(request, own)
     if len(request.source) == 1:
-        _refuse_broken(request)
+        with suppress(ModuleChoiceError):  # one that can't be read ends the proof
+            Pipeline().models(request)
     plan = Plan(name="proof", axes={MODEL: list(request.source), BOARD: list(boards)})
     found = expand(plan, request.replace(platform=None, board=None))
     names = names_of(found.cells)
@@ -115,12 +116,6 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
             )
         cells = tuple(_cell(journal, name) for name in names)
     return Proof(boards=tuple(boards), cells=cells, strict=request.strict is not False)
-
-
-def _refuse_broken(request: Request) -> None:
-    """Raise the error of the only archive, where it can't be read."""
-    with suppress(ModuleChoiceError):
-        Pipeline().models(request)
 
 
 def _to_repeat(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.cwords import C_RESERVED
@@ -77,6 +79,13 @@ def function_name_problem(name: str) -> str | None:
     if name in C_RESERVED:
         return f"is reserved in C: {shown(name)}"
     return None
+
+
+def name_hint(name: str, known: Iterable[str]) -> str:
+    """Hint for a name that is not known: those that are close to it, else all that are known."""
+    names = list(known)
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(close)}?" if close else f"Known: {', '.join(names)}."
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -26,7 +26,20 @@ def write_error(error: OSError, what: str, *, where: str, hint: str) -> MlfError
     return InputError(f"{what}: {error.strerror or error}", where=where, hint=hint)
 
 
-def text_of(path: Path) -> str:
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing.
+
+    Raises:
+        InputError: it can't be made.
+        ToolError: the disk is full.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(error, "can't make the folder", where=str(path), hint="Give another.") from error
+
+
+def file_text(path: Path) -> str:
     """Text of a file, with replacement of what is not UTF-8; empty: it can't be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")

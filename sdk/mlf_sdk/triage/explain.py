@@ -236,6 +236,11 @@ def fault_headline(found: Triage) -> str:
     return f"the target faulted{at_step}: {fault.kind}"
 
 
+def fault_text(found: Triage) -> str:
+    """Summary and explanation of a fault, for a message or a console."""
+    return "\n  ".join([fault_headline(found), *triage_lines(found)])
+
+
 def triage_lines(found: Triage) -> list[str]:
     """Explanation as lines of text, most important first."""
     fault = found.fault

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.devicetext import console_text
-from mlf_sdk.triage.explain import Triage, fault_headline, triage, triage_lines, triage_values
+from mlf_sdk.triage.explain import Triage, fault_text, triage, triage_values
 from mlf_sdk.triage.fault_report import FaultReport, parse_fault
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Opcode, Status
@@ -53,7 +53,7 @@ class DeviceFaultError(TargetError):
     def explain(self, found: Triage) -> None:
         """Replace the explanation."""
         self.found = found
-        self.what = "\n  ".join([fault_headline(found), *triage_lines(found)])
+        self.what = fault_text(found)
 
     @property
     def details(self) -> dict[str, object]:

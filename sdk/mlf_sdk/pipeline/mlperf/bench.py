@@ -32,13 +32,14 @@ from mlf_sdk.pipeline.mlperf.results import (
 from mlf_sdk.pipeline.options import MlperfOptions, ProfileOptions
 from mlf_sdk.pipeline.pipeline import NO_PORT, Pipeline
 from mlf_sdk.pipeline.profile import profile_request
+from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
 from mlf_sdk.targets.qemu import QemuOptions
 from mlf_sdk.targets.serial.ports import resolve_port
 from mlf_sdk.targets.serial.stream import DEFAULT_BAUD, open_port
-from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.files import make_folder, write_whole
 from mlf_sdk.wire.mlperf import Window
 
 _APP = "mlperf"
@@ -118,7 +119,7 @@ def bench_mlperf(
             raise TargetError(
                 f"the device runs the benchmark {identity.benchmark}, not {wanted}", where=device.port
             )
-        found = _Bench(project, own, pipeline, line, device, identity, files).run()
+        found = _Bench(project, own, pipeline.progress, line, device, identity, files).run()
     return dataclasses.replace(found, cycles=_cycles(request, found, pipeline))
 
 
@@ -201,26 +202,17 @@ def _device(
         yield Device(port=port, baud=baud, shift=options.icount_shift)
 
 
+@dataclass(frozen=True, slots=True)
 class _Bench:
     """One bench on a device that has named itself."""
 
-    def __init__(
-        self,
-        project: TargetProject,
-        own: MlperfOptions,
-        pipeline: Pipeline,
-        line: Line,
-        device: Device,
-        identity: Identity,
-        files: list[InputFile],
-    ) -> None:
-        self.project = project
-        self.own = own
-        self.progress = pipeline.progress
-        self.line = line
-        self.device = device
-        self.identity = identity
-        self.files = files
+    project: TargetProject
+    own: MlperfOptions
+    progress: Progress
+    line: Line
+    device: Device
+    identity: Identity
+    files: list[InputFile]
 
     def run(self) -> MlperfReport:
         """Run the procedure in the chosen mode."""
@@ -307,7 +299,7 @@ def _kept(session: Path, save: str | None) -> Path | None:
     if save is None:
         return None
     target = Path(save)
-    target.mkdir(parents=True, exist_ok=True)
+    make_folder(target)
     for path in sorted(session.iterdir()):
         if path.is_file():
             write_whole(target / path.name, path.read_bytes())

@@ -7,7 +7,6 @@ the same way (:mod:`mlf_sdk.targets.boards.check`).
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.row import Board, Machine
 from mlf_sdk.targets.boards.rowfile import read_row
+from mlf_sdk.tools.checks import name_hint
 
 OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20
@@ -72,9 +72,7 @@ def find_board(name: str, extra_file: str | Path | None = None) -> Board:
     rows = load_boards(extra_file)
     if name in rows:
         return rows[name]
-    close = difflib.get_close_matches(name.lower(), rows, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(close)}?" if close else "Known boards: " + ", ".join(rows) + "."
-    raise InputError(f"there is no board '{name}'", where="--board", hint=hint)
+    raise InputError(f"there is no board '{name}'", where="--board", hint=name_hint(name, rows))
 
 
 def load_board(path: Path) -> Board:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from mlf_sdk.errors import InputError
@@ -12,6 +11,7 @@ from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.rowfile import read_row
 from mlf_sdk.targets.flashers.errors import NoRunnerError
 from mlf_sdk.targets.flashers.row import RunnerRow, row_faults
+from mlf_sdk.tools.checks import name_hint
 
 
 def load_runners(extra_file: Path | None = None) -> dict[str, RunnerRow]:
@@ -62,7 +62,6 @@ def find_runner(name: str | None, board: Board, extra_file: Path | None = None) 
             what, where=f"board {board.name}", hint=f"{run}--runner NAME, one of {', '.join(rows)}."
         )
     if wanted not in rows:
-        close = difflib.get_close_matches(wanted, rows, n=2, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(close)}?" if close else "Known runners: " + ", ".join(rows) + "."
-        raise NoRunnerError(f"there is no runner '{wanted}'", where=f"board {board.name}", hint=hint)
+        where, hint = f"board {board.name}", name_hint(wanted, rows)
+        raise NoRunnerError(f"there is no runner '{wanted}'", where=where, hint=hint)
     return rows[wanted]

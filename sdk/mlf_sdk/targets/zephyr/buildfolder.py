@@ -19,7 +19,7 @@ import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.zephyr.workspace import west_options, west_topdir
-from mlf_sdk.tools.files import text_of, write_whole
+from mlf_sdk.tools.files import file_text, write_whole
 
 BUILD = "build"
 NATIVE_IMAGE = "zephyr.exe"  # a program of this machine
@@ -153,7 +153,7 @@ class BuildFolder:
 
     def cache(self) -> dict[str, str]:
         """Entries of CMake's cache."""
-        return dict(_ENTRY.findall(text_of(self.path / _CACHE)))
+        return dict(_ENTRY.findall(file_text(self.path / _CACHE)))
 
     def _write(self, stamp: _Stamp) -> None:
         write_whole(self.path / _STAMP, msgspec.json.encode(stamp))
@@ -167,7 +167,7 @@ class BuildFolder:
     def _state(self) -> str:
         digest = hashlib.sha256()
         for name in (_CACHE, "zephyr/.config"):
-            digest.update(text_of(self.path / name).encode())
+            digest.update(file_text(self.path / name).encode())
         return digest.hexdigest()
 
 

@@ -13,7 +13,7 @@ from mlf_sdk.errors import MlfError
 from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, installed_sdks
 from mlf_sdk.targets.zephyr.tree import HOME_TREE, ZephyrTree, find_tree
 from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir, workspace_of
-from mlf_sdk.tools.files import text_of
+from mlf_sdk.tools.files import file_text
 
 _DEPTH = 4  # of a module below the top of its workspace
 _NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
@@ -139,7 +139,7 @@ def _toolchains(setup: ZephyrSetup, which: Which) -> tuple[FoundToolchain, ...]:
     named = environ.get("ZEPHYR_SDK_INSTALL_DIR", "")
     sdks = [*([Path(named)] if named else []), *installed_sdks(home)]
     for path in dict.fromkeys(sdks):
-        version = text_of(path / "sdk_version").strip()
+        version = file_text(path / "sdk_version").strip()
         found.append(FoundToolchain(variant="zephyr", path=path, version=version))
     gnuarmemb = environ.get("GNUARMEMB_TOOLCHAIN_PATH", "")
     if gnuarmemb:
@@ -165,7 +165,7 @@ def _sentence(setup: ZephyrSetup, tree: ZephyrTree, topdir: Path | None, which: 
 def module_name(folder: Path) -> str:
     """Return the name in a module's ``module.yml``, else that of its folder."""
     for name in ("module.yml", "module.yaml"):
-        found = _NAME.search(text_of(folder / "zephyr" / name))
+        found = _NAME.search(file_text(folder / "zephyr" / name))
         if found:
             return found[1]
     return folder.name

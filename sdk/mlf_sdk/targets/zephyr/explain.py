@@ -10,7 +10,7 @@ from pathlib import Path
 from mlf_sdk.errors import DoesNotFitError, MlfError, ToolError
 from mlf_sdk.targets.cmake import build_error
 from mlf_sdk.targets.zephyr.buildfolder import BuildFolder
-from mlf_sdk.tools.files import text_of
+from mlf_sdk.tools.files import file_text
 from mlf_sdk.tools.process import ProcessResult
 
 _LONGEST_LINE = 500  # the command of a link is longer, and says nothing
@@ -132,7 +132,7 @@ def _correction(warning: str, folder: Path, build: Path) -> str:
     more = re.split(r"[; ]", ";".join(cache.get(entry, "") for entry in _CONF_ENTRIES))
     files = [folder / "prj.conf", *sorted(folder.glob("boards/*.conf")), *(folder / p for p in more if p)]
     setting = re.compile(rf"^CONFIG_({'|'.join(sorted(named))})=", re.MULTILINE)
-    owner = next((path for path in files if setting.search(text_of(path))), None) if named else None
+    owner = next((path for path in files if setting.search(file_text(path))), None) if named else None
     places = _DEFINED.findall(warning)
     if owner is None and places and not any((folder / place).is_file() for place in places):
         return ""
@@ -141,9 +141,9 @@ def _correction(warning: str, folder: Path, build: Path) -> str:
 
 def _missing_module(output: str, build: Path, tree: Path) -> str:
     """Name the module that the board needs and the build does not see; empty: none."""
-    present = _MODULE.findall(text_of(build / "zephyr_modules.txt"))
+    present = _MODULE.findall(file_text(build / "zephyr_modules.txt"))
     dts = _BOARD_DTS.search(output)
-    vendors = _INCLUDE.findall(text_of(Path(dts[1]))) if dts else []
+    vendors = _INCLUDE.findall(file_text(Path(dts[1]))) if dts else []
     needed = [_HALS[vendor] for vendor in vendors if vendor in _HALS]
     if _KCONFIG in output:
         for _, warning in _WARNING.findall(output):

@@ -21,7 +21,7 @@ from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.profile import ZephyrProfile, profile_of
 from mlf_sdk.targets.zephyr.tree import ZephyrTree, ZephyrVersion, board_in, check_board_name, has_board
-from mlf_sdk.tools.files import text_of
+from mlf_sdk.tools.files import file_text
 
 _MODULE = {
     "zephyr/module.yml": "zephyr/module.yml.j2",
@@ -160,7 +160,7 @@ def zephyr_files(board: Board, options: ProjectOptions, target: ZephyrNaming) ->
 
 def map_regions(path: Path) -> tuple[tuple[str, int, int], ...]:
     """The memories (name, origin, size in bytes) in the linker's map of an image; none without a map."""
-    head = text_of(path).partition("Memory Configuration")[2].partition("Linker script and memory map")[0]
+    head = file_text(path).partition("Memory Configuration")[2].partition("Linker script and memory map")[0]
     found = ((name, int(origin, 16), int(size, 16)) for name, origin, size in _REGION.findall(head))
     memories: dict[tuple[int, int], str] = {}  # a memory may be named again, by its node of the devicetree
     for name, origin, size in found:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.flashers.errors import NoRunnerError
-from mlf_sdk.tools.files import text_of
+from mlf_sdk.tools.files import file_text
 
 SIGNED = ("zephyr.signed.hex", "zephyr.signed.bin")
 _OWN_RUNNER = "Give the application a runner of its own: crt/zephyr/gdb_runner.cmake is one, and says how."
@@ -71,7 +71,7 @@ def read_runners(build: Path) -> BuildRunners:
     config: dict[str, str] = {}
     args: dict[str, list[str]] = {}
     section = runner = ""
-    for line in text_of(build / "zephyr" / "runners.yaml").splitlines():
+    for line in file_text(build / "zephyr" / "runners.yaml").splitlines():
         if key := _TOP_KEY.fullmatch(line):
             section, runner = key[1], ""
             top[section] = key[2]
@@ -96,7 +96,7 @@ def read_runners(build: Path) -> BuildRunners:
 
 def has_option(build: Path, symbol: str) -> bool:
     """Return True when the option ``CONFIG_<symbol>`` is on in the build."""
-    options = text_of(build / "zephyr" / ".config")
+    options = file_text(build / "zephyr" / ".config")
     return re.search(rf"^CONFIG_{symbol}=y$", options, re.MULTILINE) is not None
 
 

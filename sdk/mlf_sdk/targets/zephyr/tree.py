@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir
-from mlf_sdk.tools.files import text_of
+from mlf_sdk.tools.files import file_text
 
 HOME_TREE = "zephyrproject/zephyr"  # where Zephyr's own guide puts it
 _FIELD = re.compile(r"^\s*([A-Z_]+)\s*=\s*(\S*)\s*$", re.MULTILINE)
@@ -167,7 +167,7 @@ def has_board(tree: ZephyrTree, board: str) -> bool:
         return any(boards.glob(f"*/{board}/{board}_defconfig"))
     named = re.compile(rf"^\s*(?:- )?name: {re.escape(name)}$", re.MULTILINE)
     files = [*boards.glob("*/*/board.yml"), *boards.glob(f"*/*/{name}*.yaml")]
-    return any(_identifier(path) == board or named.search(text_of(path)) for path in files)
+    return any(_identifier(path) == board or named.search(file_text(path)) for path in files)
 
 
 def board_arch(tree: ZephyrTree, board: str) -> str:
@@ -178,14 +178,14 @@ def board_arch(tree: ZephyrTree, board: str) -> str:
     """
     name = board.partition("/")[0]
     files = (tree.base / "boards").glob(f"*/*/{name}*.yaml")
-    found = [text_of(path) for path in sorted(files)]
+    found = [file_text(path) for path in sorted(files)]
     named = [text for text in found if (said := _IDENTIFIER.search(text)) and said[1] == board]
     archs = {said[1] for text in named or found if (said := _ARCH.search(text))}
     return archs.pop() if len(archs) == 1 else ""
 
 
 def _identifier(path: Path) -> str:
-    found = _IDENTIFIER.search(text_of(path))
+    found = _IDENTIFIER.search(file_text(path))
     return found[1] if found else ""
 
 

@@ -82,7 +82,7 @@ class Farm:
     _last_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311 (a simulation)
+        self._random = random.Random(self.seed)
 
     # ---- Executor ----
 
