@@ -485,6 +485,8 @@ def test_check_plan_finds_an_overlap() -> None:
     [
         ({"order": (0,)}, "data dependency"),
         ({"order": (0, 0)}, "data dependency"),
+        ({"order": (0, 1, 1)}, "data dependency"),
+        ({"order": (0, 2)}, "data dependency"),
         ({"order": (1, 0)}, "data dependency"),
         ({"tensor_offsets": {0: 0, 1: 0, 2: 0}}, "disagrees"),
         ({"tensor_offsets": {0: 0, 1: 8, 2: 32}}, "not a multiple"),

@@ -151,9 +151,9 @@ def _dependencies(
 
 def is_legal_order(graph: StorageGraph, order: Sequence[int]) -> bool:
     """Check that ``order`` has every step once and keeps all dependencies."""
-    position = {step: place for place, step in enumerate(order)}
-    if len(order) != len(graph.uses) or set(position) != set(range(len(graph.uses))):
+    if sorted(order) != [*range(len(graph.uses))]:
         return False
+    position = {step: place for place, step in enumerate(order)}
     return all(
         position[earlier] < position[step] for step, needed in enumerate(graph.before) for earlier in needed
     )
@@ -281,7 +281,7 @@ def lower_bound(buffers: Iterable[Buffer], alignment: int, over: Sequence[Overla
     times = [time for time, size in profile if size == most]
     if times[:1] == [0] and all(buffer.last for buffer in solid):
         return most, 1  # all inputs are still there in the first phase
-    return most, next((time for time in times if time > 0), 0)
+    return most, next(filter(None, times), 0)
 
 
 def align_up(size: int, alignment: int) -> int:
