@@ -73,7 +73,6 @@ def test_results_have_one_row_a_cell(swept: Path) -> None:
         assert row["arena_bytes"] == row["arena_measured_bytes"] > 0
         assert text["flash_bytes"] == str(row["flash_bytes"]) and row["instructions"] > 0
     assert rows[0]["build_id"] != rows[1]["build_id"]
-    assert rows[0]["instructions"] < rows[1]["instructions"]  # -O2, -Os
     assert set(FIGURES) < set(document["columns"])
 
 
