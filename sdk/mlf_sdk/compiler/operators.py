@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
+UNLIMITED: Final = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

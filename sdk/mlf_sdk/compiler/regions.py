@@ -6,6 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
+
+import numpy as np
 
 from mlf_sdk.compiler.operators import Axis, Region
 
@@ -40,18 +43,9 @@ def pad(x: Shape, before: Sequence[int], y: Shape) -> Region:
 
 def mirror(x: Shape, before: Sequence[int], y: Shape, *, reflect: bool) -> Region:
     """MIRROR_PAD: every element of y from its mirror image in x."""
-    axes = []
-    for extent, first, wanted, source, target in zip(x, before, y, strides(x), strides(y), strict=True):
-        places = []
-        for i in range(wanted):
-            at = i - first
-            if at < 0:
-                at = -at if reflect else -at - 1
-            elif at >= extent:
-                at = 2 * extent - 2 - at if reflect else 2 * extent - 1 - at
-            places.append(at * source)
-        axes.append(Axis(extent=wanted, source=tuple(places), target=target))
-    return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
+    mode: Literal["reflect", "symmetric"] = "reflect" if reflect else "symmetric"
+    ends = zip(x, before, y, strict=True)
+    return pick(x, [np.pad(np.arange(e), (b, n - e - b), mode).tolist() for e, b, n in ends])
 
 
 def concatenate(shapes: Sequence[Shape], axis: int, y: Shape) -> tuple[Region, ...]:
@@ -89,19 +83,19 @@ def transpose(x: Shape, order: Sequence[int]) -> Region:
     return box(extents, tuple(strides(x)[i] for i in order), strides(extents))
 
 
-def gather(x: Shape, axis: int, indices: Sequence[int], y: Shape) -> Region:
-    """Slices of x along ``axis``, chosen by ``indices``."""
-    extents = (*x[:axis], len(indices), *x[axis + 1 :])
-    target = strides(extents)
+def pick(x: Shape, places: Sequence[Sequence[int]]) -> Region:
+    """Elements of x at the given places of each axis; the output is row-major over their numbers."""
+    target = strides(tuple(len(chosen) for chosen in places))
     axes = tuple(
-        Axis(
-            extent=e,
-            source=tuple(i * strides(x)[axis] for i in indices) if number == axis else strides(x)[number],
-            target=target[number],
-        )
-        for number, e in enumerate(extents)
+        Axis(extent=len(chosen), source=tuple(place * step for place in chosen), target=to)
+        for chosen, step, to in zip(places, strides(x), target, strict=True)
     )
     return Region(input=0, output=0, source=0, target=0, axes=axes)
+
+
+def gather(x: Shape, axis: int, indices: Sequence[int]) -> Region:
+    """Slices of x along ``axis``, chosen by ``indices``."""
+    return pick(x, [indices if number == axis else range(extent) for number, extent in enumerate(x)])
 
 
 def tile(x: Shape, times: Sequence[int], y: Shape) -> Region:
@@ -113,19 +107,6 @@ def tile(x: Shape, times: Sequence[int], y: Shape) -> Region:
             Axis(extent=extent, source=source, target=target),
         ]
     return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
-
-
-def rows(x: Shape, y: Shape, down: Sequence[int], across: Sequence[int]) -> Region:
-    """RESIZE_NEAREST_NEIGHBOR: row ``down[i]`` and column ``across[j]`` of x at (i, j) of y (NHWC)."""
-    source, target = strides(x), strides(y)
-    tables: list[int | tuple[int, ...]] = [
-        source[0],
-        tuple(i * source[1] for i in down),
-        tuple(i * source[2] for i in across),
-        source[3],
-    ]
-    axes = tuple(Axis(extent=e, source=s, target=t) for e, s, t in zip(y, tables, target, strict=True))
-    return Region(input=0, output=0, source=0, target=0, axes=axes)
 
 
 def simplified(region: Region) -> Region:
@@ -161,4 +142,4 @@ def _stepped(axis: Axis) -> tuple[int, Axis]:
     step = places[1] - places[0] if len(places) > 1 else 0
     if step < 0 or any(b - a != step for a, b in pairwise(places)):
         return 0, axis
-    return places[0], Axis(extent=axis.extent, source=step, target=axis.target)
+    return (places[0] if places else 0), Axis(extent=axis.extent, source=step, target=axis.target)

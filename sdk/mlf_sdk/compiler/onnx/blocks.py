@@ -3,27 +3,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.movement import carried, moved
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, refuse
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import ArgExtreme
 
 
 def _blocks(context: Context, node: Node, first: Shape, order: Shape, shape: Shape) -> None:
     """Reshape, transpose, reshape."""
-    x = node.input()
 
     def build(source: Tensor, name: str) -> Tensor:
         return moved(context, node, source, name, shape, (regions.transpose(first, order),))
 
-    carried(context, node, x, build)
+    carried(context, node, node.input(), build)
 
 
 def depth_to_space(context: Context, node: Node) -> None:
@@ -53,14 +52,11 @@ def arg_extreme(context: Context, node: Node) -> None:
     if node.attribute("select_last_index", 0):
         refuse("select_last_index is not supported")
     axis = axis_of(int(node.attribute("axis", 0)), x.rank)
-    if x.stored is not None and x.plain is None and x.last is None and not x.chain:
-        x = x.stored
-    source: Value = context.value(x)
+    source = context.value(x.stored if x.stored is not None and x.is_pending and not x.chain else x)
     kept = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
     shape = kept if node.attribute("keepdims", 1) else (*x.shape[:axis], *x.shape[axis + 1 :])
     _, y = context.output(node.name, np.dtype(np.int64), shape)
-    common: dict[str, Any] = {**node.common, "inputs": (source.id,), "outputs": (y.id,)}
-    context.emit(ArgExtreme(**common, axis=axis, smallest=node.kind == "ArgMin"))
+    context.emit(ArgExtreme(**node.common([source], y), axis=axis, smallest=node.kind == "ArgMin"))
 
 
 BUILDERS: Final = {

@@ -13,19 +13,10 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import GraphBuilder
+from mlf_sdk.compiler.builder import GraphBuilder, refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.file import RawNode
-from mlf_sdk.compiler.onnx.tensor import (
-    LAST,
-    Shape,
-    Tensor,
-    dequantised,
-    kept_type,
-    last_shape,
-    refuse,
-    to_last,
-)
+from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, dequantised, kept_type, last_shape, to_last
 from mlf_sdk.compiler.operators import Array, Convert, Move, Region, Reshape, Table
 from mlf_sdk.compiler.reals import Pointwise
 from mlf_sdk.ir.tensor import Quantisation
@@ -38,7 +29,6 @@ class Context(GraphBuilder):
         super().__init__()
         self.opset = opset
         self.tensors: dict[str, Tensor] = {}
-
         self.readers: dict[str, list[RawNode]] = {}
         self.results: frozenset[str] = frozenset()
 
@@ -66,13 +56,8 @@ class Context(GraphBuilder):
         quantisation: Quantisation | None = None,
     ) -> tuple[Tensor, Value]:
         """A new tensor, and the value that an operator writes."""
-        tensor = Tensor(name=name, dtype=dtype, shape=shape, quantisation=quantisation)
         value = self.add(name, dtype, last_shape(shape) if last else shape, quantisation)
-        if last:
-            tensor.last = value
-        else:
-            tensor.plain = value
-        return self.bind(name, tensor), value
+        return self.bind(name, Tensor.of_value(value, shape, last=last)), value
 
     def reshaped(self, name: str, tensor: Tensor, shape: Shape) -> Tensor:
         """The same elements in another shape; costs nothing until its value is asked for."""
@@ -80,16 +65,11 @@ class Context(GraphBuilder):
             refuse(f"{tensor.elements} elements can't have the shape {shape}")
         if shape == tensor.shape:
             return self.bind(name, tensor)
+        found = Tensor(name=name, dtype=tensor.dtype, shape=shape, quantisation=tensor.quantisation)
         if tensor.data is not None:
-            data = tensor.data.reshape(shape)
-            found = Tensor(
-                name=name, dtype=tensor.dtype, shape=shape, data=data, quantisation=tensor.quantisation
-            )
+            found.data = tensor.data.reshape(shape)
             return self.bind(name, found)
-        base = tensor.base or tensor
-        found = Tensor(
-            name=name, dtype=tensor.dtype, shape=shape, base=base, quantisation=tensor.quantisation
-        )
+        found.base = tensor.base or tensor
         if tensor.stored is not None:
             found.stored, found.base = self.reshaped("", tensor.stored, shape), None
             found.chain = tensor.chain
@@ -150,22 +130,11 @@ class Context(GraphBuilder):
         else:
             x = self.last(tensor.stored) if last else self.value(tensor.stored)
             value = self.add(tensor.name, FLOAT32, x.shape)
-            self.emit(
-                Convert(
-                    number=len(self.operators), kind="DequantizeLinear", inputs=(x.id,), outputs=(value.id,)
-                )
-            )
+            self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
         for function, parameters in tensor.chain:
             found = self.add(tensor.name, FLOAT32, value.shape)
             self.emit(
-                Pointwise(
-                    number=len(self.operators),
-                    kind=function,
-                    inputs=(value.id,),
-                    outputs=(found.id,),
-                    function=function,
-                    parameters=parameters,
-                )
+                Pointwise(**self.common(function, [value], found), function=function, parameters=parameters)
             )
             value = found
         return value
@@ -202,9 +171,7 @@ class Context(GraphBuilder):
             tensor.shape if shape is None else shape,
             tensor.quantisation or value.quantisation,
         )
-        self.emit(
-            Reshape(number=len(self.operators), kind="Reshape", inputs=(value.id,), outputs=(found.id,))
-        )
+        self.emit(Reshape(**self.common("Reshape", [value], found)))
         return found
 
     def _moved(self, tensor: Tensor, value: Value, order: Shape) -> Value:
@@ -221,21 +188,14 @@ class Context(GraphBuilder):
     ) -> None:
         """Add copies of regions of one value."""
         self.emit(
-            Move(
-                number=len(self.operators),
-                kind=kind,
-                inputs=(x.id,),
-                outputs=(y.id,),
-                regions=tuple(regions.simplified(p) for p in parts),
-                fill=fill,
-            )
+            Move(**self.common(kind, [x], y), regions=tuple(regions.simplified(p) for p in parts), fill=fill)
         )
 
 
 def _flip(context: Context, x: Value, y: Value) -> Table:
     """The same bytes with their highest bits flipped."""
     table = (np.arange(256, dtype=np.uint8) ^ 0x80).astype(np.uint8).view(y.dtype)
-    return Table(number=len(context.operators), kind="Cast", inputs=(x.id,), outputs=(y.id,), table=table)
+    return Table(**context.common("Cast", [x], y), table=table)
 
 
 def _keeps(shape: Shape, order: Shape) -> bool:

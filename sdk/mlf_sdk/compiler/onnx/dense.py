@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, bias_value, is_stored, layer_output, stored_weights, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, dequantised, refuse, to_last
-from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, FullyConnected
+from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, to_last
+from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary, FullyConnected
 from mlf_sdk.compiler.reals import MatMul
 from mlf_sdk.ir.tensor import Quantisation
-
-UNLIMITED = (-math.inf, math.inf)
 
 
 def gemm(context: Context, node: Node) -> None:
@@ -29,50 +28,40 @@ def gemm(context: Context, node: Node) -> None:
     if node.attribute("transA", 0):
         a = _turned(context, a)
     rows, inner = a.shape
-    columns = b.shape[0] if node.attribute("transB", 0) else b.shape[1]
+    turned = not node.attribute("transB", 0)
+    depth, columns = b.shape if turned else b.shape[::-1]
     shape = (rows, columns)
-    if (b.shape[1] if node.attribute("transB", 0) else b.shape[0]) != inner:
+    if depth != inner:
         refuse(f"operands {a.shape} and {b.shape} don't fit")
+    c = node.input(2) if node.has(2) else None
     found = target(context, node)
     plain = alpha == 1.0 and beta == 1.0
-    simple_bias = not node.has(2) or (
-        node.input(2).elements in (1, columns) and node.input(2).shape[-1:] == (columns,)
-    )
-    turned = not node.attribute("transB", 0)
+    simple_bias = c is None or (c.elements in (1, columns) and c.shape[-1:] == (columns,))
     kernel = stored_weights(b, 1 if turned else 0)
     if found is not None and plain and simple_bias and is_stored(a) and kernel is not None:
         _stored_dense(context, node, a, kernel, shape, found, turned=turned)
         return
-    data = _known(b)
+    data = b.known
     if data is None:
-        if node.attribute("transB", 0):
-            b = _turned(context, b)
-        y = _product(context, node, a, b, shape, "" if (node.has(2) or alpha != 1.0) else node.name)
-        if alpha != 1.0:
-            y = _scaled(context, node, y, alpha, "" if node.has(2) else node.name)
-        if node.has(2):
-            c = node.input(2)
-            _sum(context, node, y, _scaled(context, node, c, beta, "") if beta != 1.0 else c, shape)
-        return
-    weights = (data if node.attribute("transB", 0) else data.T).astype(np.float32) * np.float32(alpha)
-    bias = None
-    rest = None
-    if node.has(2):
-        given = node.input(2)
-        if given.data is not None and (given.elements == 1 or given.shape in ((columns,), (1, columns))):
-            bias = np.broadcast_to(given.data.reshape(-1), (columns,)).astype(np.float32) * np.float32(beta)
-        else:
-            rest = _scaled(context, node, given, beta, "") if beta != 1.0 else given
-    y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "")
+        name = node.name if c is None else ""
+        b = b if turned else _turned(context, b)
+        y = _product(context, node, a, b, shape, name if alpha == 1.0 else "")
+        y = _scaled(context, node, y, alpha, name)
+        rest = c and _scaled(context, node, c, beta, "")
+    else:
+        bias, rest = None, c
+        if (
+            c is not None
+            and c.data is not None
+            and (c.elements == 1 or c.shape in ((columns,), (1, columns)))
+        ):
+            bias = np.broadcast_to(c.data.reshape(-1), (columns,)).astype(np.float32) * np.float32(beta)
+            rest = None
+        rest = rest and _scaled(context, node, rest, beta, "")
+        weights = (data.T if turned else data).astype(np.float32) * np.float32(alpha)
+        y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "")
     if rest is not None:
-        _sum(context, node, y, rest, shape)
-
-
-def _known(tensor: Tensor) -> Array | None:
-    """Data of a constant, dequantised where it is stored."""
-    if tensor.data is None and tensor.stored is not None and tensor.stored.data is not None:
-        return dequantised(tensor.stored)
-    return tensor.data
+        _binary(context, node, Arithmetic.ADD, (y, rest), shape, node.name)
 
 
 def _turned(context: Context, x: Tensor) -> Tensor:
@@ -91,19 +80,16 @@ def _dense(
     x: Tensor,
     weights: Array,
     bias: Array | None,
-    shape: tuple[int, ...],
+    shape: Shape,
     name: str,
 ) -> Tensor:
     """Rows of x times constant weights (output, input)."""
     source, weights = _flat_input(context, x, weights)
-    arranged = np.ascontiguousarray(weights.astype(np.float32))
-    inputs = [source.id, context.add(node.name + "_weights", FLOAT32, arranged.shape, None, arranged).id]
+    inputs = [source, context.add_constant(node.name + "_weights", weights.astype(np.float32))]
     if bias is not None:
-        inputs.append(
-            context.add(node.name + "_bias", FLOAT32, bias.shape, None, np.ascontiguousarray(bias)).id
-        )
+        inputs.append(context.add_constant(node.name + "_bias", bias))
     tensor, y = context.output(name, FLOAT32, shape)
-    context.emit(FullyConnected(**node.common, inputs=tuple(inputs), outputs=(y.id,), clamp=UNLIMITED))
+    context.emit(FullyConnected(**node.common(inputs, y), clamp=UNLIMITED))
     return tensor
 
 
@@ -127,7 +113,7 @@ def _stored_dense(
     node: Node,
     x: Tensor,
     kernel: tuple[Array, Quantisation],
-    shape: tuple[int, ...],
+    shape: Shape,
     found: Target,
     *,
     turned: bool,
@@ -137,41 +123,42 @@ def _stored_dense(
         raise AssertionError("a layer that is not stored")
     value, data = _flat_input(context, source, data.T if turned else data)
     if q.axis is not None:
-        q = Quantisation(scale=q.scale, zero_point=q.zero_point, axis=0)
-    arranged = np.ascontiguousarray(data)
-    inputs = [value.id, context.add(node.name + "_weights", INT8, arranged.shape, q, arranged).id]
-    bias = bias_value(context, node, 2, source, q, shape[-1])
-    if bias is not None:
-        inputs.append(bias.id)
+        q = dataclasses.replace(q, axis=0)
+    weights = context.add_constant(node.name + "_weights", data, q)
+    inputs = [value, weights, *bias_values(context, node, source, q, shape[-1])]
     y, clamp = layer_output(context, node, shape, found, last=False)
-    context.emit(FullyConnected(**node.common, inputs=tuple(inputs), outputs=(y.id,), clamp=clamp))
+    context.emit(FullyConnected(**node.common(inputs, y), clamp=clamp))
 
 
-def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: tuple[int, ...], name: str) -> Tensor:
-    inputs = (context.value(a).id, context.value(b).id)
+def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str) -> Tensor:
+    inputs = (context.value(a), context.value(b))
     tensor, y = context.output(name, a.dtype, shape)
-    context.emit(MatMul(**node.common, inputs=inputs, outputs=(y.id,)))
+    context.emit(MatMul(**node.common(inputs, y)))
     return tensor
 
 
 def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Tensor:
+    if by == 1.0:
+        return x
     if x.data is not None:
         return context.constant(name, x.data * np.float32(by))
     factor = context.constant("", np.array([by], np.float32))
-    tensor, y = context.output(name, x.dtype, x.shape)
-    inputs = (context.value(x).id, context.value(factor).id)
-    context.emit(
-        Binary(**node.common, inputs=inputs, outputs=(y.id,), function=Arithmetic.MUL, clamp=UNLIMITED)
-    )
-    return tensor
+    return _binary(context, node, Arithmetic.MUL, (x, factor), x.shape, name)
 
 
-def _sum(context: Context, node: Node, a: Tensor, b: Tensor, shape: tuple[int, ...]) -> None:
-    inputs = (context.value(a).id, context.value(b).id)
-    _, y = context.output(node.name, a.dtype, shape)
-    context.emit(
-        Binary(**node.common, inputs=inputs, outputs=(y.id,), function=Arithmetic.ADD, clamp=UNLIMITED)
-    )
+def _binary(
+    context: Context,
+    node: Node,
+    function: Arithmetic,
+    tensors: tuple[Tensor, Tensor],
+    shape: Shape,
+    name: str,
+) -> Tensor:
+    """Sum or product of real numbers."""
+    inputs = [context.value(tensor) for tensor in tensors]
+    found, y = context.output(name, tensors[0].dtype, shape)
+    context.emit(Binary(**node.common(inputs, y), function=function, clamp=UNLIMITED))
+    return found
 
 
 def mat_mul(context: Context, node: Node) -> None:
@@ -194,7 +181,7 @@ def mat_mul(context: Context, node: Node) -> None:
     if found is not None and is_stored(a) and kernel is not None:
         _stored_dense(context, node, a, kernel, shape, found, turned=True)
         return
-    data = _known(b)
+    data = b.known
     if data is not None and b.rank == 2 and data.dtype.kind == "f":
         _dense(context, node, a, data.T, None, shape, node.name)
         return

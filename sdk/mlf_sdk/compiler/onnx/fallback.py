@@ -15,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import FLOAT32, INT64, Graph, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import RawNode, require_onnx
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, dequantised, refuse
+from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.options import Generation, Kernels
 from mlf_sdk.compiler.passes.rewrite import Rewrite
@@ -69,7 +70,7 @@ def generate(context: Context, raw: RawNode, generation: Generation) -> None:
     node = Node(context, raw)
     if raw.kind in _DIFFER and _DIFFER[raw.kind][0](node):
         refuse(_DIFFER[raw.kind][1])
-    constants = {n: a for n in raw.inputs if n and (a := _data(context.tensors[n])) is not None}
+    constants = {n: a for n in raw.inputs if n and (a := context.tensors[n].known) is not None}
     inputs = {n: context.value(context.tensors[n]) for n in raw.inputs if n and n not in constants}
     model = _model(context, raw, constants, inputs)
     module = imported(model)
@@ -95,12 +96,6 @@ _DIFFER: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {  # what random
     "IsInf": (lambda node: bool(node.raw.attributes), "TVM leaves out the attributes of IsInf"),
     "RoiAlign": (lambda node: node.attribute("mode") == "max", "TVM's maximum of RoiAlign is another"),
 }
-
-
-def _data(tensor: Tensor) -> Array | None:
-    if tensor.data is None and tensor.stored is not None and tensor.stored.data is not None:
-        return dequantised(tensor.stored)
-    return tensor.data
 
 
 def _model(context: Context, raw: RawNode, constants: dict[str, Array], inputs: dict[str, Value]) -> Whatever:

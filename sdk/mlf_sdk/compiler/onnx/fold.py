@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, RawNode, require_onnx
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import refuse
 from mlf_sdk.compiler.operators import Array
 
 RANDOM: Final = {

@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
-from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type, refuse
+from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type
 from mlf_sdk.compiler.reals import Accumulate
 
 BITS: Final = {"BitwiseAnd": "bit_and", "BitwiseOr": "bit_or", "BitwiseXor": "bit_xor"}
@@ -89,10 +90,12 @@ def cum_sum(context: Context, node: Node) -> None:
     _, y = context.output(node.name, x.dtype, x.shape)
     context.emit(
         Accumulate(
-            **node.common, inputs=(source.id,), outputs=(y.id,), axis=axis,
-            exclusive=bool(node.attribute("exclusive", 0)), reverse=bool(node.attribute("reverse", 0)),
+            **node.common([source], y),
+            axis=axis,
+            exclusive=bool(node.attribute("exclusive", 0)),
+            reverse=bool(node.attribute("reverse", 0)),
         )
-    )  # fmt: skip
+    )
 
 
 BUILDERS: Final = {

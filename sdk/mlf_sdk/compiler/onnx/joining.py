@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Final
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import INT8
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import requantised, target
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, refuse
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -39,24 +40,15 @@ def concat(context: Context, node: Node) -> None:
 
 def _common(context: Context, node: Node, tensors: list[Tensor]) -> Quantisation | None:
     """Quantisation in which dequantised tensors are joined; None for real ones."""
-    if not all(
-        t.stored is not None and t.plain is None and t.last is None and t.stored.dtype == INT8
-        for t in tensors
-    ):
-        return None
-    if any(
-        t.stored is None or t.stored.quantisation is None or t.stored.quantisation.axis is not None
-        for t in tensors
-    ):
+    stored = [t.stored for t in tensors if t.stored is not None and t.is_pending and t.stored.dtype == INT8]
+    quantisations = [s.quantisation for s in stored if s.quantisation and s.quantisation.axis is None]
+    if len(quantisations) < len(tensors):
         return None
     found = target(context, node)
     if found is not None:
         return found.quantisation
-    first = tensors[0].stored
-    same = first is not None and all(
-        t.stored is not None and t.stored.quantisation == first.quantisation and not t.chain for t in tensors
-    )
-    return first.quantisation if same and first is not None else None
+    same = all(q == quantisations[0] for q in quantisations) and not any(t.chain for t in tensors)
+    return quantisations[0] if same else None
 
 
 def _joined(
@@ -74,12 +66,7 @@ def _joined(
     found, y = context.output(name, tensors[0].dtype, shape, last=last, quantisation=quantisation)
     place = axis if not last else (0, 3, *range(1 + 4 - rank, 3))[axis]
     parts = regions.concatenate([v.shape for v in values], place, y.shape)
-    context.emit(
-        Move(
-            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,),
-            regions=tuple(regions.simplified(p) for p in parts),
-        )
-    )  # fmt: skip
+    context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
     return found
 
 
@@ -117,7 +104,7 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
         )
         return found
 
-    if x.stored is None or x.plain is not None or x.last is not None:
+    if x.stored is None or not x.is_pending:
         build(x, name)
         return
     moved = build(x.stored, "")

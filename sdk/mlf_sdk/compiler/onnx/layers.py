@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+import dataclasses
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.stored import Target, bias_value, is_stored, layer_output, stored_weights, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape, refuse, to_last
+from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
+from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape, to_last
 from mlf_sdk.compiler.operators import (
+    UNLIMITED,
     Array,
     Conv2D,
     DepthwiseConv2D,
@@ -22,8 +23,6 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.ir.tensor import Quantisation
-
-UNLIMITED = (-math.inf, math.inf)
 
 
 def two(values: tuple[int, ...], first: int) -> tuple[int, int]:
@@ -121,30 +120,24 @@ def _conv(
 ) -> None:
     depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
     arranged = _arranged(data, depthwise)
-    inputs = [x.id, context.add(node.name + "_weights", FLOAT32, arranged.shape, None, arranged).id]
+    inputs = [x, context.add_constant(node.name + "_weights", arranged)]
     if bias is not None:
-        inputs.append(context.add(node.name + "_bias", FLOAT32, bias.shape, None, bias).id)
+        inputs.append(context.add_constant(node.name + "_bias", bias))
     _, y = context.output(node.name, FLOAT32, shape, last=True)
-    _emit_conv(context, node, tuple(inputs), y, window, UNLIMITED, depthwise)
+    _emit_conv(context, node, inputs, y, window, UNLIMITED, depthwise)
 
 
 def _emit_conv(
     context: Context,
     node: Node,
-    inputs: tuple[int, ...],
+    inputs: list[Value],
     y: Value,
     window: Window,
     clamp: tuple[float, float],
     depthwise: bool,
 ) -> None:
-    common: dict[str, Any] = {
-        **node.common,
-        "inputs": inputs,
-        "outputs": (y.id,),
-        "window": window,
-        "clamp": clamp,
-    }
-    context.emit(DepthwiseConv2D(**common, multiplier=1) if depthwise else Conv2D(**common))
+    fields = {**node.common(inputs, y), "window": window, "clamp": clamp}
+    context.emit(DepthwiseConv2D(**fields, multiplier=1) if depthwise else Conv2D(**fields))
 
 
 def _stored_conv(
@@ -164,16 +157,11 @@ def _stored_conv(
     depthwise = groups > 1 and data.shape[1] == 1 and groups == data.shape[0]
     arranged = _arranged(data, depthwise)
     if q.axis is not None:
-        q = Quantisation(scale=q.scale, zero_point=q.zero_point, axis=3 if depthwise else 0)
-    inputs = [
-        context.last(source).id,
-        context.add(node.name + "_weights", INT8, arranged.shape, q, arranged).id,
-    ]
-    bias = bias_value(context, node, 2, source, q, shape[1])
-    if bias is not None:
-        inputs.append(bias.id)
+        q = dataclasses.replace(q, axis=3 if depthwise else 0)
+    inputs = [context.last(source), context.add_constant(node.name + "_weights", arranged, q)]
+    inputs += bias_values(context, node, source, q, shape[1])
     y, clamp = layer_output(context, node, shape, found, last=True)
-    _emit_conv(context, node, tuple(inputs), y, window, clamp, depthwise)
+    _emit_conv(context, node, inputs, y, window, clamp, depthwise)
 
 
 def conv_transpose(context: Context, node: Node) -> None:

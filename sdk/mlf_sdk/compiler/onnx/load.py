@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import UnsupportedError
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.onnx import (
     blocks,
@@ -34,7 +36,7 @@ from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, RawInput, RawMode
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import spelt_out
-from mlf_sdk.compiler.onnx.tensor import Tensor, UnsupportedError, kept_type
+from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
 from mlf_sdk.errors import FaultCollector
@@ -203,9 +205,7 @@ def build_graph(
 
 
 def _placeholder(context: Context, given: RawInput, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    tensor, value = context.output(given.name, dtype, shape)
-    context.bind(given.name, tensor)
-    return value
+    return context.output(given.name, dtype, shape)[1]
 
 
 def _input_type(
@@ -274,12 +274,8 @@ def _unsupported(kind: str) -> str:
         return _REASONS[kind]
     if "." in kind:
         return "operators of this domain are not supported; export the model with standard operators"
-    close = difflib.get_close_matches(kind, BUILDERS, 1)
-    return "this operator is not supported" + (
-        f"; did you mean {close[0]}?"
-        if close and kind not in BUILDERS and close[0].lower() == kind.lower()
-        else ""
-    )
+    close = [known for known in BUILDERS if known.lower() == kind.lower()]
+    return "this operator is not supported" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int:
@@ -288,21 +284,13 @@ def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int
     if value.id in taken or value.data is not None:
         found = context.add(name, value.dtype, value.shape, value.quantisation)
         if value.data is None:
-            context.emit(
-                Reshape(
-                    number=len(context.operators), kind="Identity", inputs=(value.id,), outputs=(found.id,)
-                )
-            )
+            context.emit(Reshape(**context.common("Identity", [value], found)))
         else:
-            from mlf_sdk.compiler import regions
-
             steps = regions.strides(value.shape)
             context.move(value, found, (regions.box(value.shape, steps, steps),), "Constant")
         return found.id
     if value.name != name:
-        context.values[value.id] = Value(
-            id=value.id, name=name, dtype=value.dtype, shape=value.shape, quantisation=value.quantisation
-        )
+        context.values[value.id] = dataclasses.replace(value, name=name)
     return value.id
 
 

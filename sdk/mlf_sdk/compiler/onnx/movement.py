@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, refuse
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import Region
 from mlf_sdk.compiler.reals import Lookup
 
-Shape = tuple[int, ...]
 Build = Callable[[Tensor, str], Tensor]
 
 
@@ -27,15 +27,13 @@ def carried(context: Context, node: Node, x: Tensor, build: Build) -> None:
         signed.limits = x.signed.limits
         context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
         return
-    if x.stored is None or x.plain is not None or x.last is not None:
+    if x.stored is None or not x.is_pending:
         build(x, node.name)
         return
     result = build(x.stored, "")
     result.limits = x.stored.limits
-    context.bind(
-        node.name,
-        Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result, chain=x.chain),
-    )
+    found = Tensor(name=node.name, dtype=x.dtype, shape=result.shape, stored=result, chain=x.chain)
+    context.bind(node.name, found)
 
 
 def _fill(x: Tensor, real: float) -> float:
@@ -128,12 +126,9 @@ def transpose(context: Context, node: Node) -> None:
             found = Tensor(name=name, dtype=source.dtype, shape=shape, quantisation=source.quantisation)
             four = (shape[0], *(1,) * (4 - len(shape)), *shape[2:], shape[1])
             base = Tensor(
-                name=name,
-                dtype=source.dtype,
-                shape=source.shape,
-                plain=value,
+                name=name, dtype=source.dtype, shape=source.shape, plain=value,
                 quantisation=source.quantisation,
-            )
+            )  # fmt: skip
             found.last = context.value(context.reshaped("", base, four))
             return context.bind(name, found)
         return moved(context, node, source, name, shape, (regions.transpose(source.shape, order),))
@@ -194,7 +189,7 @@ def pad(context: Context, node: Node) -> None:
                 value = int(value)
             return moved(context, node, source, name, shape, (_inside(source.shape, before, shape),), value)
         places = [_places(e, b, n, mode) for e, b, n in zip(source.shape, before, shape, strict=True)]
-        return moved(context, node, source, name, shape, (picked(source.shape, places),))
+        return moved(context, node, source, name, shape, (regions.pick(source.shape, places),))
 
     carried(context, node, x, build)
 
@@ -223,29 +218,6 @@ def _places(extent: int, before: int, count: int, mode: str) -> list[int]:
         folded = places % period
         return [int(p) for p in np.where(folded >= extent, period - folded, folded)]
     return refuse(f"the mode {mode!r} is not supported")
-
-
-def picked(x: Shape, places: list[list[int]]) -> Region:
-    """Elements of x at the given places of each axis."""
-    from mlf_sdk.compiler.operators import Axis
-
-    counts = tuple(len(p) for p in places)
-    source, to = regions.strides(x), regions.strides(counts)
-    axes = []
-    for chosen, step, target_step in zip(places, source, to, strict=True):
-        steps = np.diff(chosen)
-        even = len(chosen) < 2 or (steps == steps[0]).all()
-        if even and (not chosen or chosen[0] == 0):
-            axes.append(
-                Axis(
-                    extent=len(chosen),
-                    source=int(steps[0]) * step if len(chosen) > 1 else 0,
-                    target=target_step,
-                )
-            )
-        else:
-            axes.append(Axis(extent=len(chosen), source=tuple(p * step for p in chosen), target=target_step))
-    return Region(input=0, output=0, source=0, target=0, axes=tuple(axes))
 
 
 def expand(context: Context, node: Node) -> None:
@@ -286,9 +258,9 @@ def gather(context: Context, node: Node) -> None:
     if indices.data is None:
         if x.stored is not None and x.stored.data is not None and x.plain is None:
             x = context.constant("", node.data(0, "table"))
-        inputs = (context.value(x).id, context.value(indices).id)
+        inputs = (context.value(x), context.value(indices))
         _, y = context.output(node.name, x.dtype, shape)
-        context.emit(Lookup(**node.common, inputs=inputs, outputs=(y.id,), axis=axis))
+        context.emit(Lookup(**node.common(inputs, y), axis=axis))
         return
     extent = x.shape[axis]
     chosen = [int(i) + extent if i < 0 else int(i) for i in indices.data.reshape(-1)]
@@ -296,8 +268,8 @@ def gather(context: Context, node: Node) -> None:
         refuse(f"an index outside of the {extent} elements of axis {axis}")
 
     def build(source: Tensor, name: str) -> Tensor:
-        places = [chosen if a == axis else list(range(e)) for a, e in enumerate(source.shape)]
-        return moved(context, node, source, name, shape, (picked(source.shape, places),))
+        part = regions.gather(source.shape, axis, chosen)
+        return moved(context, node, source, name, shape, (part,))
 
     carried(context, node, x, build)
 
@@ -306,5 +278,4 @@ BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {
     "Identity": identity, "Dropout": identity, "Reshape": reshape, "Flatten": flatten, "Squeeze": squeeze,
     "Unsqueeze": unsqueeze, "Transpose": transpose, "Slice": slice_,
     "Pad": pad, "Expand": expand, "Tile": tile, "Gather": gather,
-
 }  # fmt: skip

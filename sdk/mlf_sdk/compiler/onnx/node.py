@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import RawNode, Whatever
-from mlf_sdk.compiler.onnx.tensor import Tensor, dequantised, refuse
+from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 
 
@@ -19,10 +22,9 @@ class Node:
         self.kind = raw.kind
         self.name = raw.outputs[0] if raw.outputs else ""
 
-    @property
-    def common(self) -> dict[str, Any]:
-        """Fields that every operator of this node has."""
-        return {"number": len(self.context.operators), "kind": self.kind.replace(".", "_")}
+    def common(self, inputs: Iterable[Value], *outputs: Value) -> dict[str, Any]:
+        """Fields of `Operator` for the next operator of this node."""
+        return self.context.common(self.kind.replace(".", "_"), inputs, *outputs)
 
     def has(self, position: int) -> bool:
         """Return whether an input is there."""
@@ -56,14 +58,13 @@ class Node:
     def data(self, position: int, what: str) -> Array:
         """Data of an input that must be constant."""
         tensor = self.input(position)
-        if tensor.data is None and tensor.stored is not None and tensor.stored.data is not None:
-            return dequantised(tensor.stored)
-        if tensor.data is None:
+        found = tensor.known
+        if found is None:
             refuse(
                 f"its {what} ('{tensor.name}') is computed at run time; only constants are supported. "
                 "Fold constants when the model is exported"
             )
-        return tensor.data
+        return found
 
     def wants(self, position: int) -> bool:
         """Return whether an output is read by a node or is one of the model."""

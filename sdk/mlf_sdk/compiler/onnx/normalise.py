@@ -8,14 +8,13 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, refuse
-from mlf_sdk.compiler.operators import Arithmetic, Array, Binary
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
+from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary
 from mlf_sdk.compiler.reals import Normalise
-
-UNLIMITED = (-math.inf, math.inf)
 
 
 def batch_normalization(context: Context, node: Node) -> None:
@@ -35,18 +34,9 @@ def channelwise(context: Context, node: Node, x: Tensor, factor: Array, term: Ar
     shape = (-1,) if last else (-1, *(1,) * (x.rank - 2))
     source = context.last(x) if last else context.value(x)
     for kind, data, name in ((Arithmetic.MUL, factor, ""), (Arithmetic.ADD, term, node.name)):
-        array = np.ascontiguousarray(data.astype(np.float32).reshape(shape))
-        constant = context.add(node.name + "_" + kind.value, FLOAT32, array.shape, None, array)
+        constant = context.add_constant(node.name + "_" + kind.value, data.astype(np.float32).reshape(shape))
         _, y = context.output(name or node.name, FLOAT32, x.shape, last=last)
-        context.emit(
-            Binary(
-                **node.common,
-                inputs=(source.id, constant.id),
-                outputs=(y.id,),
-                function=kind,
-                clamp=UNLIMITED,
-            )
-        )
+        context.emit(Binary(**node.common([source, constant], y), function=kind, clamp=UNLIMITED))
         source = y
 
 
@@ -56,22 +46,17 @@ def layer_normalization(context: Context, node: Node) -> None:
     x = node.input()
     axis = axis_of(int(node.attribute("axis", -1)), x.rank)
     size = math.prod(x.shape[axis:])
-    inputs = [context.value(x).id]
+    inputs = [context.value(x)]
     for position, start in ((1, np.ones(size)), (2, np.zeros(size))):
-        data = start.astype(np.float32)
-        if node.has(position):
-            data = (
-                np.broadcast_to(node.data(position, "scale"), x.shape[axis:]).reshape(-1).astype(np.float32)
-            )
-        inputs.append(
-            context.add(node.name + f"_p{position}", FLOAT32, data.shape, None, np.ascontiguousarray(data)).id
-        )
+        data = node.data(position, "scale") if node.has(position) else start.reshape(x.shape[axis:])
+        data = np.broadcast_to(data, x.shape[axis:]).reshape(-1).astype(np.float32)
+        inputs.append(context.add_constant(node.name + f"_p{position}", data))
     if node.kind == "RMSNormalization":
         inputs.pop()
     _, y = context.output(node.name, FLOAT32, x.shape)
     context.emit(
         Normalise(
-            **node.common, inputs=tuple(inputs), outputs=(y.id,), size=size,
+            **node.common(inputs, y), size=size,
             epsilon=float(node.attribute("epsilon", 1e-5)), centred=node.kind != "RMSNormalization",
         )
     )  # fmt: skip
@@ -91,11 +76,8 @@ def group_normalization(context: Context, node: Node) -> None:
     found, y = context.output("", FLOAT32, x.shape)
     size = x.elements // x.shape[0] // groups
     context.emit(
-        Normalise(
-            **node.common, inputs=(source.id,), outputs=(y.id,), size=size,
-            epsilon=float(node.attribute("epsilon", 1e-5)),
-        )
-    )  # fmt: skip
+        Normalise(**node.common([source], y), size=size, epsilon=float(node.attribute("epsilon", 1e-5)))
+    )
     channelwise(context, node, found, scale, bias)
 
 

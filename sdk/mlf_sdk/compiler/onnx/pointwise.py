@@ -3,21 +3,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, clip_limits, is_stored, layer_output, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, refuse, to_last
-from mlf_sdk.compiler.operators import Arithmetic, Binary
+from mlf_sdk.compiler.onnx.tensor import Tensor, to_last
+from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Binary
 from mlf_sdk.compiler.reals import Pointwise
 
-UNLIMITED = (-math.inf, math.inf)
 BOOL: Final = np.dtype(np.bool_)
 
 UNARY: Final = {
@@ -89,29 +90,14 @@ def elementwise(
     """Add a function of the elements at one place of all tensors."""
     first = tensors[0]
     name = node.name if name is None else name
-    if (
-        len(tensors) == 1
-        and first.stored is not None
-        and first.plain is None
-        and first.last is None
-        and dtype is None
-    ):
-        return context.bind(
-            name,
-            Tensor(
-                name=name, dtype=FLOAT32, shape=first.shape, stored=first.stored,
-                chain=(*first.chain, (function, parameters)),
-            ),
-        )  # fmt: skip
+    if len(tensors) == 1 and first.is_pending and dtype is None:
+        chain = (*first.chain, (function, parameters))
+        found = Tensor(name=name, dtype=FLOAT32, shape=first.shape, stored=first.stored, chain=chain)
+        return context.bind(name, found)
     shape = broadcast_shape(tensors)
     values, last = operands(context, tensors, shape)
     tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, last=last)
-    context.emit(
-        Pointwise(
-            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,), function=function,
-            parameters=parameters,
-        )
-    )  # fmt: skip
+    context.emit(Pointwise(**node.common(values, y), function=function, parameters=parameters))
     return tensor
 
 
@@ -203,15 +189,7 @@ def arithmetic(context: Context, node: Node) -> None:
     shape = broadcast_shape([a, b])
     values, last = operands(context, [a, b], shape)
     _, y = context.output(node.name, FLOAT32, shape, last=last)
-    context.emit(
-        Binary(
-            **node.common,
-            inputs=tuple(v.id for v in values),
-            outputs=(y.id,),
-            function=function,
-            clamp=UNLIMITED,
-        )
-    )
+    context.emit(Binary(**node.common(values, y), function=function, clamp=UNLIMITED))
 
 
 def _per_tensor(*tensors: Tensor) -> bool:
@@ -230,16 +208,11 @@ def _stored_arithmetic(
     values, last = operands(context, [a.stored, b.stored], shape)
     for position, (value, tensor) in enumerate(zip(values, (a.stored, b.stored), strict=True)):
         if value.quantisation is None:
-            values[position] = context.values[value.id] = Value(
-                id=value.id, name=value.name, dtype=INT8, shape=value.shape,
-                quantisation=tensor.quantisation, data=value.data,
-            )  # fmt: skip
+            values[position] = context.values[value.id] = dataclasses.replace(
+                value, quantisation=tensor.quantisation
+            )
     y, clamp = layer_output(context, node, shape, found, last=last)
-    context.emit(
-        Binary(
-            **node.common, inputs=tuple(v.id for v in values), outputs=(y.id,), function=function, clamp=clamp
-        )
-    )
+    context.emit(Binary(**node.common(values, y), function=function, clamp=clamp))
 
 
 def nary(context: Context, node: Node) -> None:

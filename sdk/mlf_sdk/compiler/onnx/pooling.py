@@ -6,13 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.layers import UNLIMITED, space_of, two, window_of
+from mlf_sdk.compiler.onnx.layers import space_of, two, window_of
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, refuse
-from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind, Window
+from mlf_sdk.compiler.onnx.tensor import Tensor
+from mlf_sdk.compiler.operators import UNLIMITED, Mean, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
 
@@ -54,16 +55,7 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
         if counted and (any(window.before) or _reaches(window, space, output)):
             source, window = _with_padding(context, node, source, window, space)
         _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
-    context.emit(
-        Pool2D(
-            **node.common,
-            inputs=(source.id,),
-            outputs=(y.id,),
-            function=function,
-            window=window,
-            clamp=clamp,
-        )
-    )
+    context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return context.tensors[node.name]
 
 
@@ -104,9 +96,9 @@ def global_pool(context: Context, node: Node) -> None:
         y, _ = layer_output(
             context, node, shape, Target(quantisation=found.quantisation, clamp=UNLIMITED), last=True
         )
-        context.emit(Mean(**node.common, inputs=(source.id,), outputs=(y.id,), axes=(1, 2)))
+        context.emit(Mean(**node.common([source], y), axes=(1, 2)))
         return
     source = context.last(x)
     _, y = context.output(node.name, x.dtype, shape, last=True)
     function = Reduction.MEAN if average else Reduction.MAX
-    context.emit(Reduce(**node.common, inputs=(source.id,), outputs=(y.id,), function=function, axes=(1, 2)))
+    context.emit(Reduce(**node.common([source], y), function=function, axes=(1, 2)))

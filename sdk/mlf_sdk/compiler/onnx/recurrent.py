@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, refuse
-from mlf_sdk.compiler.operators import Array, FullyConnected, Move, Region
+from mlf_sdk.compiler.onnx.tensor import Tensor
+from mlf_sdk.compiler.operators import UNLIMITED, Array, FullyConnected, Move, Region
 from mlf_sdk.compiler.reals import Cell, Recurrent
 
 GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -70,8 +71,7 @@ class _Layer:
         return names[:count]
 
     def _constant(self, data: Array) -> Value:
-        data = np.ascontiguousarray(data.astype(np.float32))
-        return self.context.add(self.node.name + "_weights", FLOAT32, data.shape, None, data)
+        return self.context.add_constant(self.node.name + "_weights", data.astype(np.float32))
 
     def _start(self, position: int, direction: int) -> Value:
         shape = (self.batch, self.hidden)
@@ -98,9 +98,8 @@ class _Layer:
         bias = node.data(3, "biases")[d] if node.has(3) else np.zeros(2 * size)
         own, other = bias[:size], bias[size:]
         product = context.add(node.name + "_gates", FLOAT32, (self.steps, self.batch, size))
-        inputs = (self.x.id, self._constant(self.weights[d]).id, self._constant(own).id)
-        common: dict[str, Any] = {**node.common}
-        context.emit(FullyConnected(**common, inputs=inputs, outputs=(product.id,), clamp=(-np.inf, np.inf)))
+        inputs = (self.x, self._constant(self.weights[d]), self._constant(own))
+        context.emit(FullyConnected(**node.common(inputs, product), clamp=UNLIMITED))
         reads = [product, self._constant(self.recurrence[d]), self._constant(other), self._start(5, d)]
         shapes = [(self.steps, self.batch, self.hidden), (self.batch, self.hidden)]
         if node.kind == "LSTM":
@@ -109,11 +108,13 @@ class _Layer:
         written = [context.add(f"{node.name}_{i}", FLOAT32, s) for i, s in enumerate(shapes)]
         context.emit(
             Recurrent(
-                **node.common, inputs=tuple(v.id for v in reads), outputs=tuple(v.id for v in written),
-                cell=Cell(node.kind.lower()), reverse=self.reverse[d], activations=self.names,
+                **node.common(reads, *written),
+                cell=Cell(node.kind.lower()),
+                reverse=self.reverse[d],
+                activations=self.names,
                 reset_after=self.after,
             )
-        )  # fmt: skip
+        )
         return written
 
     def finish(self, ends: list[list[Value]]) -> None:
@@ -148,11 +149,8 @@ class _Layer:
                     )
                 )  # fmt: skip
             self.context.emit(
-                Move(
-                    **self.node.common, inputs=tuple(v.id for v in parts), outputs=(y.id,),
-                    regions=tuple(regions.simplified(p) for p in pieces),
-                )
-            )  # fmt: skip
+                Move(**self.node.common(parts, y), regions=tuple(regions.simplified(p) for p in pieces))
+            )
 
 
 BUILDERS: Final = dict.fromkeys(GATES, recurrent)

@@ -9,11 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.movement import carried, picked
+from mlf_sdk.compiler.onnx.movement import carried
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, refuse
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Resample
 
@@ -133,7 +135,8 @@ def _nearest(
         value = context.last(source) if last else context.value(source)
         found, y = context.output(name, source.dtype, shape, last=last, quantisation=source.quantisation)
         order = (0, 2, 3, 1) if last else tuple(range(source.rank))
-        context.move(value, y, (picked(value.shape, [places[i] for i in order]),), node.kind)
+        part = regions.pick(value.shape, [places[i] for i in order])
+        context.move(value, y, (part,), node.kind)
         return found
 
     carried(context, node, x, build)
@@ -202,10 +205,13 @@ def _interpolated(
         context.reshaped(node.name, found, shape)
     context.emit(
         Resample(
-            **node.common, inputs=(source.id,), outputs=(y.id,), rows=rows, columns=columns,
-            row_weights=row_weights, column_weights=column_weights,
+            **node.common([source], y),
+            rows=rows,
+            columns=columns,
+            row_weights=row_weights,
+            column_weights=column_weights,
         )
-    )  # fmt: skip
+    )
 
 
 BUILDERS: Final = {"Resize": resize, "Upsample": resize}

@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.layers import UNLIMITED
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, refuse
-from mlf_sdk.compiler.operators import Mean, Softmax
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
+from mlf_sdk.compiler.operators import UNLIMITED, Mean, Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
 REDUCTIONS: Final = {
@@ -52,7 +52,7 @@ def softmax(context: Context, node: Node) -> None:
     if axis == 1 and x.is_last:
         source = context.last(x)
         _, y = context.output(node.name, FLOAT32, x.shape, last=True)
-        context.emit(Softmax(**node.common, inputs=(source.id,), outputs=(y.id,), beta=1.0, log=log))
+        context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
         return
     if axis == x.rank - 1:
         _softmax(context, node, x, node.name, log)
@@ -66,7 +66,7 @@ def softmax(context: Context, node: Node) -> None:
 def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> Tensor:
     source = context.value(x)
     found, y = context.output(name, FLOAT32, x.shape)
-    context.emit(Softmax(**node.common, inputs=(source.id,), outputs=(y.id,), beta=1.0, log=log))
+    context.emit(Softmax(**node.common([source], y), beta=1.0, log=log))
     return found
 
 
@@ -94,7 +94,7 @@ def reduction(context: Context, node: Node) -> None:
     )
     places = (0, 3, *range(1 + 4 - x.rank, 3))
     chosen = tuple(sorted(places[a] for a in axes)) if last else tuple(axes)
-    context.emit(Reduce(**node.common, inputs=(source.id,), outputs=(y.id,), function=function, axes=chosen))
+    context.emit(Reduce(**node.common([source], y), function=function, axes=chosen))
     if last and not keep:
         context.reshaped(node.name, found, shape)
 
@@ -110,7 +110,7 @@ def _stored_mean(
         return False
     unlimited = Target(quantisation=found.quantisation, clamp=UNLIMITED)
     y, _ = layer_output(context, node, shape, unlimited, last=True)
-    context.emit(Mean(**node.common, inputs=(context.last(stored).id,), outputs=(y.id,), axes=(1, 2)))
+    context.emit(Mean(**node.common([context.last(stored)], y), axes=(1, 2)))
     return True
 
 

@@ -8,17 +8,19 @@ which is at most one step off ONNX's single-precision scales.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import RawNode
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, refuse
+from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape
 from mlf_sdk.compiler.operators import Array, Table
 from mlf_sdk.compiler.reals import Quantise
 from mlf_sdk.compiler.reference.functions import FUNCTIONS
@@ -75,37 +77,24 @@ def dequantize_linear(context: Context, node: Node) -> None:
     if x.dtype == np.int32 and x.data is None:
         refuse("dequantises int32 values that are computed at run time")
     axis = int(node.attribute("axis", 1))
-    stored = _copy(context.sign(x))
-    stored.quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    if stored.quantisation.axis is not None and stored.data is None:
+    quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
+    stored = dataclasses.replace(
+        context.sign(x), quantisation=quantisation, stored=None, chain=(), signed=None
+    )
+    if quantisation.axis is not None and stored.data is None:
         refuse("quantisation per channel of values that are computed at run time")
     for value in (stored.plain, stored.last):
         if value is not None:
-            retag(context, value, stored.quantisation)
+            retag(context, value, quantisation)
     stored.plain = context.values[stored.plain.id] if stored.plain else None
     stored.last = context.values[stored.last.id] if stored.last else None
     context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=x.shape, stored=stored))
 
 
-def _copy(x: Tensor) -> Tensor:
-    return Tensor(
-        name=x.name,
-        dtype=x.dtype,
-        shape=x.shape,
-        data=x.data,
-        plain=x.plain,
-        last=x.last,
-        base=x.base,
-        limits=x.limits,
-    )
-
-
 def retag(context: Context, value: Value, quantisation: Quantisation) -> None:
     """State the quantisation of a value that has none yet."""
     if value.quantisation is None and value.data is None:
-        context.values[value.id] = Value(
-            id=value.id, name=value.name, dtype=value.dtype, shape=value.shape, quantisation=quantisation
-        )
+        context.values[value.id] = dataclasses.replace(value, quantisation=quantisation)
 
 
 def quantize_linear(context: Context, node: Node) -> None:
@@ -116,15 +105,14 @@ def quantize_linear(context: Context, node: Node) -> None:
     if quantisation.axis is not None:
         refuse("quantisation per channel of values that are computed at run time")
     unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
-    if x.stored is not None and x.plain is None and x.last is None:
+    if x.is_pending:
         stored = requantised(context, x, quantisation, node.name)
     else:
         last = x.is_last
         given = context.last(x) if last else context.value(x)
-        stored = Tensor(name=node.name, dtype=INT8, shape=x.shape, quantisation=quantisation)
         value = context.add(node.name, INT8, given.shape, quantisation)
-        context.emit(Quantise(**node.common, inputs=(given.id,), outputs=(value.id,)))
-        stored.plain, stored.last = (None, value) if last else (value, None)
+        context.emit(Quantise(**node.common([given], value)))
+        stored = Tensor.of_value(value, x.shape, last=last)
     if unsigned:
         stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
     context.bind(node.name, stored)
@@ -149,26 +137,18 @@ def requantised(context: Context, x: Tensor, quantisation: Quantisation, name: s
     reached = slice(low + 128, high + 129)
     if (result[reached] == numbers[reached]).all() and quantisation == stored.quantisation:
         return stored
-    found = Tensor(name=name, dtype=INT8, shape=x.shape, quantisation=quantisation)
-    found.limits = (int(result[reached].min()), int(result[reached].max()))
+    limits = (int(result[reached].min()), int(result[reached].max()))
     if stored.data is not None:
-        found.data = result[stored.data.astype(np.int64) + 128].astype(np.int8)
-        return found
+        data = result[stored.data.astype(np.int64) + 128].astype(np.int8)
+        return Tensor(
+            name=name, dtype=INT8, shape=x.shape, quantisation=quantisation, limits=limits, data=data
+        )
     last = stored.is_last
     given = context.last(stored) if last else context.value(stored)
     value = context.add(name, INT8, given.shape, quantisation)
     table = np.roll(result, 128).astype(np.int8)  # by the unsigned byte
-    context.emit(
-        Table(
-            number=len(context.operators),
-            kind="Requantise",
-            inputs=(given.id,),
-            outputs=(value.id,),
-            table=table,
-        )
-    )
-    found.plain, found.last = (None, value) if last else (value, None)
-    return found
+    context.emit(Table(**context.common("Requantise", [given], value), table=table))
+    return Tensor.of_value(value, x.shape, last=last, limits=limits)
 
 
 def target(context: Context, node: Node, *, reshaped: bool = False) -> Target | None:
@@ -198,8 +178,7 @@ def target(context: Context, node: Node, *, reshaped: bool = False) -> Target | 
 
 
 def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target | None:
-    known = [n in context.tensors and context.tensors[n].data is not None for n in node.raw.inputs[1:] if n]
-    if not all(known):
+    if not _operands_known(node):
         return None
     like = Tensor(name="", dtype=FLOAT32, shape=())
     quantisation = quantisation_of(node, like, axis=0)
@@ -208,28 +187,23 @@ def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target 
 
 def clip_limits(node: Node) -> tuple[float, float]:
     """Limits of a Clip: attributes at first, inputs since version 11."""
-    low = (
-        float(node.data(1, "limit").reshape(-1)[0])
-        if node.has(1)
-        else float(node.attribute("min", -math.inf))
-    )
-    high = (
-        float(node.data(2, "limit").reshape(-1)[0]) if node.has(2) else float(node.attribute("max", math.inf))
-    )
-    return low, high
+    low = node.data(1, "limit").reshape(-1)[0] if node.has(1) else node.attribute("min", -math.inf)
+    high = node.data(2, "limit").reshape(-1)[0] if node.has(2) else node.attribute("max", math.inf)
+    return float(low), float(high)
 
 
 def _limits(node: Node) -> tuple[float, float] | None:
     if node.kind == "Relu":
         return 0.0, np.inf
-    if node.kind == "Clip":
-        known = [
-            n in node.context.tensors and node.context.tensors[n].data is not None
-            for n in node.raw.inputs[1:]
-            if n
-        ]
-        return clip_limits(node) if all(known) else None
+    if node.kind == "Clip" and _operands_known(node):
+        return clip_limits(node)
     return None
+
+
+def _operands_known(node: Node) -> bool:
+    """True where all inputs behind the first are constants."""
+    tensors = node.context.tensors
+    return all(n in tensors and tensors[n].data is not None for n in node.raw.inputs[1:] if n)
 
 
 def stored_clamp(found: Target) -> tuple[int, int]:
@@ -247,14 +221,8 @@ def layer_output(
 ) -> tuple[Value, tuple[int, int]]:
     """Stored result of a layer, its value and the limits of it."""
     limits = stored_clamp(found)
-    value_shape = shape
-    stored = Tensor(name=node.name, dtype=INT8, shape=shape, quantisation=found.quantisation, limits=limits)
-    if last:
-        from mlf_sdk.compiler.onnx.tensor import last_shape
-
-        value_shape = last_shape(shape)
-    value = context.add(node.name, INT8, value_shape, found.quantisation)
-    stored.plain, stored.last = (None, value) if last else (value, None)
+    value = context.add(node.name, INT8, last_shape(shape) if last else shape, found.quantisation)
+    stored = Tensor.of_value(value, shape, last=last, limits=limits)
     context.bind(node.name, Tensor(name=node.name, dtype=FLOAT32, shape=shape, stored=stored))
     return value, limits
 
@@ -262,8 +230,7 @@ def layer_output(
 def is_stored(*tensors: Tensor) -> bool:
     """True where all tensors are dequantised ones with nothing applied to them since."""
     return all(
-        t.stored is not None and not t.chain and t.plain is None and t.last is None and t.stored.dtype == INT8
-        for t in tensors
+        t.stored is not None and t.is_pending and not t.chain and t.stored.dtype == INT8 for t in tensors
     )
 
 
@@ -289,13 +256,11 @@ def stored_weights(tensor: Tensor, axis: int) -> tuple[Array, Quantisation] | No
     return centred.astype(np.int8), Quantisation(scale=q.scale, zero_point=zeros, axis=q.axis)
 
 
-def bias_value(
-    context: Context, node: Node, position: int, x: Tensor, weights: Quantisation, channels: int
-) -> Value | None:
-    """Biases as integers at the scale of the sums."""
-    if not node.has(position):
-        return None
-    tensor = node.input(position)
+def bias_values(context: Context, node: Node, x: Tensor, weights: Quantisation, channels: int) -> list[Value]:
+    """Biases, input 2, as integers at the scale of the sums; empty without them."""
+    if not node.has(2):
+        return []
+    tensor = node.input(2)
     if x.quantisation is None:
         raise AssertionError("a layer without quantisation")
     scale = np.array(x.quantisation.scale, np.float64) * np.array(weights.scale, np.float64)
@@ -308,11 +273,11 @@ def bias_value(
         and np.allclose(np.array(stored.quantisation.scale), scale, rtol=1e-5)
         and not any(stored.quantisation.zero_point)
     ):
-        return context.add(tensor.name, INT32, (channels,), None, stored.data.reshape(-1))
-    real = node.data(position, "biases").astype(np.float64).reshape(-1)
+        return [context.add(tensor.name, INT32, (channels,), None, stored.data.reshape(-1))]
+    real = node.data(2, "biases").astype(np.float64).reshape(-1)
     whole = np.clip(np.rint(real / scale), -(1 << 31), (1 << 31) - 1)
     data = np.broadcast_to(whole, (channels,)).astype(np.int32)
-    return context.add(tensor.name, INT32, (channels,), None, np.ascontiguousarray(data))
+    return [context.add_constant(tensor.name, data)]
 
 
 def readers_of(nodes: tuple[RawNode, ...]) -> dict[str, list[RawNode]]:

@@ -4,26 +4,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.errors import InputError
 from mlf_sdk.ir.tensor import Quantisation
 
 LAST = (0, 2, 3, 1)
 Shape = tuple[int, ...]
-
-
-class UnsupportedError(InputError):
-    """A node that can't be compiled; the message says why and what to do."""
-
-
-def refuse(what: str) -> NoReturn:
-    """Raise UnsupportedError."""
-    raise UnsupportedError(what)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +59,28 @@ class Tensor:
     def is_last(self) -> bool:
         """True where only the value with channels last exists."""
         return self.last is not None and self.plain is None and self.data is None
+
+    @property
+    def is_pending(self) -> bool:
+        """True for a dequantised tensor whose real numbers no operator has asked for."""
+        return self.stored is not None and self.plain is None and self.last is None
+
+    @property
+    def known(self) -> Array | None:
+        """Data of a constant, dequantised where it is stored; None for what is computed at run time."""
+        if self.data is None and self.stored is not None and self.stored.data is not None:
+            return dequantised(self.stored)
+        return self.data
+
+    @classmethod
+    def of_value(
+        cls, value: Value, shape: Shape, *, last: bool, limits: tuple[int, int] = (-128, 127)
+    ) -> Tensor:
+        """The tensor whose elements a value holds, with channels last or in the order of ONNX."""
+        return cls(
+            name=value.name, dtype=value.dtype, shape=shape, quantisation=value.quantisation, limits=limits,
+            plain=None if last else value, last=value if last else None,
+        )  # fmt: skip
 
 
 def kept_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -78,7 +78,7 @@ def _result(sink: GraphBuilder, value: Value, name: str, taken: set[int]) -> int
         sink.values[value.id] = Value(id=value.id, name=name, dtype=value.dtype, shape=value.shape)
         return value.id
     found = sink.add(name, value.dtype, value.shape)
-    sink.emit(Reshape(number=len(sink.operators), kind="copy", inputs=(value.id,), outputs=(found.id,)))
+    sink.emit(Reshape(**sink.common("copy", [value], found)))
     return found.id
 
 
@@ -135,64 +135,55 @@ class _Translation:
         self.found.update(zip(main.params, inputs, strict=True))
         for block in main.body.blocks:
             for binding in block.bindings:
-                self.found[binding.var] = self.value(binding.value, binding.var)
+                self.found[binding.var] = self.value(binding.value)
         if self.faults:
             raise InputError("; ".join(dict.fromkeys(self.faults)), where=_WHERE)
-        result = self.value(main.body.body, None)
+        result = self.value(main.body.body)
         return result if isinstance(result, list) else [result]
 
-    def value(self, expression: Whatever, var: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
+    def value(self, expression: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
         relax = self.tvm.relax
         if isinstance(expression, relax.Var):
             return self.found[expression]
         if isinstance(expression, relax.Tuple):
-            return [self.value(field, None) for field in expression.fields]
+            return [self.value(field) for field in expression.fields]
         if isinstance(expression, relax.TupleGetItem):
-            return self.value(expression.tuple_value, None)[expression.index]
+            return self.value(expression.tuple_value)[expression.index]
         if isinstance(expression, relax.Call):
-            return self.call(expression, var)
+            return self.call(expression)
         constant: Whatever = getattr(expression, "value", getattr(expression, "data", None))
         if hasattr(constant, "numpy"):
             data = constant.numpy()
-            return self.sink.add("constant", data.dtype, data.shape, data=data)
+            return self.sink.add_constant("constant", data)
         raise InputError(f"{type(expression).__name__} is not supported", where=_WHERE)
 
-    def call(self, call: Whatever, var: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
+    def call(self, call: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
         name = str(getattr(call.op, "name", getattr(call.op, "name_hint", call.op)))
         if name == "relax.call_tir" and len(call.args) == 2:
             return self.loops(call)
         dtype, shape = _type(call.ty)
         if name in ("relax.reshape", "relax.memory.view"):
-            source = self.value(call.args[0], None)
+            source = self.value(call.args[0])
             made = self.sink.add(source.name, dtype, shape)
-            self.emit(Reshape, "reshape", (source,), (made,))
+            self.sink.emit(Reshape(**self.common("reshape", [source], made)))
             return made
         self.faults.append(f"TVM has no loops for {name.removeprefix('relax.')}")
         return self.sink.add("", dtype, shape)
 
     def loops(self, call: Whatever) -> Any:  # noqa: ANN401 - a value, or a list
         name = call.args[0].name_hint
-        inputs = [self.value(a, None) for a in call.args[1].fields]
+        inputs = [self.value(a) for a in call.args[1].fields]
         type_ = call.ty_args[0] if hasattr(call, "ty_args") else call.sinfo_args[0]
         fields = list(getattr(type_, "fields", [type_]))
         outputs = [self.sink.add(name, *_type(one)) for one in fields]
         try:
             if name not in self.kernels:
                 self.kernels[name] = kernel_of(self.module[name], name, inputs, outputs)
-            self.emit(Generated, name, inputs, outputs, kernel=self.kernels[name])
+            self.sink.emit(Generated(**self.common(name, inputs, *outputs), kernel=self.kernels[name]))
         except InputError as error:
             self.faults.append(f"{name}: {error.what}")
         return outputs if hasattr(type_, "fields") else outputs[0]
 
-    def emit(
-        self, make: type, name: str, inputs: Sequence[Value], outputs: Sequence[Value], **more: Kernel
-    ) -> None:
-        self.sink.emit(
-            make(
-                number=len(self.sink.operators),
-                kind=self.kind or re.sub(r"\W", "_", name),
-                inputs=tuple(v.id for v in inputs),
-                outputs=tuple(v.id for v in outputs),
-                **more,
-            )
-        )
+    def common(self, name: str, inputs: Sequence[Value], *outputs: Value) -> dict[str, Any]:
+        """Fields of `Operator`; the name is that of TVM's function where no kind was given."""
+        return self.sink.common(self.kind or re.sub(r"\W", "_", name), inputs, *outputs)

@@ -8,16 +8,17 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Axis, Convert, Region
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
+    common,
     constant,
     expect_elements,
     expect_shape,
-    refuse,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -179,4 +180,4 @@ def embedding_lookup(context: Context, operator: RawOperator) -> None:
         refuse(f"a table of type {table.dtype} to values of type {y.dtype}")
     chosen = context.add(f"{y.name}_rows", table.dtype, y.shape, found)
     lookup(context, operator, table, rows, chosen, 0)
-    context.emit(Convert(number=operator.number, kind=operator.kind, inputs=(chosen.id,), outputs=(y.id,)))
+    context.emit(Convert(**common(operator, [chosen], y)))

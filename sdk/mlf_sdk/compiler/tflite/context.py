@@ -3,27 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from mlf_sdk.compiler.builder import GraphBuilder
+from mlf_sdk.compiler.builder import GraphBuilder, operator_fields, refuse
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.tables import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
-from mlf_sdk.errors import InputError
-
-
-class UnsupportedError(InputError):
-    """An operator that can't be compiled; the message says why and what to do."""
-
-
-def refuse(what: str, hint: str = "") -> NoReturn:
-    """Raise UnsupportedError; the hint says what to do."""
-    raise UnsupportedError(what, hint=hint)
 
 
 class Context(GraphBuilder):
@@ -87,14 +79,12 @@ class Context(GraphBuilder):
         """Make a value constant."""
         old = self.values[number]
         data = np.ascontiguousarray(array.astype(old.dtype).reshape(old.shape))
-        self.values[number] = Value(
-            id=old.id,
-            name=old.name,
-            dtype=old.dtype,
-            shape=old.shape,
-            quantisation=old.quantisation,
-            data=data,
-        )
+        self.values[number] = dataclasses.replace(old, data=data)
+
+
+def common(operator: RawOperator, inputs: Iterable[Value], *outputs: Value) -> dict[str, Any]:
+    """Fields of `Operator` for an operator of the file."""
+    return operator_fields(operator.number, operator.kind, inputs, outputs)
 
 
 def constant(value: Value, what: str) -> Array:

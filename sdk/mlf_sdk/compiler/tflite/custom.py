@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.operators import Custom
-from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, refuse
+from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.errors import InputError
 
@@ -87,20 +88,15 @@ def build_custom(context: Context, operator: RawOperator, sources: Mapping[str, 
             "this custom operator is not supported",
             f"give its C code with --custom {name}=FILE.c, or replace it in the model",
         )
-    inputs = tuple(context.input(i).id for i in operator.inputs if i >= 0)
-    outputs = tuple(context.output(operator, i) for i in range(len(operator.outputs)))
+    inputs = [context.input(i) for i in operator.inputs if i >= 0]
+    outputs = [context.output(operator, i) for i in range(len(operator.outputs))]
     for value in outputs:
         if 0 in value.shape:
-            raise UnsupportedError(
-                f"'{value.name}' has shape {value.shape}", hint="convert the model with fixed shapes"
-            )
+            refuse(f"'{value.name}' has shape {value.shape}", "convert the model with fixed shapes")
     symbol, source = sources[name]
     context.operators.append(
         Custom(
-            number=operator.number,
-            kind=operator.kind,
-            inputs=inputs,
-            outputs=tuple(value.id for value in outputs),
+            **common(operator, inputs, *outputs),
             symbol=symbol,
             declaration=prototype(symbol),
             options=operator.custom,

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import DetectionPostProcess
-from mlf_sdk.compiler.tflite.context import Context, refuse
+from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of
 
@@ -35,10 +36,7 @@ def detection_post_process(context: Context, operator: RawOperator) -> None:
     outputs = [_output(context, operator, at, shape) for at, shape in enumerate(shapes)]
     context.emit(
         DetectionPostProcess(
-            number=operator.number,
-            kind=operator.kind,
-            inputs=tuple(value.id for value in values),
-            outputs=tuple(value.id for value in outputs),
+            **common(operator, values, *outputs),
             scales=(options["y_scale"], options["x_scale"], options["h_scale"], options["w_scale"]),
             classes=int(options["num_classes"]),
             least_score=options["nms_score_threshold"],

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import (
     Conv2D,
@@ -24,9 +25,9 @@ from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
     clamp,
+    common,
     expect_elements,
     expect_shape,
-    refuse,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -103,11 +104,11 @@ def conv_2d(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
     context.emit(
         Conv2D(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
+            **common(operator, [x, weights, *bias], y),
+            window=window,
             clamp=clamp(options.FusedActivationFunction(), y),
         )
-    )  # fmt: skip
+    )
 
 
 def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
@@ -122,11 +123,12 @@ def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[3]))
     context.emit(
         DepthwiseConv2D(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
-            multiplier=weights.shape[3] // x.shape[3], clamp=clamp(options.FusedActivationFunction(), y),
+            **common(operator, [x, weights, *bias], y),
+            window=window,
+            multiplier=weights.shape[3] // x.shape[3],
+            clamp=clamp(options.FusedActivationFunction(), y),
         )
-    )  # fmt: skip
+    )
 
 
 def transpose_conv(context: Context, operator: RawOperator) -> None:
@@ -143,11 +145,11 @@ def transpose_conv(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
     context.emit(
         TransposeConv(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, weights.id, *(b.id for b in bias)), window=window,
+            **common(operator, [x, weights, *bias], y),
+            window=window,
             clamp=clamp(options.FusedActivationFunction(), y),
         )
-    )  # fmt: skip
+    )
 
 
 def fully_connected(context: Context, operator: RawOperator) -> None:
@@ -166,11 +168,10 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
     check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
     context.emit(
         FullyConnected(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, weights.id, *(b.id for b in bias)),
+            **common(operator, [x, weights, *bias], y),
             clamp=clamp(options.FusedActivationFunction() if options else 0, y),
         )
-    )  # fmt: skip
+    )
 
 
 def pool_2d(context: Context, operator: RawOperator) -> None:
@@ -187,10 +188,12 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
         refuse(f"values of type {x.dtype}; float32 is supported")
     context.emit(
         Pool2D(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), function=function,
-            window=window, clamp=clamp(options.FusedActivationFunction(), y),
+            **common(operator, [x], y),
+            function=function,
+            window=window,
+            clamp=clamp(options.FusedActivationFunction(), y),
         )
-    )  # fmt: skip
+    )
 
 
 def mean(context: Context, operator: RawOperator) -> None:
@@ -199,7 +202,7 @@ def mean(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
-    context.emit(Mean(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), axes=over))
+    context.emit(Mean(**common(operator, [x], y), axes=over))
 
 
 def softmax(context: Context, operator: RawOperator) -> None:
@@ -210,15 +213,7 @@ def softmax(context: Context, operator: RawOperator) -> None:
     expect_shape(y, x.shape)
     if x.dtype.kind != "f":
         _check_softmax(x, y, float(options.Beta()))
-    context.emit(
-        Softmax(
-            number=operator.number,
-            kind=operator.kind,
-            inputs=(x.id,),
-            outputs=(y.id,),
-            beta=float(options.Beta()),
-        )
-    )
+    context.emit(Softmax(**common(operator, [x], y), beta=float(options.Beta())))
 
 
 def _check_softmax(x: Value, y: Value, beta: float) -> None:

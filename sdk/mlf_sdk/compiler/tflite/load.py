@@ -11,10 +11,11 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import UnsupportedError, refuse
 from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent, signal
-from mlf_sdk.compiler.tflite.context import Context, UnsupportedError, constant, expect_shape, refuse
+from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
 from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.compiler.tflite.versions import check_version
@@ -33,11 +34,15 @@ def _nothing(_: Context, operator: RawOperator) -> None:
 
 def _handle(context: Context, operator: RawOperator) -> None:
     """VAR_HANDLE: an output that names a state."""
-    options = operator.options("VarHandleOptions") or refuse("has no options")
-    name = (options.SharedName() or b"").decode("utf-8", "replace")
+    name = _variable_name(operator)
     if name not in context.state_names:
         refuse(f"the variable '{name}' is never initialised")
     context.handles[operator.outputs[0]] = context.state_names[name]
+
+
+def _variable_name(operator: RawOperator) -> str:
+    options = operator.options("VarHandleOptions") or refuse("has no options")
+    return (options.SharedName() or b"").decode("utf-8", "replace")
 
 
 def _read(context: Context, operator: RawOperator) -> None:
@@ -45,9 +50,7 @@ def _read(context: Context, operator: RawOperator) -> None:
     state = _state(context, operator)
     y = context.output(operator)
     expect_shape(y, context.states[state].shape)
-    context.operators.append(
-        ReadState(number=operator.number, kind=operator.kind, inputs=(), outputs=(y.id,), state=state)
-    )
+    context.operators.append(ReadState(**common(operator, [], y), state=state))
 
 
 def _assign(context: Context, operator: RawOperator) -> None:
@@ -55,9 +58,7 @@ def _assign(context: Context, operator: RawOperator) -> None:
     state = _state(context, operator)
     x = context.input(operator.inputs[1])
     expect_shape(x, context.states[state].shape)
-    context.operators.append(
-        WriteState(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(), state=state)
-    )
+    context.operators.append(WriteState(**common(operator, [x]), state=state))
 
 
 def _state(context: Context, operator: RawOperator) -> int:
@@ -286,21 +287,13 @@ def _initial_states(
             try:
                 check_version(operator)
                 if operator.kind == "VAR_HANDLE":
-                    options = operator.options("VarHandleOptions") or refuse("has no options")
-                    handles[operator.outputs[0]] = (options.SharedName() or b"").decode("utf-8", "replace")
+                    handles[operator.outputs[0]] = _variable_name(operator)
                 elif operator.kind == "ASSIGN_VARIABLE":
                     initial = context.input(operator.inputs[1])
                     name = handles[operator.inputs[0]]
                     names[name] = len(states)
                     data = np.array(constant(initial, "initial value"))
-                    states.append(
-                        State(
-                            name=name,
-                            dtype=initial.dtype,
-                            shape=initial.shape,
-                            initial=data,
-                        )
-                    )
+                    states.append(State(name=name, dtype=data.dtype, shape=data.shape, initial=data))
                 elif operator.kind in BUILDERS:
                     BUILDERS[operator.kind](context, operator)
                 else:

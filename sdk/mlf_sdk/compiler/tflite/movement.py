@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear, UpdateSlice
 from mlf_sdk.compiler.reals import Lookup
@@ -15,10 +16,10 @@ from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
+    common,
     constant,
     expect_elements,
     expect_shape,
-    refuse,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -40,11 +41,11 @@ def move(
             refuse(f"'{x.name}' and '{outputs[0].name}' differ in their quantisation")
     context.emit(
         Move(
-            number=operator.number, kind=operator.kind, inputs=tuple(x.id for x in inputs),
-            outputs=tuple(y.id for y in outputs), regions=tuple(regions.simplified(r) for r in moved),
+            **common(operator, inputs, *outputs),
+            regions=tuple(regions.simplified(r) for r in moved),
             fill=fill,
         )
-    )  # fmt: skip
+    )
 
 
 def reshape(context: Context, operator: RawOperator) -> None:
@@ -54,7 +55,7 @@ def reshape(context: Context, operator: RawOperator) -> None:
     expect_elements(y, x.elements)
     if x.dtype != y.dtype:
         refuse(f"from {x.dtype} to {y.dtype}")
-    context.emit(Reshape(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))
+    context.emit(Reshape(**common(operator, [x], y)))
 
 
 def pad(context: Context, operator: RawOperator) -> None:
@@ -77,13 +78,8 @@ def mirror_pad(context: Context, operator: RawOperator) -> None:
     if any(max(pair) > extent - reflect for extent, pair in zip(x.shape, pairs, strict=True)):
         refuse("more padding than the input has elements")
     expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
-    move(
-        context,
-        operator,
-        [x],
-        [y],
-        (regions.mirror(x.shape, [a for a, _ in pairs], y.shape, reflect=reflect),),
-    )
+    mirrored = regions.mirror(x.shape, [a for a, _ in pairs], y.shape, reflect=reflect)
+    move(context, operator, [x], [y], (mirrored,))
 
 
 def _pairs(amounts: Value, x: Value) -> list[tuple[int, int]]:
@@ -227,18 +223,14 @@ def gather(context: Context, operator: RawOperator) -> None:
     indices = whole_numbers(where, "indices")
     if any(not 0 <= i < x.shape[axis] for i in indices):
         refuse(f"an index outside of the {x.shape[axis]} elements of axis {axis}")
-    move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices, y.shape),))
+    move(context, operator, [x], [y], (regions.gather(x.shape, axis, indices),))
 
 
 def lookup(context: Context, operator: RawOperator, x: Value, where: Value, y: Value, axis: int) -> None:
     """Slices along an axis by indices of a run."""
     if where.dtype.kind != "i":
         refuse(f"indices of type {where.dtype}")
-    context.emit(
-        Lookup(
-            number=operator.number, kind=operator.kind, inputs=(x.id, where.id), outputs=(y.id,), axis=axis
-        )
-    )
+    context.emit(Lookup(**common(operator, [x, where], y), axis=axis))
 
 
 def update_slice(context: Context, operator: RawOperator) -> None:
@@ -252,8 +244,7 @@ def update_slice(context: Context, operator: RawOperator) -> None:
         refuse(f"an update of shape {part.shape} for an operand of shape {x.shape}")
     if place.dtype.name not in ("int32", "int64") or place.elements != len(x.shape):
         refuse(f"a place of type {place.dtype} and shape {place.shape} in {len(x.shape)} dimensions")
-    ids = (x.id, part.id, place.id)
-    context.emit(UpdateSlice(number=operator.number, kind=operator.kind, inputs=ids, outputs=(y.id,)))
+    context.emit(UpdateSlice(**common(operator, [x, part, place], y)))
 
 
 def broadcast_args(context: Context, operator: RawOperator) -> None:
@@ -278,24 +269,14 @@ def resize_nearest(context: Context, operator: RawOperator) -> None:
     """RESIZE_NEAREST_NEIGHBOR."""
     options = operator.options("ResizeNearestNeighborOptions") or refuse("has no options")
     x, y = _resized(context, operator)
-    places = []
+    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    places = [range(extent) for extent in x.shape]
     for axis in (1, 2):
         size, wanted = x.shape[axis], y.shape[axis]
-        aligned = options.AlignCorners() and wanted > 1
-        scale = (
-            np.float32(size - 1) / np.float32(wanted - 1)
-            if aligned
-            else np.float32(size) / np.float32(wanted)
-        )
-        offset = np.float32(0.5) if options.HalfPixelCenters() else np.float32(0)
-        found = []
-        for i in range(wanted):
-            at = float(np.float32(np.float32(i) + offset) * scale)
-            found.append(
-                max(0, min(math.floor(at + 0.5) if options.AlignCorners() else math.floor(at), size - 1))
-            )
-        places.append(found)
-    move(context, operator, [x], [y], (regions.rows(x.shape, y.shape, *places),))
+        at = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if centred else 0)
+        at = (at * reals.resize_scale(size, wanted, aligned=aligned)).astype(np.float64)
+        places[axis] = np.floor(at + 0.5 if aligned else at).clip(0, size - 1).astype(int).tolist()
+    move(context, operator, [x], [y], (regions.pick(x.shape, places),))
 
 
 def resize_bilinear(context: Context, operator: RawOperator) -> None:
@@ -309,11 +290,8 @@ def resize_bilinear(context: Context, operator: RawOperator) -> None:
     if x.dtype != np.int8 or y.dtype != np.int8:
         refuse(f"values of type {x.dtype}: int8 and float32 are supported")
     context.emit(
-        ResizeBilinear(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
-            align_corners=aligned, half_pixel_centres=centred,
-        )
-    )  # fmt: skip
+        ResizeBilinear(**common(operator, [x], y), align_corners=aligned, half_pixel_centres=centred)
+    )
 
 
 def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
@@ -333,12 +311,7 @@ def arg_extreme(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     axis = axis_of(whole_numbers(where, "axis")[0], len(x.shape))
     expect_elements(y, x.elements // x.shape[axis])
-    context.emit(
-        ArgExtreme(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), axis=axis,
-            smallest=operator.kind == "ARG_MIN",
-        )
-    )  # fmt: skip
+    context.emit(ArgExtreme(**common(operator, [x], y), axis=axis, smallest=operator.kind == "ARG_MIN"))
 
 
 def shape(context: Context, operator: RawOperator) -> None:

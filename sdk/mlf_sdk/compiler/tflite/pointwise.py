@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler import tables
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Arithmetic, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.reference import pointwise as reference
 from mlf_sdk.compiler.tflite import reals
-from mlf_sdk.compiler.tflite.context import Context, broadcast_shape, clamp, expect_shape, refuse
+from mlf_sdk.compiler.tflite.context import Context, broadcast_shape, clamp, common, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
@@ -46,12 +47,7 @@ def binary(context: Context, operator: RawOperator) -> None:
         points = {(v.scale, v.zero_point) for v in (a, b, y)}
         if len(points) > 1:
             refuse("operands and result differ in their quantisation")
-    context.emit(
-        Binary(
-            number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,),
-            function=function, clamp=clamp(activation, y),
-        )
-    )  # fmt: skip
+    context.emit(Binary(**common(operator, [a, b], y), function=function, clamp=clamp(activation, y)))
 
 
 def pair(context: Context, operator: RawOperator) -> None:
@@ -62,10 +58,8 @@ def pair(context: Context, operator: RawOperator) -> None:
     compared = operator.kind in reals.COMPARISONS
     if y.dtype != (np.bool_ if compared else a.dtype):
         refuse(f"is not supported from {a.dtype} to {y.dtype}")
-    if a.dtype == np.float32 and b.dtype == np.float32:
-        reals.emit(context, operator, operator.kind.lower(), [a, b], y)
-        return
-    if compared and a.dtype == b.dtype and a.quantisation is None and b.quantisation is None:
+    plain = compared and a.dtype == b.dtype and a.quantisation is None and b.quantisation is None
+    if plain or a.dtype == b.dtype == np.float32:
         reals.emit(context, operator, operator.kind.lower(), [a, b], y)
         return
     small = operator.kind == "PRELU" and a.dtype == np.int16 and b.dtype == np.int8
@@ -82,13 +76,11 @@ def pair(context: Context, operator: RawOperator) -> None:
         refuse("a comparison of values with a scale of 1 or more")
     context.emit(
         Binary(
-            number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,),
-            function=Arithmetic(operator.kind.lower()), clamp=clamp(0, y) if not compared else (0, 1),
+            **common(operator, [a, b], y),
+            function=Arithmetic(operator.kind.lower()),
+            clamp=clamp(0, y) if not compared else (0, 1),
         )
-    )  # fmt: skip
-
-
-_FUNCTIONS = {"RELU_N1_TO_1": "relu_n1_to_1", "RELU6": "relu6"}
+    )
 
 
 def unary(context: Context, operator: RawOperator) -> None:
@@ -113,17 +105,17 @@ def unary(context: Context, operator: RawOperator) -> None:
 def _function(
     context: Context, operator: RawOperator, function: str, x: Value, y: Value, alpha: float
 ) -> None:
-    ids = {"number": operator.number, "kind": operator.kind, "inputs": (x.id,), "outputs": (y.id,)}
+    fields = common(operator, [x], y)
     if is_byte(x) and is_byte(y) and function in tables.FUNCTIONS:
-        context.emit(Table(**ids, table=tables.table_of(function, x, y, alpha)))  # type: ignore[arg-type]
+        context.emit(Table(**fields, table=tables.table_of(function, x, y, alpha)))
     elif function in ("logistic", "tanh", "relu", "abs") and _is_wide(x) and _is_wide(y):
         if function in reference.WIDE and y.scale != 2.0**-15:
             refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
-        context.emit(Elementwise(**ids, function=function))  # type: ignore[arg-type]
+        context.emit(Elementwise(**fields, function=function))
     elif (x.dtype.kind == "f" and y.dtype.kind == "f" and function in reference.FUNCTIONS) or (
         function == "leaky_relu" and x.quantisation and y.quantisation
     ):
-        context.emit(Elementwise(**ids, function=function, alpha=alpha))  # type: ignore[arg-type]
+        context.emit(Elementwise(**fields, function=function, alpha=alpha))
     else:
         refuse(f"is not supported from {x.dtype} to {y.dtype}")
 
@@ -156,4 +148,4 @@ def convert(context: Context, operator: RawOperator) -> None:
         return
     if operator.kind == "CAST" and x.dtype.kind == "f" and y.dtype.kind != "f":
         refuse(f"from {x.dtype} to {y.dtype}")
-    context.emit(Convert(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))
+    context.emit(Convert(**common(operator, [x], y)))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import AddN, FullyConnected, L2Normalise, Mean, Move, Reshape, Softmax
 from mlf_sdk.compiler.reals import Accumulate, MatMul, Pointwise, Reduce, Reduction, Resample
@@ -13,9 +14,9 @@ from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
     broadcast_shape,
+    common,
     expect_elements,
     expect_shape,
-    refuse,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -42,12 +43,7 @@ def emit(
     parameters: tuple[float, ...] = (),
 ) -> None:  # fmt: skip
     """Add a function of the elements at one place."""
-    context.emit(
-        Pointwise(
-            number=operator.number, kind=operator.kind, inputs=tuple(x.id for x in inputs), outputs=(y.id,),
-            function=function, parameters=parameters,
-        )
-    )  # fmt: skip
+    context.emit(Pointwise(**common(operator, inputs, y), function=function, parameters=parameters))
 
 
 def pointwise(context: Context, operator: RawOperator) -> None:
@@ -70,8 +66,7 @@ def add_n(context: Context, operator: RawOperator) -> None:
     if stored_as(y, *inputs, types=(np.int8,)):
         if len({(x.scale, x.zero_point) for x in inputs}) > 1:
             refuse("its inputs differ in their quantisation")
-        ids = tuple(x.id for x in inputs)
-        context.emit(AddN(number=operator.number, kind=operator.kind, inputs=ids, outputs=(y.id,)))
+        context.emit(AddN(**common(operator, inputs, y)))
         return
     total = inputs[0]
     for position, x in enumerate(inputs[1:], start=2):
@@ -123,20 +118,14 @@ def reduce(context: Context, operator: RawOperator) -> None:
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
     if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind == "REDUCE_ALL"):
         refuse(f"from {x.dtype} to {y.dtype}")
-    ids = {
-        "number": operator.number,
-        "kind": operator.kind,
-        "inputs": (x.id,),
-        "outputs": (y.id,),
-        "axes": axes,
-    }
+    fields = {**common(operator, [x], y), "axes": axes}
     quantised = x.quantisation is not None and y.quantisation is not None
     if operator.kind == "SUM" and quantised:
-        context.emit(Mean(**ids, total=True))  # type: ignore[arg-type]
+        context.emit(Mean(**fields, total=True))
         return
     if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (operator.kind == "SUM" and x.dtype.kind != "f"):
         refuse("input and output differ in their quantisation, or integers without one")
-    context.emit(Reduce(**ids, function=_REDUCTIONS[operator.kind]))  # type: ignore[arg-type]
+    context.emit(Reduce(**fields, function=_REDUCTIONS[operator.kind]))
 
 
 def cumsum(context: Context, operator: RawOperator) -> None:
@@ -148,11 +137,12 @@ def cumsum(context: Context, operator: RawOperator) -> None:
     stored_as(y, x, types=(np.int8,))
     context.emit(
         Accumulate(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
+            **common(operator, [x], y),
             axis=axis_of(whole_numbers(where, "axis")[0], len(x.shape)),
-            exclusive=bool(options.Exclusive()), reverse=bool(options.Reverse()),
+            exclusive=bool(options.Exclusive()),
+            reverse=bool(options.Reverse()),
         )
-    )  # fmt: skip
+    )
 
 
 def batch_matmul(context: Context, operator: RawOperator) -> None:
@@ -167,22 +157,15 @@ def batch_matmul(context: Context, operator: RawOperator) -> None:
     a, b = (turn(context, operator, x) if turned_ else x for x, turned_ in zip(inputs, turned, strict=True))
     if a.shape[-1] != b.shape[-2]:
         refuse(f"the product of shapes {a.shape} and {b.shape}")
-    batches = (
-        np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if a.shape[:-2] != b.shape[:-2] else a.shape[:-2]
-    )
+    batches = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     expect_shape(y, (*batches, a.shape[-2], b.shape[-1]))
     one_matrix = b.data is not None and b.elements == b.shape[-2] * b.shape[-1]
     if quantised and y.dtype == np.int8 and one_matrix and not b.zero_point:
-        rows = np.ascontiguousarray(b.constant.reshape(b.shape[-2:]).T)
-        weights = context.add(f"{b.name}_rows", b.dtype, rows.shape, b.quantisation, rows)
-        context.emit(
-            FullyConnected(
-                number=operator.number, kind=operator.kind, inputs=(a.id, weights.id), outputs=(y.id,),
-                clamp=(-128, 127),
-            )
-        )  # fmt: skip
+        rows = b.constant.reshape(b.shape[-2:]).T
+        weights = context.add_constant(f"{b.name}_rows", rows, b.quantisation)
+        context.emit(FullyConnected(**common(operator, [a, weights], y), clamp=(-128, 127)))
         return
-    context.emit(MatMul(number=operator.number, kind=operator.kind, inputs=(a.id, b.id), outputs=(y.id,)))
+    context.emit(MatMul(**common(operator, [a, b], y)))
 
 
 def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Value, y: Value) -> None:
@@ -191,11 +174,9 @@ def dense_of_two(context: Context, operator: RawOperator, x: Value, weights: Val
     rows = x.elements // weights.shape[1]
     flat = context.add(f"{x.name}_rows", x.dtype, (rows, weights.shape[1]), x.quantisation)
     found = context.add(f"{y.name}_rows", y.dtype, (rows, weights.shape[0]), y.quantisation)
-    ids = {"number": operator.number, "kind": operator.kind}
-    context.emit(Reshape(**ids, inputs=(x.id,), outputs=(flat.id,)))  # type: ignore[arg-type]
-    product = (flat.id, turn(context, operator, weights).id)
-    context.emit(MatMul(**ids, inputs=product, outputs=(found.id,)))  # type: ignore[arg-type]
-    context.emit(Reshape(**ids, inputs=(found.id,), outputs=(y.id,)))  # type: ignore[arg-type]
+    context.emit(Reshape(**common(operator, [x], flat)))
+    context.emit(MatMul(**common(operator, [flat, turn(context, operator, weights)], found)))
+    context.emit(Reshape(**common(operator, [found], y)))
 
 
 def turn(context: Context, operator: RawOperator, x: Value) -> Value:
@@ -204,11 +185,8 @@ def turn(context: Context, operator: RawOperator, x: Value) -> Value:
     order = (*range(rank - 2), rank - 1, rank - 2)
     y = context.add(f"{x.name}_turned", x.dtype, tuple(x.shape[i] for i in order), x.quantisation)
     context.emit(
-        Move(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,),
-            regions=(regions.simplified(regions.transpose(x.shape, order)),),
-        )
-    )  # fmt: skip
+        Move(**common(operator, [x], y), regions=(regions.simplified(regions.transpose(x.shape, order)),))
+    )
     return context.values[y.id]
 
 
@@ -224,11 +202,7 @@ def log_softmax(context: Context, operator: RawOperator) -> None:
             refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
         if not 2 < x.scale * (1 << 26) < (1 << 31) - 1:
             refuse(f"an input of scale {x.scale}")
-    context.emit(
-        Softmax(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), beta=1.0, log=True
-        )
-    )
+    context.emit(Softmax(**common(operator, [x], y), beta=1.0, log=True))
 
 
 def l2_normalization(context: Context, operator: RawOperator) -> None:
@@ -244,19 +218,21 @@ def l2_normalization(context: Context, operator: RawOperator) -> None:
     if stored_as(y, x, types=(np.int8,)):
         if (y.scale, y.zero_point) != (1 / 128, 0):
             refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
-        context.emit(L2Normalise(number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,)))
+        context.emit(L2Normalise(**common(operator, [x], y)))
         return
     shape = (*x.shape[:-1], 1)
     length, least = (context.add(f"{y.name}_{n}", y.dtype, shape) for n in ("length", "divisor"))
-    epsilon = context.add(f"{y.name}_epsilon", y.dtype, (), data=np.array(1e-6, np.float32))
-    context.emit(
-        Reduce(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(length.id,),
-            axes=(len(x.shape) - 1,), function=Reduction.L2,
-        )
-    )  # fmt: skip
+    epsilon = context.add_constant(f"{y.name}_epsilon", np.array(1e-6, np.float32))
+    context.emit(Reduce(**common(operator, [x], length), axes=(len(x.shape) - 1,), function=Reduction.L2))
     emit(context, operator, "max", [context.values[length.id], epsilon], least)
     emit(context, operator, "div", [x, context.values[least.id]], y)
+
+
+def resize_scale(size: int, wanted: int, *, aligned: bool) -> np.float32:
+    """Distance in the input between neighbours of the output, in single precision."""
+    if aligned and wanted > 1:
+        return np.float32(size - 1) / np.float32(wanted - 1)
+    return np.float32(size) / np.float32(wanted)
 
 
 def resample(
@@ -266,9 +242,7 @@ def resample(
     tables = []
     for axis in (1, 2):
         size, wanted = x.shape[axis], y.shape[axis]
-        scale = np.float32(size) / np.float32(wanted)
-        if aligned and wanted > 1:
-            scale = np.float32(size - 1) / np.float32(wanted - 1)
+        scale = resize_scale(size, wanted, aligned=aligned)
         places = np.arange(wanted, dtype=np.float32)
         half = np.float32(0.5)
         at = (places + half) * scale - half if centred else places * scale
@@ -280,7 +254,6 @@ def resample(
     (rows, down), (columns, across) = tables
     context.emit(
         Resample(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id,), rows=rows,
-            columns=columns, row_weights=down, column_weights=across,
+            **common(operator, [x], y), rows=rows, columns=columns, row_weights=down, column_weights=across
         )
-    )  # fmt: skip
+    )

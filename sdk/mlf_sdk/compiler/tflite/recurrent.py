@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import Lstm, Svdf
-from mlf_sdk.compiler.tflite.context import Context, clamp, expect_elements, expect_shape, refuse
+from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator, RawTensor
 
 _TANH = 4
@@ -63,11 +64,12 @@ def svdf(context: Context, operator: RawOperator) -> None:
     # Whatever the activation, TFLM limits int8 results to their type: converters put it into the zero point.
     context.emit(
         Svdf(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, features.id, times.id, *(b.id for b in bias)), rank=rank,
-            state=variable(context, operator.inputs[4]), clamp=clamp(0, y),
+            **common(operator, [x, features, times, *bias], y),
+            rank=rank,
+            state=variable(context, operator.inputs[4]),
+            clamp=clamp(0, y),
         )
-    )  # fmt: skip
+    )
 
 
 def lstm(context: Context, operator: RawOperator) -> None:
@@ -92,11 +94,13 @@ def lstm(context: Context, operator: RawOperator) -> None:
         refuse(f"a limit of {clip} for cell values")
     context.emit(
         Lstm(
-            number=operator.number, kind=operator.kind, outputs=(y.id,),
-            inputs=(x.id, *(c.id for c in constants)), time_major=bool(options.TimeMajor()),
-            hidden=variable(context, ids[18]), cell=variable(context, ids[19]), cell_clip=clip,
+            **common(operator, [x, *constants], y),
+            time_major=bool(options.TimeMajor()),
+            hidden=variable(context, ids[18]),
+            cell=variable(context, ids[19]),
+            cell_clip=clip,
         )
-    )  # fmt: skip
+    )
 
 
 def _check(

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
-from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.signals import (
     SignalAutoScale,
     SignalEnergy,
@@ -21,7 +21,7 @@ from mlf_sdk.compiler.signals import (
     SignalSquareRoot,
     SignalWindow,
 )
-from mlf_sdk.compiler.tflite.context import Context, expect_elements, expect_shape, refuse, whole_numbers
+from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
 
@@ -43,7 +43,9 @@ def window(context: Context, operator: RawOperator) -> None:
     if not weights.elements or x.elements % weights.elements:
         refuse(f"has {weights.elements} weights; a number that divides {x.elements} samples is needed")
     expect_shape(y, x.shape)
-    _emit(context, operator, SignalWindow, [x, weights], [y], shift=whole_number(options, "shift", 0, 31))
+    context.emit(
+        SignalWindow(**common(operator, [x, weights], y), shift=whole_number(options, "shift", 0, 31))
+    )
 
 
 def auto_scale(context: Context, operator: RawOperator) -> None:
@@ -52,7 +54,7 @@ def auto_scale(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_shape(y, x.shape)
     expect_shape(bits, ())
-    _emit(context, operator, SignalAutoScale, [x], [y, bits])
+    context.emit(SignalAutoScale(**common(operator, [x], y, bits)))
 
 
 def rfft(context: Context, operator: RawOperator) -> None:
@@ -71,7 +73,7 @@ def rfft(context: Context, operator: RawOperator) -> None:
             f"'{x.name}' has shape {x.shape}; its last dimension holds at most fft_length ({length}) samples"
         )
     expect_shape(y, (*x.shape[:-1], length + 2))
-    _emit(context, operator, SignalRfft, [x], [y], length=length)
+    context.emit(SignalRfft(**common(operator, [x], y), length=length))
 
 
 def energy(context: Context, operator: RawOperator) -> None:
@@ -82,7 +84,7 @@ def energy(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.elements // 2,))
     end = whole_number(options, "end_index", 0, y.elements)
     start = whole_number(options, "start_index", 0, end)
-    _emit(context, operator, SignalEnergy, [x], [y], start=start, end=end)
+    context.emit(SignalEnergy(**common(operator, [x], y), start=start, end=end))
 
 
 def filter_bank(context: Context, operator: RawOperator) -> None:
@@ -107,7 +109,7 @@ def filter_bank(context: Context, operator: RawOperator) -> None:
                 f"channel {number} reads {width} bins from {first} with weights from {weight}; "
                 f"there are {x.elements} bins and {held} weights"
             )
-    _emit(context, operator, SignalFilterBank, values, [y], channels=channels)
+    context.emit(SignalFilterBank(**common(operator, values, y), channels=channels))
 
 
 def square_root(context: Context, operator: RawOperator) -> None:
@@ -116,7 +118,7 @@ def square_root(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_elements(bits, 1)
     expect_shape(y, x.shape)
-    _emit(context, operator, SignalSquareRoot, [x, bits], [y])
+    context.emit(SignalSquareRoot(**common(operator, [x, bits], y)))
 
 
 def spectral_subtraction(context: Context, operator: RawOperator) -> None:
@@ -132,13 +134,15 @@ def spectral_subtraction(context: Context, operator: RawOperator) -> None:
     state = len(context.states)
     context.operators.append(
         SignalSpectralSubtraction(
-            number=operator.number, kind=operator.kind, inputs=(x.id,), outputs=(y.id, noise.id),
-            state=state, smoothing=((even, even_old), (odd, odd_old)), least_left=least,
+            **common(operator, [x], y, noise),
+            state=state,
+            smoothing=((even, even_old), (odd, odd_old)),
+            least_left=least,
             smoothing_bits=whole_number(options, "smoothing_bits", 0, 31),
             bits=whole_number(options, "spectral_subtraction_bits", 0, 31),
             clamping=bool(whole_number(options, "clamping", 0, 1)),
         )
-    )  # fmt: skip
+    )
     initial = np.zeros(x.shape, np.uint32)
     context.states.append(State(name=noise.name, dtype=initial.dtype, shape=x.shape, initial=initial))
 
@@ -154,7 +158,7 @@ def gain(context: Context, operator: RawOperator) -> None:
     if table.elements < GAINS:
         refuse(f"'{table.name}' has {table.elements} gains; {GAINS} are needed")
     shift = whole_number(options, "snr_shift", 0, 63)
-    _emit(context, operator, SignalGain, [x, noise, table], [y], shift=shift)
+    context.emit(SignalGain(**common(operator, [x, noise, table], y), shift=shift))
 
 
 def log(context: Context, operator: RawOperator) -> None:
@@ -165,7 +169,7 @@ def log(context: Context, operator: RawOperator) -> None:
     expect_shape(y, x.shape)
     shift = whole_number(options, "input_correction_bits", 0, 31)
     scale = whole_number(options, "output_scale", 0, _WORD)
-    _emit(context, operator, SignalLog, [x], [y], shift=shift, scale=scale)
+    context.emit(SignalLog(**common(operator, [x], y), shift=shift, scale=scale))
 
 
 BUILDERS: Final[dict[str, Callable[[Context, RawOperator], None]]] = {
@@ -198,22 +202,3 @@ def _values(
 def _expect_row(value: Value) -> None:
     if len(value.shape) != 1:
         refuse(f"'{value.name}' has shape {value.shape}; one dimension is needed")
-
-
-def _emit(
-    context: Context,
-    operator: RawOperator,
-    kind: type[Operator],
-    inputs: list[Value],
-    outputs: list[Value],
-    **attributes: int,
-) -> None:
-    context.emit(
-        kind(
-            number=operator.number,
-            kind=operator.kind,
-            inputs=tuple(value.id for value in inputs),
-            outputs=tuple(value.id for value in outputs),
-            **attributes,
-        )
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mlf_sdk.compiler.tflite.context import refuse
+from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 # Highest version of each; 1 for those that are not listed. A new version gives new types or fields a meaning.
