@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import EXP, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
-from mlf_sdk.compiler.kernels.quantised import operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, operands
 from mlf_sdk.compiler.operators import DetectionPostProcess
 
 
@@ -18,8 +17,8 @@ def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kern
     """Decode, choose a class each, then suppress; the workspace holds corners, scores and classes."""
     encodings, scores, anchors = graph.read(operator)
     boxes, count = anchors.shape[0], graph.written(operator)[1].shape[1]
-    parameters, constants = operands((encodings, scores, anchors))
-    x, s, a = (parameter.name for parameter in parameters)
+    parameters, constants = operands(graph, operator)
+    x, s, a = (parameter.name for parameter in parameters[:3])
     scale = [number(value) for value in operator.scales]
     box = [_real(encodings, f"{x}[4 * i + {at}]") for at in range(4)]
     anchor = [_real(anchors, f"{a}[4 * i + {at}]") for at in range(4)]
@@ -68,13 +67,12 @@ def detection_post_process(graph: Graph, operator: DetectionPostProcess) -> Kern
         y1[found] = y2[found] = 0.0f;
     }}
 """
-    outputs = [Parameter(Role.OUTPUT, at, "float") for at in range(4)]
     return Kernel(
         family="detection_post_process",
-        parameters=(*parameters, *outputs, Parameter(Role.WORKSPACE, 0, "float")),
+        parameters=(*parameters, Parameter(Role.WORKSPACE, 0, "float")),
         body=body,
         helpers={"real_exp": EXP, "box_overlap": _OVERLAP},
-        constants=tuple(constants),
+        constants=constants,
         workspace_bytes=24 * boxes,
     )
 

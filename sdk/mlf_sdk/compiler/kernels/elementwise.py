@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import QUOTIENT
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
+from mlf_sdk.compiler.kernels.general import RESCALE_INT32, SCALING, limited, saturated, scaled, type_limits
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
@@ -31,13 +32,6 @@ from mlf_sdk.compiler.scales import (
     single_ratio,
     sum_multipliers,
 )
-
-_SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
-
-
-def _limits(y: Value) -> tuple[int, int]:
-    info = np.iinfo(y.dtype)
-    return int(info.min), int(info.max)
 
 
 def table(graph: Graph, operator: Table) -> Kernel:
@@ -68,12 +62,10 @@ def convert(graph: Graph, operator: Convert) -> Kernel:
             overlaps=of_elements(x, y),
         )  # fmt: skip
     if x.quantisation and y.quantisation and x.dtype.kind != "f" and y.dtype.kind != "f":
-        by = ratio(x, y)
-        low, high = _limits(y)
-        value = f"saturate(scale_sum(x0[i] - ({x.zero_point}), {by.value}, {by.shift}) + ({y.zero_point}), {low}, {high})"
-        helpers = dict(_SCALING)
+        value = saturated(scaled(f"x0[i] - ({x.zero_point})", ratio(x, y)), y)
+        helpers = SCALING
     elif y.quantisation and x.dtype.kind == "f":
-        low, high = _limits(y)
+        low, high = type_limits(y)
         value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {_real(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
     elif x.quantisation and y.dtype.kind == "f":
         value = f"{_real(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
@@ -127,45 +119,31 @@ _OPERATIONS: Final = {Arithmetic.ADD: "+", Arithmetic.SUB: "-", Arithmetic.MUL: 
 
 def binary(graph: Graph, operator: Binary) -> Kernel:
     """ADD, SUB, MUL, DIV, MAXIMUM and MINIMUM, with broadcast; operands may be constant."""
-    operands = graph.read(operator)
+    values = graph.read(operator)
     (y,) = graph.written(operator)
-    constants: list[Array] = []
-    names, parameters = [], []
-    for number, value in enumerate(operands):
-        if value.data is not None:
-            names.append(f"p{len(constants)}")
-            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
-            constants.append(value.data.reshape(-1))
-        else:
-            names.append(f"x{number}")
-            parameters.append(Parameter(Role.INPUT, number, c_type(value.dtype)))
-    parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
-    result, helpers = _binary_value(operator, operands[0], operands[1], y)
-    loops, places = broadcast(operands, y)
-    lines = [*loops, "    {"]
-    for letter, name, place in zip("ab", names, places[:2], strict=True):
+    parameters, constants = operands(graph, operator)
+    result, helpers = _binary_value(operator, *values, y)
+    heads, places = broadcast(values, y)
+    lines = [*heads, "    {"]
+    for letter, parameter, at in zip("ab", parameters, places, strict=False):
         kind = "float" if y.dtype.kind == "f" else "int32_t"
-        lines.append(f"        {kind} {letter} = {name}[{place}];")
+        lines.append(f"        {kind} {letter} = {parameter.name}[{at}];")
     lines += [f"        y0[{places[2]}] = ({c_type(y.dtype)}){result};", "    }", ""]
-    overlaps: Overlaps = {}
-    for number, operand in enumerate(operands):
-        if operand.data is None and operand.elements == y.elements:
-            overlaps |= of_elements(operand, y, number)
     return Kernel(
         family=operator.function.value,
-        parameters=tuple(parameters),
+        parameters=parameters,
         body="\n".join(lines),
         helpers=helpers,
-        constants=tuple(constants),
-        overlaps=overlaps,
+        constants=constants,
+        overlaps=of_operands(values, y),
     )
 
 
-def broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[str]]:
+def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
     """Loops over the output, and the places in each operand and in the output."""
     rank = len(y.shape)
     distances = []
-    for value in (*operands, y):
+    for value in (*values, y):
         shape = (1,) * (rank - len(value.shape)) + value.shape
         distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
     groups: list[tuple[int, list[int]]] = []
@@ -177,12 +155,8 @@ def broadcast(operands: tuple[Value, ...], y: Value) -> tuple[list[str], list[st
             groups[-1] = (groups[-1][0] * y.shape[axis], here)
         else:
             groups.append((y.shape[axis], here))
-    loops = [f"    for (int32_t i{k} = 0; i{k} < {extent}; ++i{k})" for k, (extent, _) in enumerate(groups)]
-    places = [
-        " + ".join(f"i{k} * {here[number]}" for k, (_, here) in enumerate(groups) if here[number]) or "0"
-        for number in range(len(operands) + 1)
-    ]
-    return loops, places
+    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
+    return loops("i", (extent for extent, _ in groups)), places
 
 
 def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, dict[str, str]]:
@@ -197,26 +171,26 @@ def _binary_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, 
         return f"({limited(f'a {sign} b', operator.clamp)})", {}
     if y.quantisation is None:
         return _of_whole_numbers(sign, operator.clamp)
-    low, high = int(operator.clamp[0]), int(operator.clamp[1])
-    helpers = dict(_SCALING)
+    helpers = SCALING
     if function in SUMS:
         cheap = linear_sum(operator, a, b, y)
         if cheap is not None:
+            low, high = int(operator.clamp[0]), int(operator.clamp[1])
             return (
                 f"saturate((a * {cheap.a} + b * {cheap.b} + ({cheap.c})) >> {cheap.bits}, {low}, {high})",
                 {"saturate": SATURATE},
             )
         shift, first, second, last = sum_multipliers(function, a, b, y)
-        left = _scaled(f"(a - ({a.zero_point})) * (1 << {shift})", first)
-        right = _scaled(f"(b - ({b.zero_point})) * (1 << {shift})", second)
-        value = _scaled(f"{left} {sign} {right}", last)
+        left = scaled(f"(a - ({a.zero_point})) * (1 << {shift})", first)
+        right = scaled(f"(b - ({b.zero_point})) * (1 << {shift})", second)
+        value = scaled(f"{left} {sign} {right}", last)
     elif function is Arithmetic.DIV:
         by = quotient_multiplier(a, b, y)
         value = f"quotient(a - ({a.zero_point}), b - ({b.zero_point}), {by.value}, {by.shift})"
-        helpers |= QUOTIENT
+        helpers = SCALING | QUOTIENT
     else:
-        value = _scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
-    return f"saturate({value} + ({y.zero_point}), {low}, {high})", helpers
+        value = scaled(f"(a - ({a.zero_point})) * (b - ({b.zero_point}))", product_multiplier(a, b, y))
+    return saturated(value, y, operator.clamp), helpers
 
 
 def _of_whole_numbers(sign: str, clamp: tuple[float, float]) -> tuple[str, dict[str, str]]:
@@ -248,25 +222,16 @@ def _pair_value(operator: Binary, a: Value, b: Value, y: Value) -> tuple[str, di
     left, right = f"(a - ({a.zero_point}))", f"(b - ({b.zero_point}))"
     if operator.function in COMPARISONS:
         first, second = (
-            _scaled(f"{v} * {1 << COMPARED_SHIFT}", Multiplier.of(x.scale))
-            for v, x in ((left, a), (right, b))
+            scaled(f"{v} * {1 << COMPARED_SHIFT}", Multiplier.of(x.scale)) for v, x in ((left, a), (right, b))
         )
         return f"({first} {_SIGNS[operator.function]} {second})", {"scale_sum": RESCALE_INT32}
-    low, high = _limits(y)
-    helpers = dict(_SCALING)
     if operator.function is Arithmetic.PRELU:
-        slope = _scaled(f"{left} * {right}", product_multiplier(a, b, y))
-        value = f"({left} >= 0 ? {_scaled(left, ratio(a, y))} : {slope})"
-    else:
-        shift, one, two, last = difference_multipliers(a, b, y)
-        first, second = _scaled(f"{left} * {1 << shift}", one), _scaled(f"{right} * {1 << shift}", two)
-        value = _scaled(f"squared({first} - {second})", last)
-        helpers["squared"] = _SQUARED
-    return f"saturate({value} + ({y.zero_point}), {low}, {high})", helpers
-
-
-def _scaled(value: str, by: Multiplier) -> str:
-    return f"scale_sum({value}, {by.value}, {by.shift})"
+        slope = scaled(f"{left} * {right}", product_multiplier(a, b, y))
+        return saturated(f"({left} >= 0 ? {scaled(left, ratio(a, y))} : {slope})", y), SCALING
+    shift, one, two, last = difference_multipliers(a, b, y)
+    first, second = scaled(f"{left} * {1 << shift}", one), scaled(f"{right} * {1 << shift}", two)
+    value = scaled(f"squared({first} - {second})", last)
+    return saturated(value, y), {**SCALING, "squared": _SQUARED}
 
 
 _REAL: Final = {
@@ -290,21 +255,12 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
     (x,), (y,) = graph.read(operator), graph.written(operator)
     helpers: dict[str, str] = {}
     constants: tuple[Array, ...] = ()
-    if operator.function == "leaky_relu" and x.dtype.kind != "f":
-        low, high = _limits(y)
-        identity, slope = single_ratio(x, y), single_ratio(x, y, operator.alpha)
-        result = f"saturate((v >= 0 ? {_scaled('v', identity)} : {_scaled('v', slope)}) + ({y.zero_point}), {low}, {high})"
-        start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
-    elif operator.function in WIDE and x.dtype.kind != "f":
+    if operator.function in WIDE and x.dtype.kind != "f":
         start, result, helpers = _wide(operator.function, x)
         constants = (sigmoid_table(),)
     elif x.dtype.kind != "f":
-        low, high = _limits(y)
-        value = "v > 0 ? v : 0" if operator.function == "relu" else "v < 0 ? -v : v"
-        if operator.function == "relu" or x.scale != y.scale:
-            value = _scaled(value, single_ratio(x, y))
-        start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", dict(_SCALING)
-        result = f"saturate(({value}) + ({y.zero_point}), {low}, {high})"
+        start, helpers = f"int32_t v = x0[i] - ({x.zero_point});", SCALING
+        result = saturated(f"({_rectified(operator, x, y)})", y)
     else:
         start = "float v = x0[i];"
         result = _REAL.get(operator.function) or f"v >= 0.0f ? v : v * {_real(operator.alpha)}"
@@ -321,6 +277,18 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
         constants=constants,
         overlaps=of_elements(x, y),
     )
+
+
+def _rectified(operator: Elementwise, x: Value, y: Value) -> str:
+    """Expression of LEAKY_RELU, RELU or ABS of ``v``, an input less its zero point, in the scale of the output."""
+    if operator.function == "leaky_relu":
+        return (
+            f"v >= 0 ? {scaled('v', single_ratio(x, y))} : {scaled('v', single_ratio(x, y, operator.alpha))}"
+        )
+    if operator.function == "relu":
+        return scaled("v > 0 ? v : 0", single_ratio(x, y))
+    value = "v < 0 ? -v : v"
+    return value if x.scale == y.scale else scaled(value, single_ratio(x, y))
 
 
 def _wide(function: str, x: Value) -> tuple[str, str, dict[str, str]]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
@@ -13,7 +15,7 @@ from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConn
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
 
-RESCALE_INT32 = """static inline int32_t scale_sum(int32_t a, int32_t q, int32_t shift)
+RESCALE_INT32: Final = """static inline int32_t scale_sum(int32_t a, int32_t q, int32_t shift)
 {
     int32_t left = shift > 0 ? shift : 0;
     int32_t right = shift < 0 ? -shift : 0;
@@ -25,7 +27,7 @@ RESCALE_INT32 = """static inline int32_t scale_sum(int32_t a, int32_t q, int32_t
     return h;
 }
 """
-RESCALE_INT64 = """static inline int32_t scale_wide(int64_t a, int32_t q, int32_t shift)
+RESCALE_INT64: Final = """static inline int32_t scale_wide(int64_t a, int32_t q, int32_t shift)
 {
     int64_t reduced = q < 0x7FFF0000 ? (q + (1 << 15)) >> 16 : 0x7FFF;
     int32_t total = 15 - shift;
@@ -34,57 +36,90 @@ RESCALE_INT64 = """static inline int32_t scale_wide(int64_t a, int32_t q, int32_
 """
 
 
-class Arithmetic:
+Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
+SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
+"""Static functions of `scaled` and `saturated`."""
+
+
+def scaled(value: str, by: Multiplier) -> str:
+    """Expression of a 32-bit number times a multiplier."""
+    return f"scale_sum({value}, {by.value}, {by.shift})"
+
+
+def saturated(value: str, y: Value, clamp: tuple[float, float] | None = None) -> str:
+    """Expression of a stored value: a scaled one plus the zero point, within limits or the type's range."""
+    low, high = clamp or type_limits(y)
+    return f"saturate({value} + ({y.zero_point}), {int(low)}, {int(high)})"
+
+
+def type_limits(y: Value) -> tuple[int, int]:
+    """Lowest and highest value of an integer type."""
+    info = np.iinfo(y.dtype)
+    return int(info.min), int(info.max)
+
+
+class LayerText:
     """C texts of the sums and results of a layer, by the type of its activations."""
 
-    def __init__(self, x: Value, weights: Value, y: Value, multipliers: tuple[Multiplier, ...]) -> None:
-        self.real = y.dtype.kind == "f"
-        self.wide = y.dtype == np.int16
+    def __init__(self, graph: Graph, operator: Layer) -> None:
+        x, weights, *bias = graph.read(operator)
+        (self.y,) = graph.written(operator)
+        self.clamp = operator.clamp
+        self.real = self.y.dtype.kind == "f"
+        self.wide = self.y.dtype == np.int16
         self.sum = "float" if self.real else "int64_t" if self.wide else "int32_t"
         self.x = "{}" if self.real or not x.zero_point else f"({{}} - ({x.zero_point}))"
         self.w = "{}" if self.real or not weights.zero_point else f"({{}} - ({weights.zero_point}))"
-        self.zero_point = y.zero_point
-        self.multipliers = multipliers
+        self.constants = self._constants(graph, operator, bias[0].data if bias else None)
 
-    def constants(self, bias: Array | None, channels: int) -> Array:
+    def _constants(self, graph: Graph, operator: Layer, bias: Array | None) -> Array:
         """Words of every channel: bias, multiplier and shift; bias alone for floats."""
+        x, weights = graph.read(operator)[:2]
+        channels = weights.shape[0] if isinstance(operator, FullyConnected) else self.y.shape[3]
         if self.real:
             return np.zeros(channels, np.float32) if bias is None else bias.astype(np.float32)
+        find = dense_multipliers if isinstance(operator, FullyConnected) else channel_multipliers
+        multipliers = find(x, weights, self.y, channels)
         words = np.zeros((channels, 4 if self.wide else 3), np.int64)
         values = np.zeros(channels, np.int64) if bias is None else bias.astype(np.int64)
         if self.wide:
             words[:, 0], words[:, 1] = values & 0xFFFFFFFF, values >> 32
         else:
             words[:, 0] = values
-        words[:, -2] = [m.value for m in self.multipliers]
-        words[:, -1] = [m.shift for m in self.multipliers]
+        words[:, -2] = [m.value for m in multipliers]
+        words[:, -1] = [m.shift for m in multipliers]
         return np.ascontiguousarray(words.astype(np.uint32).view(np.int32).reshape(-1))
 
-    def start(self, channel: str) -> str:
-        """Expression of the bias of a channel."""
-        if self.real:
-            return f"p1[{channel}]"
-        if self.wide:
-            return f"(int64_t)((uint64_t)(uint32_t)p1[4 * {channel}] | (uint64_t)(uint32_t)p1[4 * {channel} + 1] << 32)"
-        return f"p1[3 * {channel}]"
+    @property
+    def product(self) -> str:
+        """Expression of the product of an input and a weight."""
+        return f"{self.x.format('v[k]')} * {self.w.format('w[k]')}"
 
-    def result(self, sum_: str, channel: str, clamp: tuple[float, float]) -> str:
-        """Expression of the stored value of a sum."""
+    @property
+    def start(self) -> str:
+        """Expression of the bias of channel ``c``."""
         if self.real:
-            return limited(sum_, clamp)
-        width = 4 if self.wide else 3
-        scale = "scale_wide" if self.wide else "scale_sum"
-        row = f"p1 + {width} * {channel} + {width - 2}"
-        value = f"{scale}({sum_}, ({row})[0], ({row})[1])"
-        return f"saturate({value} + ({self.zero_point}), {int(clamp[0])}, {int(clamp[1])})"
+            return "p1[c]"
+        if self.wide:
+            return "(int64_t)((uint64_t)(uint32_t)p1[4 * c] | (uint64_t)(uint32_t)p1[4 * c + 1] << 32)"
+        return "p1[3 * c]"
+
+    @property
+    def result(self) -> str:
+        """Expression of the stored value of ``sum``, that of channel ``c``."""
+        if self.real:
+            return f"({c_type(self.y.dtype)}){limited('sum', self.clamp)}"
+        width, scale = (4, "scale_wide") if self.wide else (3, "scale_sum")
+        row = f"p1 + {width} * c + {width - 2}"
+        value = saturated(f"{scale}(sum, ({row})[0], ({row})[1])", self.y, self.clamp)
+        return f"({c_type(self.y.dtype)}){value}"
 
     @property
     def helpers(self) -> dict[str, str]:
         """Static functions of the expressions."""
         if self.real:
             return {}
-        scale = {"scale_wide": RESCALE_INT64} if self.wide else {"scale_sum": RESCALE_INT32}
-        return {"saturate": SATURATE, **scale}
+        return {"saturate": SATURATE, "scale_wide": RESCALE_INT64} if self.wide else SCALING
 
 
 def limited(value: str, clamp: tuple[float, float]) -> str:
@@ -99,28 +134,24 @@ def limited(value: str, clamp: tuple[float, float]) -> str:
 
 def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:
     """CONV_2D and DEPTHWISE_CONV_2D."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     n, ih, iw, ic = x.shape
     _, oh, ow, oc = y.shape
     window = operator.window
-    real = y.dtype.kind == "f"
-    arithmetic = Arithmetic(x, weights, y, () if real else channel_multipliers(x, weights, y, oc))
+    text = LayerText(graph, operator)
     depthwise = isinstance(operator, DepthwiseConv2D)
     per_group = 1 if depthwise else weights.shape[3]
     channels_a_group = oc // (ic // per_group)
     data = weights.constant[0].transpose(2, 0, 1) if depthwise else weights.constant
-    constants = (
-        np.ascontiguousarray(data).reshape(-1),
-        arithmetic.constants(bias[0].data if bias else None, oc),
-    )
+    constants = (np.ascontiguousarray(data).reshape(-1), text.constants)
     kh, kw = window.size
     first = f"c / {channels_a_group} * {per_group}" if per_group < ic else "0"
     body = f"""    for (int32_t b = 0; b < {n}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox)
     for (int32_t c = 0; c < {oc}; ++c) {{
-        {arithmetic.sum} sum = {arithmetic.start("c")};
+        {text.sum} sum = {text.start};
         for (int32_t i = 0; i < {kh}; ++i) {{
             int32_t iy = oy * {window.stride[0]} - {window.before[0]} + i * {window.dilation[0]};
             if (iy < 0 || iy >= {ih}) {{
@@ -134,18 +165,18 @@ def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:
                 const {c_type(x.dtype)} *v = x0 + ((b * {ih} + iy) * {iw} + ix) * {ic} + {first};
                 const {c_type(weights.dtype)} *w = p0 + ((c * {kh} + i) * {kw} + j) * {per_group};
                 for (int32_t k = 0; k < {per_group}; ++k) {{
-                    sum += {arithmetic.x.format("v[k]")} * {arithmetic.w.format("w[k]")};
+                    sum += {text.product};
                 }}
             }}
         }}
-        y0[((b * {oh} + oy) * {ow} + ox) * {oc} + c] = ({c_type(y.dtype)}){arithmetic.result("sum", "c", operator.clamp)};
+        y0[((b * {oh} + oy) * {ow} + ox) * {oc} + c] = {text.result};
     }}
 """
     return Kernel(
         family="depthwise" if depthwise else "conv",
         parameters=arguments(graph, operator, reads=1, constants=constants),
         body=body,
-        helpers=arithmetic.helpers,
+        helpers=text.helpers,
         constants=constants,
         overlaps=of_windows(x, y, window, oc - 1),
     )
@@ -153,20 +184,19 @@ def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:
 
 def transpose_conv(graph: Graph, operator: TransposeConv) -> Kernel:
     """TRANSPOSE_CONV: every output gathers the inputs that reach it."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     n, ih, iw, ic = x.shape
     _, oh, ow, oc = y.shape
     window = operator.window
-    real = y.dtype.kind == "f"
-    arithmetic = Arithmetic(x, weights, y, () if real else channel_multipliers(x, weights, y, oc))
-    constants = (weights.constant.reshape(-1), arithmetic.constants(bias[0].data if bias else None, oc))
+    text = LayerText(graph, operator)
+    constants = (weights.constant.reshape(-1), text.constants)
     kh, kw = window.size
     body = f"""    for (int32_t b = 0; b < {n}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox)
     for (int32_t c = 0; c < {oc}; ++c) {{
-        {arithmetic.sum} sum = {arithmetic.start("c")};
+        {text.sum} sum = {text.start};
         for (int32_t i = 0; i < {kh}; ++i) {{
             int32_t ty = oy + {window.before[0]} - i;
             if (ty < 0 || ty % {window.stride[0]} != 0 || ty / {window.stride[0]} >= {ih}) {{
@@ -180,18 +210,18 @@ def transpose_conv(graph: Graph, operator: TransposeConv) -> Kernel:
                 const {c_type(x.dtype)} *v = x0 + ((b * {ih} + ty / {window.stride[0]}) * {iw} + tx / {window.stride[1]}) * {ic};
                 const {c_type(weights.dtype)} *w = p0 + ((c * {kh} + i) * {kw} + j) * {ic};
                 for (int32_t k = 0; k < {ic}; ++k) {{
-                    sum += {arithmetic.x.format("v[k]")} * {arithmetic.w.format("w[k]")};
+                    sum += {text.product};
                 }}
             }}
         }}
-        y0[((b * {oh} + oy) * {ow} + ox) * {oc} + c] = ({c_type(y.dtype)}){arithmetic.result("sum", "c", operator.clamp)};
+        y0[((b * {oh} + oy) * {ow} + ox) * {oc} + c] = {text.result};
     }}
 """
     return Kernel(
         family="transpose_conv",
         parameters=arguments(graph, operator, reads=1, constants=constants),
         body=body,
-        helpers=arithmetic.helpers,
+        helpers=text.helpers,
         constants=constants,
     )
 
@@ -204,29 +234,28 @@ def of_few_outputs(graph: Graph, operator: FullyConnected) -> Kernel | None:
 
 def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel:
     """FULLY_CONNECTED."""
-    x, weights, *bias = graph.read(operator)
+    x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     oc, ic = weights.shape
     rows = x.elements // ic
-    real = y.dtype.kind == "f"
-    arithmetic = Arithmetic(x, weights, y, () if real else dense_multipliers(x, weights, y, oc))
-    constants = (weights.constant.reshape(-1), arithmetic.constants(bias[0].data if bias else None, oc))
+    text = LayerText(graph, operator)
+    constants = (weights.constant.reshape(-1), text.constants)
     body = f"""    for (int32_t r = 0; r < {rows}; ++r)
     for (int32_t c = 0; c < {oc}; ++c) {{
         const {c_type(x.dtype)} *v = x0 + r * {ic};
         const {c_type(weights.dtype)} *w = p0 + c * {ic};
-        {arithmetic.sum} sum = {arithmetic.start("c")};
+        {text.sum} sum = {text.start};
         for (int32_t k = 0; k < {ic}; ++k) {{
-            sum += {arithmetic.x.format("v[k]")} * {arithmetic.w.format("w[k]")};
+            sum += {text.product};
         }}
-        y0[r * {oc} + c] = ({c_type(y.dtype)}){arithmetic.result("sum", "c", operator.clamp)};
+        y0[r * {oc} + c] = {text.result};
     }}
 """
     return Kernel(
         family="dense",
         parameters=arguments(graph, operator, reads=1, constants=constants),
         body=body,
-        helpers=arithmetic.helpers,
+        helpers=text.helpers,
         constants=constants,
         overlaps=of_parts(x, y, np.arange(rows) * ic, np.arange(1, rows + 1) * oc - 1),
     )

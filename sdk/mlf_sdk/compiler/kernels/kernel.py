@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Operator
+from mlf_sdk.compiler.states import states_of
 
 C_TYPES: Final = {
     "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
@@ -125,16 +127,56 @@ def arguments(
     constants: tuple[Array, ...] = (),
     workspace: str = "",
 ) -> tuple[Parameter, ...]:
-    """Usual parameters: what the operator computes from, its constants, its outputs, a workspace.
+    """Usual parameters: what the operator computes from, its constants, states, outputs, a workspace.
 
     Args:
         reads: how many of the operator's inputs are passed; the others are in the constants.
         workspace: C type of the workspace's elements; empty for none.
     """
     inputs = graph.read(operator)[:reads]
+    states = [graph.states[number] for number in states_of(operator)]
     found = [Parameter(Role.INPUT, i, c_type(x.dtype)) for i, x in enumerate(inputs)]
     found += [Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)]
-    found += [Parameter(Role.OUTPUT, i, c_type(y.dtype)) for i, y in enumerate(graph.written(operator))]
+    found += [Parameter(Role.STATE, i, c_type(s.dtype)) for i, s in enumerate(states)]
+    found += _outputs(graph, operator)
     if workspace:
         found.append(Parameter(Role.WORKSPACE, 0, workspace))
     return tuple(found)
+
+
+def operands(
+    graph: Graph, operator: Operator, *, skip: Collection[int] = ()
+) -> tuple[tuple[Parameter, ...], tuple[Array, ...]]:
+    """Parameters of an operator any of whose inputs may be constant, in their order, and those constants.
+
+    Args:
+        skip: positions of inputs that are not passed.
+    """
+    found: list[Parameter] = []
+    constants: list[Array] = []
+    for position, value in enumerate(graph.read(operator)):
+        if position in skip:
+            continue
+        if value.data is None:
+            found.append(Parameter(Role.INPUT, position, c_type(value.dtype)))
+        else:
+            found.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
+            constants.append(np.ascontiguousarray(value.data).reshape(-1))
+    return (*found, *_outputs(graph, operator)), tuple(constants)
+
+
+def _outputs(graph: Graph, operator: Operator) -> list[Parameter]:
+    return [Parameter(Role.OUTPUT, i, c_type(y.dtype)) for i, y in enumerate(graph.written(operator))]
+
+
+def loops(letter: str, extents: Iterable[int], indent: str = "    ") -> list[str]:
+    """Heads of nested loops; the index of each is the letter and its number."""
+    return [
+        f"{indent}for (int32_t {letter}{k} = 0; {letter}{k} < {extent}; ++{letter}{k})"
+        for k, extent in enumerate(extents)
+    ]
+
+
+def place(letter: str, steps: Iterable[int]) -> str:
+    """Expression of a place by the indices of `loops`, whose steps are given."""
+    return " + ".join(f"{letter}{k} * {step}" for k, step in enumerate(steps) if step) or "0"

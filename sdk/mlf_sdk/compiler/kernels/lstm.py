@@ -8,14 +8,12 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
 from mlf_sdk.compiler.kernels.gates import FOUR_GATES, FOUR_WIDE_GATES, pack, pairs_of
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.general import RESCALE_INT64, SCALING, scaled
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
-from mlf_sdk.compiler.operators import Array, Lstm
+from mlf_sdk.compiler.operators import Lstm
 from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
 from mlf_sdk.compiler.reference.wide import sigmoid_table
-from mlf_sdk.compiler.requantise import Multiplier
 
 
 def lstm(graph: Graph, operator: Lstm) -> Kernel:
@@ -30,21 +28,6 @@ def _shape(graph: Graph, operator: Lstm) -> tuple[int, int, int, int]:
     first, second, inputs = x.shape
     batches, steps = (second, first) if operator.time_major else (first, second)
     return batches, steps, inputs, weights.shape[0]
-
-
-def _parameters(
-    graph: Graph, operator: Lstm, constants: tuple[Array, ...], work: str
-) -> tuple[Parameter, ...]:
-    x, (y,) = graph.read(operator)[0], graph.written(operator)
-    hidden, cell = graph.states[operator.hidden], graph.states[operator.cell]
-    return (
-        Parameter(Role.INPUT, 0, c_type(x.dtype)),
-        *(Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)),
-        Parameter(Role.STATE, 0, c_type(hidden.dtype)),
-        Parameter(Role.STATE, 1, c_type(cell.dtype)),
-        Parameter(Role.OUTPUT, 0, c_type(y.dtype)),
-        *([Parameter(Role.WORKSPACE, 0, work)] if work else []),
-    )
 
 
 def _integer(graph: Graph, operator: Lstm) -> Kernel:
@@ -99,18 +82,17 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
 """
     return Kernel(
         family="lstm",
-        parameters=_parameters(graph, operator, constants, "int32_t"),
+        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
         helpers={
-            "saturate": SATURATE, "scale_sum": RESCALE_INT32, "scale_wide": RESCALE_INT64,
-            "wide_functions": WIDE_FUNCTIONS, dots: FOUR_WIDE_GATES if wide else FOUR_GATES,
-        } if wide else {
-            "saturate": SATURATE, "scale_sum": RESCALE_INT32,
-            "wide_functions": WIDE_FUNCTIONS, dots: FOUR_GATES,
+            **SCALING,
+            **({"scale_wide": RESCALE_INT64} if wide else {}),
+            "wide_functions": WIDE_FUNCTIONS,
+            dots: FOUR_WIDE_GATES if wide else FOUR_GATES,
         },
         constants=constants,
         workspace_bytes=4 * sum(pairs),
-    )  # fmt: skip
+    )
 
 
 def _place(operator: Lstm, batches: int, steps: int, size: int) -> str:
@@ -132,11 +114,11 @@ def _cell(numbers: LstmNumbers, zero: int, scale: str, limits: np.iinfo) -> str:
     lines = [
         f"int32_t entered = {gate(0)}, forgotten = {gate(1)};",
         f"int32_t candidate = {gate(2)}, visible = {gate(3)};",
-        f"int32_t kept = {_sixteen(_scaled('forgotten * s[u]', numbers.kept))};",
-        f"kept = {_sixteen('kept + ' + _sixteen(_scaled('entered * candidate', numbers.added)))};",
+        f"int32_t kept = {_sixteen(scaled('forgotten * s[u]', numbers.kept))};",
+        f"kept = {_sixteen('kept + ' + _sixteen(scaled('entered * candidate', numbers.added)))};",
         *([clip] if clip else []),
         "s[u] = (int16_t)kept;",
-        f"int32_t shown = {_scaled(f'visible * wide_tanh({argument}, p2)', numbers.shown)} + ({zero});",
+        f"int32_t shown = {scaled(f'visible * wide_tanh({argument}, p2)', numbers.shown)} + ({zero});",
         f"shown = saturate(shown, {int(limits.min)}, {int(limits.max)});",
     ]
     return "\n".join(" " * 12 + line for line in lines)
@@ -144,10 +126,6 @@ def _cell(numbers: LstmNumbers, zero: int, scale: str, limits: np.iinfo) -> str:
 
 def _sixteen(value: str) -> str:
     return f"saturate({value}, -32768, 32767)"
-
-
-def _scaled(value: str, by: Multiplier) -> str:
-    return f"scale_sum({value}, {by.value}, {by.shift})"
 
 
 def _real(graph: Graph, operator: Lstm) -> Kernel:
@@ -185,7 +163,7 @@ def _real(graph: Graph, operator: Lstm) -> Kernel:
 """
     return Kernel(
         family="real_lstm",
-        parameters=_parameters(graph, operator, constants, "float"),
+        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="float"),
         body=body,
         helpers=helpers_of(body),
         constants=constants,

@@ -6,28 +6,19 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
-from mlf_sdk.compiler.operators import ArgExtreme, Array, Move, ReadState, Region, ResizeBilinear, WriteState
+from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type, loops, operands
+from mlf_sdk.compiler.operators import ArgExtreme, Move, ReadState, Region, ResizeBilinear, WriteState
 from mlf_sdk.compiler.reference.movement import positions
 from mlf_sdk.compiler.regions import simplified
 
 
 def move(graph: Graph, operator: Move) -> Kernel:
     """Copies of regions, runs of neighbours as one block."""
-    constants: list[Array] = []
+    held, known = operands(graph, operator)
+    parameters, constants = list(held), list(known)
+    names = dict(enumerate(p.name for p in parameters))
     lines: list[str] = []
-    names: dict[int, str] = {}
-    parameters = []
-    for number, value in enumerate(graph.read(operator)):
-        if value.data is not None:
-            names[number] = f"p{len(constants)}"
-            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
-            constants.append(value.data.reshape(-1))
-        else:
-            names[number] = f"x{number}"
-            parameters.append(Parameter(Role.INPUT, number, c_type(value.dtype)))
     for number, y in enumerate(graph.written(operator)):
-        parameters.append(Parameter(Role.OUTPUT, number, c_type(y.dtype)))
         if operator.fill is not None:
             lines.append(
                 f"    for (int32_t i = 0; i < {y.elements}; ++i) {{\n        y{number}[i] = ({c_type(y.dtype)})({_fill(operator.fill)});\n    }}"
@@ -87,14 +78,14 @@ def _fill(value: float) -> str:
 
 
 def _copy(region: Region, names: dict[int, str], size: int) -> str:
-    axes = list(enumerate(region.axes))
+    axes = list(region.axes)
     run = 1
-    if axes and axes[-1][1].source == 1 and axes[-1][1].target == 1:
-        run = axes.pop()[1].extent
-    lines = [f"    for (int32_t i{k} = 0; i{k} < {axis.extent}; ++i{k})" for k, axis in axes]
+    if axes and axes[-1].source == 1 and axes[-1].target == 1:
+        run = axes.pop().extent
+    lines = loops("i", (axis.extent for axis in axes))
     source = [names[region.input], str(region.source)]
     target = [f"y{region.output}", str(region.target)]
-    for k, axis in axes:
+    for k, axis in enumerate(axes):
         source.append(f"{names[-1 - k]}[i{k}]" if isinstance(axis.source, tuple) else f"i{k} * {axis.source}")
         target.append(f"i{k} * {axis.target}")
     if run > 1:
@@ -108,27 +99,18 @@ def _copy(region: Region, names: dict[int, str], size: int) -> str:
     return "\n".join(lines)
 
 
-def copy_bytes(graph: Graph, size: int, parameters: tuple[Parameter, ...]) -> Kernel:
-    """A copy of a whole tensor from the first parameter to the second."""
-    return Kernel(
-        family="copy",
-        parameters=parameters,
-        body=f"    memcpy({parameters[1].name}, {parameters[0].name}, {size});\n",
-    )
-
-
 def read_state(graph: Graph, operator: ReadState) -> Kernel:
     """READ_VARIABLE."""
     (y,) = graph.written(operator)
-    parameters = (Parameter(Role.STATE, 0, c_type(y.dtype)), Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
-    return copy_bytes(graph, y.size_bytes, parameters)
+    body = f"    memcpy(y0, s0, {y.size_bytes});\n"
+    return Kernel(family="copy", parameters=arguments(graph, operator), body=body)
 
 
 def write_state(graph: Graph, operator: WriteState) -> Kernel:
     """ASSIGN_VARIABLE."""
     (x,) = graph.read(operator)
-    parameters = (Parameter(Role.INPUT, 0, c_type(x.dtype)), Parameter(Role.STATE, 0, c_type(x.dtype)))
-    return copy_bytes(graph, x.size_bytes, parameters)
+    body = f"    memcpy(s0, x0, {x.size_bytes});\n"
+    return Kernel(family="copy", parameters=arguments(graph, operator), body=body)
 
 
 def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Value
@@ -32,6 +34,15 @@ def of_elements(x: Value, y: Value, number: int = 0) -> Overlaps:
     if not may_share(x, y):
         return {}
     return {number: max(0, (x.elements - 1) * (y.dtype.itemsize - x.dtype.itemsize))}
+
+
+def of_operands(operands: Sequence[Value], y: Value) -> Overlaps:
+    """Overlaps of an elementwise kernel with those operands that are as large as its output."""
+    found: Overlaps = {}
+    for number, x in enumerate(operands):
+        if x.data is None and x.elements == y.elements:
+            found |= of_elements(x, y, number)
+    return found
 
 
 def of_parts(x: Value, y: Value, read_from: Array, written: Array) -> Overlaps:

@@ -8,8 +8,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats import pooling as floats
 from mlf_sdk.compiler.kernels.gemm import DSP
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32, limited
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.general import SCALING, limited, saturated, scaled
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
 from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
@@ -110,31 +110,21 @@ def mean(graph: Graph, operator: Mean) -> Kernel:
     real = y.dtype.kind == "f"
     count = x.elements // y.elements
     sum_ = "float" if real else "int32_t"
-    lines, depth = [], 1
-    for number, axis in enumerate(kept):
-        lines.append(
-            "    " * depth + f"for (int32_t k{number} = 0; k{number} < {x.shape[axis]}; ++k{number})"
-        )
-    place = " + ".join(f"k{i} * {strides(x.shape)[a]}" for i, a in enumerate(kept)) or "0"
-    target = strides(tuple(x.shape[a] for a in kept))
-    lines.append(f"    {{\n        const {c_type(x.dtype)} *v = x0 + {place};\n        {sum_} sum = 0;")
-    for number, axis in enumerate(operator.axes):
-        lines.append(f"        for (int32_t r{number} = 0; r{number} < {x.shape[axis]}; ++r{number})")
-    inner = " + ".join(f"r{i} * {strides(x.shape)[a]}" for i, a in enumerate(operator.axes)) or "0"
+    step, extents = strides(x.shape), tuple(x.shape[a] for a in kept)
+    first = place("k", (step[a] for a in kept))
+    lines = loops("k", extents)
+    lines.append(f"    {{\n        const {c_type(x.dtype)} *v = x0 + {first};\n        {sum_} sum = 0;")
+    lines += loops("r", (x.shape[a] for a in operator.axes), "        ")
+    inner = place("r", (step[a] for a in operator.axes))
     lines.append(f"        {{\n            sum += v[{inner}];\n        }}")
     if real:
         value, helpers = f"sum / {count}.0f", {}
     else:
         by = ratio(x, y) if operator.total else mean_multiplier(x, y, count)
-        zero = f"({count * x.zero_point})"
-        low, high = (-128, 127) if y.dtype.itemsize == 1 and y.dtype.kind == "i" else (0, 255)
-        low, high = (low, high) if y.dtype.itemsize == 1 else (-32768, 32767)
-        value = f"saturate(scale_sum(sum - {zero}, {by.value}, {by.shift}) + ({y.zero_point}), {low}, {high})"
-        helpers = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
-    to = " + ".join(f"k{i} * {s}" for i, s in enumerate(target)) or "0"
-    lines.append(f"        y0[{to}] = ({c_type(y.dtype)}){value};\n    }}\n")
+        value, helpers = saturated(scaled(f"sum - ({count * x.zero_point})", by), y), SCALING
+    lines.append(f"        y0[{place('k', strides(extents))}] = ({c_type(y.dtype)}){value};\n    }}\n")
     places = sum(
-        (np.arange(x.shape[a]) * strides(x.shape)[a]).reshape([-1] + [1] * (len(kept) - 1 - i))
+        (np.arange(x.shape[a]) * step[a]).reshape([-1] + [1] * (len(kept) - 1 - i))
         for i, a in enumerate(kept)
     )
     return Kernel(

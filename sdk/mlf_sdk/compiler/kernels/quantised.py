@@ -10,36 +10,26 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import INVERSE_ROOT
 from mlf_sdk.compiler.kernels.floats import pointwise, rows
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32, RESCALE_INT64
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
-from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.general import RESCALE_INT64, SCALING, saturated, scaled
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
 from mlf_sdk.compiler.kernels.rescale import SATURATE
-from mlf_sdk.compiler.operators import AddN, Array, L2Normalise, UpdateSlice
+from mlf_sdk.compiler.operators import AddN, L2Normalise, UpdateSlice
 from mlf_sdk.compiler.reals import Accumulate, MatMul
 from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT
 from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
-
-_SCALING = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
 
 
 def _stored(y: Value, value: str) -> str:
-    """Expression of a value in the range of the output's type."""
-    info = np.iinfo(y.dtype)
-    return f"({c_type(y.dtype)})saturate({value} + ({y.zero_point}), {int(info.min)}, {int(info.max)})"
+    """Expression of a value in the output's type."""
+    return f"({c_type(y.dtype)}){saturated(value, y)}"
 
 
-def operands(values: tuple[Value, ...]) -> tuple[list[Parameter], list[Array]]:
-    """Parameters of inputs, of which constant ones are put into the archive, and those constants."""
-    parameters: list[Parameter] = []
-    constants: list[Array] = []
-    for position, value in enumerate(values):
-        if value.data is None:
-            parameters.append(Parameter(Role.INPUT, position, c_type(value.dtype)))
-        else:
-            parameters.append(Parameter(Role.CONSTANT, len(constants), c_type(value.dtype)))
-            constants.append(np.ascontiguousarray(value.data).reshape(-1))
-    return parameters, constants
+def _term(x: Value, stored: str, by: Multiplier) -> str:
+    """Expression of a term of ADD_N and CUMSUM."""
+    return scaled(f"({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}", by)
 
 
 def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
@@ -50,14 +40,13 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
         return rows.mat_mul(graph, operator)
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = y.shape[:-2]
-    loops = [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(batch)]
-    parameters, constants = operands((a, b))
-    names = [f"{p.name} + {rows.batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=True)]
+    parameters, constants = operands(graph, operator)
+    names = [f"{p.name} + {rows.batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=False)]
     wide = y.dtype == np.int16
     sum_, scale = ("int64_t", "scale_wide") if wide else ("int32_t", "scale_sum")
     by = matrix_multiplier(a, b, y)
     store = [f"z[c + {i}] = {_stored(y, f'{scale}(s{i}, {by.value}, {by.shift})')};" for i in range(4)]
-    target = " + ".join(f"i{d} * {s * m * n}" for d, s in enumerate(strides(batch))) or "0"
+    target = place("i", (s * m * n for s in strides(batch)))
     element = f"u[i] - ({a.zero_point})" if a.zero_point else "u[i]"
     product = "(int64_t)(e * w[{}])" if wide else "e * w[{}]"
     start = "0"
@@ -69,7 +58,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
                 first -= ({element}) * ({b.zero_point});
             }}
 """
-    body = f"""{chr(10).join(loops)}
+    body = f"""{chr(10).join(loops("i", batch))}
     {{
         const {c_type(a.dtype)} *u = {names[0]};
         const {c_type(b.dtype)} *v = {names[1]};
@@ -105,13 +94,10 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
 """
     return Kernel(
         family="matmul",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        parameters=parameters,
         body=body,
-        helpers={
-            "saturate": SATURATE,
-            **({"scale_wide": RESCALE_INT64} if wide else {"scale_sum": RESCALE_INT32}),
-        },
-        constants=tuple(constants),
+        helpers={"saturate": SATURATE, "scale_wide": RESCALE_INT64} if wide else SCALING,
+        constants=constants,
     )
 
 
@@ -120,31 +106,22 @@ def add_n(graph: Graph, operator: AddN) -> Kernel:
     values = graph.read(operator)
     x, (y,) = values[0], graph.written(operator)
     first, last = total_multipliers(x, y)
-    parameters, constants = operands(values)
-
-    def term(stored: str) -> str:
-        return f"scale_sum(({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}, {first.value}, {first.shift})"
-
-    terms = "\n".join(f"        sum += {term(f'{p.name}[i]')};" for p in parameters)
-    result = _stored(y, f"scale_sum(sum, {last.value}, {last.shift})")
+    parameters, constants = operands(graph, operator)
+    terms = "\n".join(f"        sum += {_term(x, f'{p.name}[i]', first)};" for p in parameters[: len(values)])
+    result = _stored(y, scaled("sum", last))
     body = f"""    for (int32_t i = 0; i < {y.elements}; ++i) {{
-        int32_t sum = {term("0")};
+        int32_t sum = {_term(x, "0", first)};
 {terms}
         y0[i] = {result};
     }}
 """
     return Kernel(
         family="add_n",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        parameters=parameters,
         body=body,
-        helpers=dict(_SCALING),
-        constants=tuple(constants),
-        overlaps={
-            p.number: d
-            for p, v in zip(parameters, values, strict=True)
-            if v.data is None
-            for d in of_elements(v, y, p.number).values()
-        },
+        helpers=SCALING,
+        constants=constants,
+        overlaps=of_operands(values, y),
     )
 
 
@@ -158,25 +135,19 @@ def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
     inner = math.prod(x.shape[operator.axis + 1 :])
     at = f"(o * {extent} + {f'{extent - 1} - k' if operator.reverse else 'k'}) * {inner} + i"
     add = "sum += term;"
-    store = f"y0[{at}] = {_stored(y, f'scale_sum(sum, {last.value}, {last.shift})')};"
+    store = f"y0[{at}] = {_stored(y, scaled('sum', last))};"
     steps = [store, add] if operator.exclusive else [add, store]
-
-    def term(stored: str) -> str:
-        return f"scale_sum(({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}, {first.value}, {first.shift})"
-
     body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
     for (int32_t i = 0; i < {inner}; ++i) {{
-        int32_t sum = {term("0")};
+        int32_t sum = {_term(x, "0", first)};
         for (int32_t k = 0; k < {extent}; ++k) {{
-            int32_t term = {term(f"x0[{at}]")};
+            int32_t term = {_term(x, f"x0[{at}]", first)};
             {steps[0]}
             {steps[1]}
         }}
     }}
 """
-    return Kernel(
-        family="accumulate", parameters=arguments(graph, operator), body=body, helpers=dict(_SCALING)
-    )
+    return Kernel(family="accumulate", parameters=arguments(graph, operator), body=body, helpers=SCALING)
 
 
 def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
@@ -201,7 +172,7 @@ def l2_normalise(graph: Graph, operator: L2Normalise) -> Kernel:
         family="l2_normalise",
         parameters=arguments(graph, operator),
         body=body,
-        helpers={**_SCALING, **INVERSE_ROOT},
+        helpers={**SCALING, **INVERSE_ROOT},
         overlaps=of_elements(x, y),
     )
 
@@ -210,7 +181,7 @@ def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
     """DYNAMIC_UPDATE_SLICE: a copy of the whole, then the part over it, run by run."""
     x, part, _ = graph.read(operator)
     (y,) = graph.written(operator)
-    parameters, constants = operands(graph.read(operator))
+    parameters, constants = operands(graph, operator)
     names = [p.name for p in parameters]
     step, own = strides(x.shape), strides(part.shape)
     lines = [f"    memcpy(y0, {names[0]}, {y.size_bytes});", f"    {c_type(y.dtype)} *z = y0;"]
@@ -221,14 +192,13 @@ def update_slice(graph: Graph, operator: UpdateSlice) -> Kernel:
             f"        z += (int32_t)s * {step[axis]};\n    }}",
         ]
     outer = part.shape[:-1]
-    lines += [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(outer)]
-    to = " + ".join(f"i{d} * {step[d]}" for d in range(len(outer))) or "0"
-    source = " + ".join(f"i{d} * {own[d]}" for d in range(len(outer))) or "0"
+    lines += loops("i", outer)
+    to, source = place("i", step[: len(outer)]), place("i", own[: len(outer)])
     size = part.shape[-1] * part.dtype.itemsize
     lines += [f"    memcpy(z + {to}, {names[1]} + {source}, {size});", ""]
     return Kernel(
         family="update_slice",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, c_type(y.dtype))),
+        parameters=parameters,
         body="\n".join(lines),
-        constants=tuple(constants),
+        constants=constants,
     )

@@ -9,9 +9,8 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, operands
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.quantised import operands
 from mlf_sdk.compiler.kernels.rescale import SATURATE
 from mlf_sdk.compiler.signals import (
     SignalAutoScale,
@@ -29,8 +28,8 @@ def window(graph: Graph, operator: SignalWindow) -> Kernel:
     """Samples times weights, window after window."""
     x, weights = graph.read(operator)
     (y,) = graph.written(operator)
-    parameters, constants = operands((x, weights))
-    a, b = (parameter.name for parameter in parameters)
+    parameters, constants = operands(graph, operator)
+    a, b = (parameter.name for parameter in parameters[:2])
     size, product = weights.elements, f"({a}[r + i] * {b}[i]) >> {operator.shift}"
     fits = weights.data is not None and weights.data.min() > -1 and weights.data.max() <= 1 << operator.shift
     body = f"""    for (int32_t r = 0; r < {x.elements}; r += {size})
@@ -39,10 +38,10 @@ def window(graph: Graph, operator: SignalWindow) -> Kernel:
 """
     return Kernel(
         family="window",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, "int16_t")),
+        parameters=parameters,
         body=body,
         helpers={} if fits else {"saturate": SATURATE},
-        constants=tuple(constants),
+        constants=constants,
         overlaps=of_elements(x, y) if x.data is None else {},
     )
 
@@ -115,18 +114,18 @@ def filter_bank(graph: Graph, operator: SignalFilterBank) -> Kernel:
 
 def square_root(graph: Graph, operator: SignalSquareRoot) -> Kernel:
     """Roots of words of 64 bits: that of the upper half, then one division."""
-    x, bits = graph.read(operator)
-    parameters, constants = operands((x, bits))
-    a, b = (parameter.name for parameter in parameters)
+    x = graph.read(operator)[0]
+    parameters, constants = operands(graph, operator)
+    a, b = (parameter.name for parameter in parameters[:2])
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i)
         y0[i] = rounded_root({a}[i]) >> ({b}[0] & 31);
 """
     return Kernel(
         family="square_root",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, "uint32_t")),
+        parameters=parameters,
         body=body,
         helpers={"rounded_root": _ROOT},
-        constants=tuple(constants),
+        constants=constants,
     )
 
 
@@ -147,18 +146,14 @@ def spectral_subtraction(graph: Graph, operator: SignalSpectralSubtraction) -> K
         y1[i] = s0[i];
     }}
 """
-    return Kernel(
-        family="spectral_subtraction",
-        parameters=(*arguments(graph, operator), Parameter(Role.STATE, 0, "uint32_t")),
-        body=body,
-    )
+    return Kernel(family="spectral_subtraction", parameters=arguments(graph, operator), body=body)
 
 
 def gain(graph: Graph, operator: SignalGain) -> Kernel:
     """The gain of a channel's noise, then a parabola for small products and a straight line for large ones."""
     x = graph.read(operator)[0]
-    parameters, constants = operands(graph.read(operator))
-    a, b, table = (parameter.name for parameter in parameters)
+    parameters, constants = operands(graph, operator)
+    a, b, table = (parameter.name for parameter in parameters[:3])
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
         uint32_t gain = (uint32_t)gain_at({b}[i], {table});
         uint32_t ratio = (uint32_t)(((uint64_t){a}[i] * gain) >> {operator.shift});
@@ -167,10 +162,10 @@ def gain(graph: Graph, operator: SignalGain) -> Kernel:
 """
     return Kernel(
         family="gain",
-        parameters=(*parameters, Parameter(Role.OUTPUT, 0, "uint32_t")),
+        parameters=parameters,
         body=body,
         helpers={"gain_at": _GAIN},
-        constants=tuple(constants),
+        constants=constants,
     )
 
 

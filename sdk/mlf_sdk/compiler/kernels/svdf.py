@@ -10,9 +10,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.gates import FOUR_GATES, pack, pairs_of
 from mlf_sdk.compiler.kernels.gemm import DSP
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.general import SCALING, saturated, scaled
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.operators import Svdf
 from mlf_sdk.compiler.requantise import Multiplier
 
@@ -87,30 +86,27 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
             int32_t sums[{_GROUP}] = {{0, 0, 0, 0}};
             four_gates(given, w, {pairs}, sums);
             for (int32_t g = f; g < f + {_GROUP} && g < {filters}; ++g, line += {memory}) {{
-                int32_t entry = saturate(scale_sum(sums[g - f], {entry.value}, {entry.shift}) + ({state.zero_point}), {int(info.min)}, {int(info.max)});
+                int32_t entry = saturate({scaled("sums[g - f]", entry)} + ({state.zero_point}), {int(info.min)}, {int(info.max)});
                 if (g % {operator.rank} == 0) {{
                     total = {start};
                 }}
                 total = {advance}(line, p1 + g * {memory}, {memory}, entry, total);
                 if (g % {operator.rank} == {operator.rank - 1}) {{
-                    y0[b * {units} + g / {operator.rank}] = ({c_type(y.dtype)})saturate(scale_sum(total, {result.value}, {result.shift}) + ({y.zero_point}), {int(operator.clamp[0])}, {int(operator.clamp[1])});
+                    y0[b * {units} + g / {operator.rank}] = ({c_type(y.dtype)}){saturated(scaled("total", result), y, operator.clamp)};
                 }}
             }}
         }}
     }}
 """
-    parameters = (
-        *arguments(graph, operator, reads=1, constants=tuple(constants), workspace="int32_t"),
-        Parameter(Role.STATE, 0, kind),
-    )
     return Kernel(
-        family="svdf", parameters=parameters, body=body, constants=tuple(constants),
-        helpers={
-            "saturate": SATURATE, "scale_sum": RESCALE_INT32, "four_gates": FOUR_GATES, advance: text,
-        },
+        family="svdf",
+        parameters=arguments(graph, operator, reads=1, constants=tuple(constants), workspace="int32_t"),
+        body=body,
+        helpers={**SCALING, "four_gates": FOUR_GATES, advance: text},
+        constants=tuple(constants),
         workspace_bytes=4 * pairs,
         overlaps={0: 0} if batches == 1 else {},  # all of the input is read first
-    )  # fmt: skip
+    )
 
 
 def _advance(kind: str, times: str, entries: int) -> tuple[str, str]:

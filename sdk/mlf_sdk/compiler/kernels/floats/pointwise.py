@@ -10,47 +10,39 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.elementwise import broadcast
 from mlf_sdk.compiler.kernels.floats.functions import expression, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
-from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Accumulate, Lookup, Pointwise, Quantise
 
 
 def pointwise(graph: Graph, operator: Pointwise) -> Kernel:
     """Any elementwise function; operands may be constant."""
-    operands = graph.read(operator)
+    values = graph.read(operator)
     (y,) = graph.written(operator)
-    real = operands[-1].dtype.kind == "f"
+    real = values[-1].dtype.kind == "f"
     text, helpers = expression(operator.function, operator.parameters, real=real)
-    loops, places = broadcast(operands, y)
-    parameters: list[Parameter] = []
-    constants: list[Array] = []
-    lines = [*loops, "    {"]
-    for position, (letter, value) in enumerate(zip("abc", operands, strict=False)):
-        if value.data is None:
-            parameter = Parameter(Role.INPUT, position, c_type(value.dtype))
-        else:
-            parameter = Parameter(Role.CONSTANT, len(constants), c_type(value.dtype))
-            constants.append(np.ascontiguousarray(value.data).reshape(-1))
-        parameters.append(parameter)
-        if value.data is not None and value.elements == 1 and value.dtype.kind == "f":
-            parameters.pop()
-            constants.pop()
-            lines.append(f"        float {letter} = {number(float(value.data.reshape(-1)[0]))};")
-            continue
-        lines.append(f"        {c_type(value.dtype)} {letter} = {parameter.name}[{places[position]}];")
-    parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
+    heads, places = broadcast(values, y)
+    literal = {
+        i: number(float(v.data.reshape(-1)[0]))
+        for i, v in enumerate(values)
+        if v.data is not None and v.elements == 1 and v.dtype.kind == "f"
+    }
+    parameters, constants = operands(graph, operator, skip=literal)
+    lines, passed = [*heads, "    {"], iter(parameters)
+    for position, (letter, value) in enumerate(zip("abc", values, strict=False)):
+        source = literal.get(position) or f"{next(passed).name}[{places[position]}]"
+        lines.append(f"        {c_type(value.dtype)} {letter} = {source};")
     lines += [f"        y0[{places[-1]}] = ({c_type(y.dtype)})({text});", "    }", ""]
     overlaps: Overlaps = {}
-    for position, value in enumerate(operands):
+    for position, value in enumerate(values):
         if value.data is None and value.shape == y.shape:
             overlaps |= of_elements(value, y, position)
     return Kernel(
         family=operator.function,
-        parameters=tuple(parameters),
+        parameters=parameters,
         body="\n".join(lines),
         helpers=helpers,
-        constants=tuple(constants),
+        constants=constants,
         overlaps=overlaps,
     )
 
@@ -80,26 +72,16 @@ def lookup(graph: Graph, operator: Lookup) -> Kernel:
     extent = table.shape[operator.axis]
     inner = math.prod(table.shape[operator.axis + 1 :])
     outer = math.prod(table.shape[: operator.axis])
-    constants = () if table.data is None else (np.ascontiguousarray(table.data).reshape(-1),)
-    first = Parameter(Role.CONSTANT if constants else Role.INPUT, 0, c_type(table.dtype))
+    parameters, constants = operands(graph, operator)
     body = f"""    for (int32_t o = 0; o < {outer}; ++o)
     for (int32_t i = 0; i < {indices.elements}; ++i) {{
         int32_t k = (int32_t)x1[i];
         k = k < 0 ? k + {extent} : k;
         k = k < 0 ? 0 : k >= {extent} ? {extent - 1} : k;
-        memcpy(y0 + (o * {indices.elements} + i) * {inner}, {first.name} + (o * {extent} + k) * {inner}, {inner * y.dtype.itemsize});
+        memcpy(y0 + (o * {indices.elements} + i) * {inner}, {parameters[0].name} + (o * {extent} + k) * {inner}, {inner * y.dtype.itemsize});
     }}
 """
-    return Kernel(
-        family="lookup",
-        parameters=(
-            first,
-            Parameter(Role.INPUT, 1, c_type(indices.dtype)),
-            Parameter(Role.OUTPUT, 0, c_type(y.dtype)),
-        ),
-        body=body,
-        constants=constants,
-    )
+    return Kernel(family="lookup", parameters=parameters, body=body, constants=constants)
 
 
 def accumulate(graph: Graph, operator: Accumulate) -> Kernel:

@@ -10,8 +10,8 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type
-from mlf_sdk.compiler.operators import Array, Softmax
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.operators import Softmax
 from mlf_sdk.compiler.reals import MatMul, Normalise, Reduce, Reduction
 from mlf_sdk.compiler.regions import strides
 
@@ -119,13 +119,9 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
     (x,), (y,) = graph.read(operator), graph.written(operator)
     step = strides(x.shape)
     kept = [a for a in range(len(x.shape)) if a not in operator.axes]
-    to = strides(tuple(x.shape[a] for a in kept))
-    loops = [f"    for (int32_t k{i} = 0; k{i} < {x.shape[a]}; ++k{i})" for i, a in enumerate(kept)]
-    inner = "\n".join(
-        f"        for (int32_t r{i} = 0; r{i} < {x.shape[a]}; ++r{i})" for i, a in enumerate(operator.axes)
-    )
-    place = " + ".join(f"k{i} * {step[a]}" for i, a in enumerate(kept)) or "0"
-    at = " + ".join(f"r{i} * {step[a]}" for i, a in enumerate(operator.axes)) or "0"
+    extents = tuple(x.shape[a] for a in kept)
+    inner = "\n".join(loops("r", (x.shape[a] for a in operator.axes), "        "))
+    at = place("r", (step[a] for a in operator.axes))
     start, work, result = _STEPS[operator.function]
     kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
     count = math.prod(x.shape[a] for a in operator.axes)
@@ -134,16 +130,16 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
     if operator.function is Reduction.LOG_SUM_EXP:
         first = f"        {kind} most = t[0];\n{inner}\n        {{\n            most = t[{at}] > most ? t[{at}] : most;\n        }}\n"
     start = "t[0]" if start == "v" else start
-    body = f"""{chr(10).join(loops)}
+    body = f"""{chr(10).join(loops("k", extents))}
     {{
-        const {c_type(x.dtype)} *t = x0 + {place};
+        const {c_type(x.dtype)} *t = x0 + {place("k", (step[a] for a in kept))};
 {first}        {kind} sum = {start};
 {inner}
         {{
             {kind} v = t[{at}];
             {work}
         }}
-        y0[{" + ".join(f"k{i} * {s}" for i, s in enumerate(to)) or "0"}] = ({c_type(y.dtype)})({value});
+        y0[{place("k", strides(extents))}] = ({c_type(y.dtype)})({value});
     }}
 """
     return Kernel(
@@ -160,21 +156,11 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     (y,) = graph.written(operator)
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = y.shape[:-2]
-    loops = [f"    for (int32_t i{d} = 0; i{d} < {e}; ++i{d})" for d, e in enumerate(batch)]
-    names: list[str] = []
-    parameters: list[Parameter] = []
-    constants: list[Array] = []
-    for position, value in enumerate((a, b)):
-        role = Role.INPUT if value.data is None else Role.CONSTANT
-        parameter = Parameter(role, position if value.data is None else len(constants), c_type(value.dtype))
-        if value.data is not None:
-            constants.append(np.ascontiguousarray(value.data).reshape(-1))
-        parameters.append(parameter)
-        names.append(f"{parameter.name} + {batch_place(value, batch)}")
-    parameters.append(Parameter(Role.OUTPUT, 0, c_type(y.dtype)))
+    parameters, constants = operands(graph, operator)
+    names = [f"{p.name} + {batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=False)]
     kind = c_type(y.dtype)
-    target = " + ".join(f"i{d} * {s * m * n}" for d, s in enumerate(strides(batch))) or "0"
-    body = f"""{chr(10).join(loops)}
+    target = place("i", (s * m * n for s in strides(batch)))
+    body = f"""{chr(10).join(loops("i", batch))}
     {{
         const {c_type(a.dtype)} *u = {names[0]};
         const {c_type(b.dtype)} *v = {names[1]};
@@ -206,16 +192,11 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
         }}
     }}
 """
-    return Kernel(
-        family="matmul",
-        parameters=tuple(parameters),
-        body=body,
-        constants=tuple(constants),
-    )
+    return Kernel(family="matmul", parameters=parameters, body=body, constants=constants)
 
 
 def batch_place(value: Value, batch: tuple[int, ...]) -> str:
     """Expression of the first element of a matrix, by the indices of the batch."""
     own = (1,) * (len(batch) + 2 - len(value.shape)) + value.shape
-    steps: Array = np.array(strides(own))[: len(batch)]
-    return " + ".join(f"i{d} * {s}" for d, (s, e) in enumerate(zip(steps, own, strict=False)) if e > 1) or "0"
+    steps = zip(strides(own)[: len(batch)], own, strict=False)
+    return place("i", (step if extent > 1 else 0 for step, extent in steps))
