@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.compiler.kernels.gemm import finish, function, label
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
 
-_MOST: Final = 4095  # bytes, of the offset of a load or a store
 MAX_COLUMNS: Final = 3
 
 
@@ -73,7 +72,7 @@ class Rows:
 
     def _runs(self) -> list[tuple[Block, int]]:
         """Blocks from the left to the right; those that are the same are counted."""
-        most = min(MAX_COLUMNS, _MOST // (4 * self.channels) - 1)
+        most = min(MAX_COLUMNS, MAX_OFFSET // (4 * self.channels) - 1)
         if most < MAX_COLUMNS:
             sizes = [most] * (self.width // most) + [1] * (self.width % most)
         else:
@@ -164,7 +163,7 @@ class Rows:
         y, end, below = free[:3]
         lines.append(f"ldrd {y}, {end}, [sp]")
         row = self.width * self.channels
-        far = row + (block.columns - 1) * self.channels > _MOST
+        far = row + (block.columns - 1) * self.channels > MAX_OFFSET
         if rows == 2 and far:
             lines += [f"movw {below}, #{row & 0xFFFF}"]
             lines += [f"movt {below}, #{row >> 16}"] if row >> 16 else []

@@ -6,16 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.gemm import best_tile, tile_times_channels, widen
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, best_tile, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, low_words, sum_bounds
 from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.operators import Array, Conv2D, Window
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers
 
-MAX_OFFSET = 4095  # of a load or store with a constant offset, in bytes
 UNROLL = 36
 
 
@@ -27,7 +26,7 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
     """
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
-    if x.dtype != np.int8 or x.shape[0] != 1 or weights.shape[3] != x.shape[3]:
+    if not is_plain_int8(x, weights):
         return None
     channels = y.shape[3]
     layout = Layout(x, weights, y, operator.window, pixels)
@@ -73,16 +72,13 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
             fast, layout.pixels, layout.distance, layout.used, layout.quads, fine=rescale.is_fine
         )
         helpers[fast] = text
-    constants = (stream,)
-    return Kernel(
-        family="conv_1x1" if layout.pointwise else "conv",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=layout.body(f"{tile}(b0, p0, {{}}, {channels})", fast, channels),
-        helpers=helpers,
-        constants=constants,
-        workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
-        overlaps=layout.overlaps(x, y),
-    )
+    call = f"{tile}(b0, p0, {{}}, {channels})"
+    return layout.kernel(graph, operator, call, fast, helpers, (stream,))
+
+
+def is_plain_int8(x: Value, weights: Value) -> bool:
+    """True for a convolution of one int8 image without groups."""
+    return x.dtype == np.int8 and x.shape[0] == 1 and weights.shape[3] == x.shape[3]
 
 
 def rescale_of(
@@ -101,9 +97,8 @@ def rescale_of(
 
 def pack(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
     """Stream of all channels: bias, words of four weights, requantisation."""
-    words = quads_of(rows.reshape(rows.shape[0], -1), rescale)
-    biases = biases_of(rows.reshape(rows.shape[0], -1), bias, zero_point, rescale)
-    return np.ascontiguousarray(np.concatenate([biases[:, None], words, rescale.rows], axis=1).reshape(-1))
+    biases, words = biases_of(rows, bias, zero_point, rescale), quads_of(rows, rescale)
+    return np.concatenate([biases[:, None], words, rescale.rows], axis=1).reshape(-1)
 
 
 def quads_of(rows: Array, rescale: Rescale) -> Array:
@@ -116,11 +111,10 @@ def quads_of(rows: Array, rescale: Rescale) -> Array:
 
 def biases_of(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
     """Biases with what the zero point contributes, as the sums of the inner loops need them."""
-    wide = rows.astype(np.int64)
-    found = rescale.bias(bias) - zero_point * wide.sum(axis=1)
+    found = rescale.folded(bias, rows, zero_point)
     if rescale.is_fine:
-        found = 256 * (found + 127 * wide[:, 1::2].sum(axis=1))
-    return found.astype(np.uint64).astype(np.uint32).view(np.int32)
+        found += 127 * rows[:, 1::2].sum(axis=1, dtype=np.int64)
+    return low_words(found * rescale.unit)
 
 
 class Layout:
@@ -178,7 +172,7 @@ class Layout:
         far = self.distance * (self.pixels - 1) + 4 * min(8, self.row_quads)
         return self.window.dilation[1] != 1 or far > MAX_OFFSET or self.quads > 8000
 
-    def overlaps(self, x: Value, y: Value) -> Overlaps:
+    def _overlaps(self, x: Value, y: Value) -> Overlaps:
         """Distance at which every tile reads its windows before other tiles write over them."""
         first = np.minimum(np.arange(0, self.ow, self.pixels), self.ow - self.pixels)
         window = self.window
@@ -193,12 +187,36 @@ class Layout:
         rows = weights.reshape(weights.shape[0], self.rows, self.used)
         return np.pad(rows, ((0, 0), (0, 0), (0, self.spare)))
 
-    def body(self, tile: str, fast: str, channels: int) -> str:
-        """Loops over the tiles of every row.
+    def kernel(
+        self,
+        graph: Graph,
+        operator: Conv2D,
+        tile: str,
+        fast: str,
+        helpers: dict[str, str],
+        constants: tuple[Array, ...],
+        suffix: str = "",
+    ) -> Kernel:
+        """The kernel of a layer, once ``buffer_words`` is that of its tiles.
 
         Args:
             tile: call for a tile, with ``{}`` for the place of its output.
+            fast: function ``(input, buffer, row_bytes)`` that lays out the windows of a tile.
+            suffix: of the family.
         """
+        x, (y,) = graph.read(operator)[0], graph.written(operator)
+        return Kernel(
+            family=("conv_1x1" if self.pointwise else "conv") + suffix,
+            parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
+            body=self._body(tile, fast, y.shape[3]),
+            helpers=helpers,
+            constants=constants,
+            workspace_bytes=self.buffer_words * 4 + self.patch_bytes,
+            overlaps=self._overlaps(x, y),
+        )
+
+    def _body(self, tile: str, fast: str, channels: int) -> str:
+        """Loops over the tiles of every row; arguments as of `kernel`."""
         tail = self.ow - self.pixels
         window = self.window
         call = tile.format(f"y0 + (oy * {self.ow} + ox) * {channels}") + ";"

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, Layout, biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import best_tile, finish, function, label, subtract, widen
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.pairs import in_twos
+from mlf_sdk.compiler.kernels.convolution import Layout, biases_of, quads_of, rescale_of
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, best_tile, finish, function, label, subtract, widen
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.pairs import in_twos, stream_of_twos
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
-from mlf_sdk.compiler.operators import Array, Conv2D
+from mlf_sdk.compiler.operators import Conv2D
 from mlf_sdk.compiler.scales import channel_multipliers
 
 MAX_PIXELS: Final = 4
@@ -60,7 +58,8 @@ def coupled(graph: Graph, operator: Conv2D) -> Kernel | None:
     rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, channels), operator.clamp)
     if not rescale.is_fine:
         return None
-    constants = (_stream(layout.padded(weights.data).reshape(channels, -1), bias, x.zero_point, rescale),)
+    rows = layout.padded(weights.data).reshape(channels, -1)
+    stream = stream_of_twos(biases_of(rows, bias, x.zero_point, rescale), quads_of(rows, rescale), rescale)
     short = layout.spare == 3 and layout.row_quads <= _MAX_QUADS_OF_SHORT and quads <= _UNROLL
     if short:  # the last word of each row holds nothing
         layout.buffer_words -= layout.rows * layout.pixels
@@ -68,26 +67,8 @@ def coupled(graph: Graph, operator: Conv2D) -> Kernel | None:
     fast, text = widen(
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True
     )
-    return Kernel(
-        family="conv_1x1_couples" if layout.pointwise else "conv_couples",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=layout.body(f"{name}(b0, p0, {{}}, {channels})", fast, channels),
-        helpers={**texts, fast: text},
-        constants=constants,
-        workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
-        overlaps=layout.overlaps(x, y),
-    )
-
-
-def _stream(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
-    """Two channels after the other: biases, words side by side, requantisations."""
-    groups = len(rows) // 2
-    parts = (
-        biases_of(rows, bias, zero_point, rescale).reshape(groups, 2),
-        quads_of(rows, rescale).reshape(groups, 2, -1).transpose(0, 2, 1).reshape(groups, -1),
-        rescale.rows.reshape(groups, -1),
-    )
-    return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
+    call = f"{name}(b0, p0, {{}}, {channels})"
+    return layout.kernel(graph, operator, call, fast, {**texts, fast: text}, (stream,), "_couples")
 
 
 def _tile(

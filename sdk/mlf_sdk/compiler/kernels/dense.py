@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, biases_of, quads_of, rescale_of
+from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of, rescale_of
 from mlf_sdk.compiler.kernels.gemm import (
+    MAX_OFFSET,
     finish,
     function,
     label,
@@ -47,19 +48,16 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     if rescale.form is Form.GENERAL:
         return None
     padded = np.pad(flat, ((0, 4 * groups - outputs), (0, 0)))
-    biases = np.pad(
-        biases_of(padded[:outputs], graph.bias(operator), x.zero_point, rescale), (0, 4 * groups - outputs)
-    )
-    words = quads_of(padded, rescale).reshape(groups, 4, quads).transpose(0, 2, 1).reshape(groups, -1)
-    parts = [biases.reshape(groups, 4), words]
+    biases = biases_of(flat, graph.bias(operator), x.zero_point, rescale)
+    sums = groups_of(quads_of(padded, rescale), np.pad(biases, (0, 4 * groups - outputs)), 4)
     if layer:
         name, texts = rows_of_layer(quads, outputs, layer, unroll=16 if quads > 16 else 8)
-        stream = np.append(layer_head(quads, outputs, layer), np.concatenate(parts, axis=1))
+        stream = np.append(layer_head(quads, outputs, layer), sums)
     else:
         name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
         rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
-        stream = np.concatenate([*parts, rows], axis=1).reshape(-1)
-    constants = (np.ascontiguousarray(stream),)
+        stream = np.concatenate([sums, rows], axis=1).reshape(-1)
+    constants = (stream,)
     body, more = widening(inputs, fine=rescale.is_fine)
     if spill is not None:
         again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
@@ -74,6 +72,13 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         workspace_bytes=8 * quads,
         overlaps={0: 0},  # all of the input is read first
     )
+
+
+def groups_of(words: Array, biases: Array, size: int) -> Array:
+    """Biases of ``size`` outputs and the words of their rows side by side; a row a group."""
+    groups = len(words) // size
+    rows = words.reshape(groups, size, -1).transpose(0, 2, 1).reshape(groups, -1)
+    return np.concatenate([biases.reshape(groups, size), rows], axis=1)
 
 
 def widening(inputs: int, *, fine: bool) -> tuple[str, dict[str, str]]:
@@ -153,18 +158,23 @@ def rows_of_layer(quads: int, outputs: int, rescale: Rescale, *, unroll: int) ->
     w += 6;
     for (int32_t c = 0; c < head[4]; c += 4, w += 4 + 4 * quads) {{
         for (int32_t i = 0; i < 4 && c + i < head[4]; ++i) {{
-            uint32_t sum = (uint32_t)w[i];
-            for (int32_t q = 0; q < quads; ++q) {{
-                const int32_t *k = w + 4 + 4 * q + i;
-                const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += (uint32_t)({product(rescale, "k", "v", 2)});
-            }}
-            y[c + i] = (int8_t){one};
+{sum_of_row(rescale, 4, "quads")}            y[c + i] = (int8_t){one};
         }}
     }}
 """
     parameters = "const int32_t *b, const int32_t *w, int8_t *y"
     return name, {**helpers(Form.SIGNED), name: function(name, parameters, lines, plain)}
+
+
+def sum_of_row(rescale: Rescale, rows: int, quads: str) -> str:
+    """C text of the sum of row ``i`` of a group of ``rows`` whose words stand side by side at ``w``."""
+    return f"""            uint32_t sum = (uint32_t)w[i];
+            for (int32_t q = 0; q < {quads}; ++q) {{
+                const int32_t *k = w + {rows} + {rows} * q + i;
+                const int16_t *v = (const int16_t *)(b + 2 * q);
+                sum += (uint32_t)({product(rescale, "k", "v", 2)});
+            }}
+"""
 
 
 def _products(sums: list[str], count: int, *, fine: bool) -> list[str]:
@@ -227,13 +237,7 @@ def rows_times_vector(
     result = expression(rescale, "(int32_t)sum", f"w + {4 + 4 * quads} + {width} * i")
     plain = f"""    for (int32_t c = 0; c < {outputs}; c += 4, w += {4 + 4 * quads + 4 * width}) {{
         for (int32_t i = 0; i < 4 && c + i < {outputs}; ++i) {{
-            uint32_t sum = (uint32_t)w[i];
-            for (int32_t q = 0; q < {quads}; ++q) {{
-                const int32_t *k = w + 4 + 4 * q + i;
-                const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += (uint32_t)({product(rescale, "k", "v", 2)});
-            }}
-            y[c + i] = (int8_t){result};
+{sum_of_row(rescale, 4, str(quads))}            y[c + i] = (int8_t){result};
         }}
     }}
 """

@@ -15,7 +15,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.blocks import Rows
-from mlf_sdk.compiler.kernels.gemm import finish, function, label, unrolling
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import (
@@ -31,7 +31,6 @@ from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
 
 MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
-_MOST: Final = 4095  # bytes, of the offset of a load
 _PARAMETERS: Final = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y"
 
 
@@ -132,7 +131,7 @@ def _rows_of_columns(width: int, channels: int, rescale: Rescale) -> tuple[str, 
     step = 2 * channels
     call = f"{{}}(first + ox * {step}, second + ox * {step}, p0, y + ox * {channels});"
     lines = ["int32_t ox = 0;"]
-    pairs = width > 1 and 5 * 4 * channels <= _MOST
+    pairs = width > 1 and 5 * 4 * channels <= MAX_OFFSET
     if pairs:
         name, text = _pair_of_columns(channels, rescale)
         texts = {**(texts if width % 2 else helpers(rescale.form)), name: text}
@@ -152,7 +151,7 @@ def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array
 
     With stride 1 the pairs (0, 1) of columns 0, 1 and 2, then (1, 2); with stride 2 both of columns 2, 1 and 0.
     """
-    scale = 256 if rescale.is_fine else 1
+    scale = rescale.unit
     wide = weights.astype(np.int64).reshape(-1, 3, 3) * scale
     low, high = wide[:, :2].transpose(0, 2, 1), wide[:, 1:].transpose(0, 2, 1)
     words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]

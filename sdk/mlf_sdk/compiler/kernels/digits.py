@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import assembly, label
+from mlf_sdk.compiler.kernels.gemm import function_of_cores, label
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
@@ -118,7 +118,6 @@ def _factors(name: str, inputs: int, taps: int) -> str:
 def _four_dots() -> str:
     """Function ``(factors, stream, sums, taps)``, taps a multiple of eight; returns the next group's stream."""
     parameters = "const int32_t *x, const int32_t *w, int32_t *s, int32_t taps"
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
     m3 = ["push {r2, r4-r11, lr}", "sub sp, sp, #8", "ldr r10, [r0], #4", "add r3, r0, r3, lsl #2"]
     m3 += ["str r3, [sp]", "ldmia r1!, {r6-r9}", *(f"add r{6 + i}, r{6 + i}, r10" for i in range(4)), "1:"]
     for _ in range(_TAPS // 4):
@@ -157,8 +156,5 @@ def _four_dots() -> str:
     }}
     return w;
 """
-    head = f"__attribute__((naked, noinline)) static const int32_t *four_dots({unused})\n{{\n"
-    return (
-        f"#if {ARM_V7M}\n{head}{assembly(m3)}}}\n#elif {ARM_V6M}\n{head}{assembly(m0)}}}\n"
-        f"#else\nstatic const int32_t *four_dots({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    variants = {ARM_V7M: m3, ARM_V6M: m0}
+    return function_of_cores("four_dots", parameters, variants, plain, result="const int32_t *")

@@ -122,7 +122,7 @@ def binary(graph: Graph, operator: Binary) -> Kernel:
     values = graph.read(operator)
     (y,) = graph.written(operator)
     parameters, constants = operands(graph, operator)
-    result, helpers = _binary_value(operator, *values, y)
+    result, helpers = _binary_value(operator, values[0], values[1], y)
     heads, places = broadcast(values, y)
     lines = [*heads, "    {"]
     for letter, parameter, at in zip("ab", parameters, places, strict=False):

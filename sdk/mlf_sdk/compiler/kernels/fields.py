@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.kernels import digits
-from mlf_sdk.compiler.kernels.gemm import assembly
-from mlf_sdk.compiler.kernels.rescale import Rescale, helpers
+from mlf_sdk.compiler.kernels.gemm import function_of_cores
+from mlf_sdk.compiler.kernels.rescale import Rescale, helpers, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
@@ -89,7 +89,7 @@ def _stream(weights: Array, chunks: list[tuple[int, int]], bias: Array) -> Array
         weights: of shape (outputs, blocks, inputs of a block).
     """
     lower = np.array([1, 1, 0, 0]) * _HALF * len(chunks)  # the outputs of the lower halves of words
-    parts = [(bias - lower).astype(np.uint64).astype(np.uint32).view(np.int32)]
+    parts = [low_words(bias - lower)]
     for number, (first, last) in enumerate(chunks):
         again = number > 0 and chunks[number - 1][1] == first
         some = weights[:, first : last + 1].copy()
@@ -131,7 +131,6 @@ def _widen(name: str, inputs: int) -> str:
 def _field_sums() -> str:
     """Function ``(buffer, stream, sums)`` for four outputs; returns the next group's stream."""
     parameters = "const int32_t *x, const int32_t *w, int32_t *s"
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
     plain = f"""    for (int32_t i = 0; i < {_OUTPUTS}; ++i) {{
         s[i] = *w++;
     }}
@@ -157,11 +156,8 @@ def _field_sums() -> str:
     }}
     return w;
 """
-    head = f"__attribute__((naked, noinline)) static const int32_t *field_sums({unused})\n{{\n"
-    return (
-        f"#if {ARM_V7M}\n{head}{assembly(_sums_m3())}}}\n#elif {ARM_V6M}\n{head}{assembly(_sums_m0())}}}\n"
-        f"#else\nstatic const int32_t *field_sums({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    variants = {ARM_V7M: _sums_m3(), ARM_V6M: _sums_m0()}
+    return function_of_cores("field_sums", parameters, variants, plain, result="const int32_t *")
 
 
 def _sums_m3() -> list[str]:

@@ -13,12 +13,19 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, biases_of, quads_of
-from mlf_sdk.compiler.kernels.dense import layer_head, layer_rescale, rows_of_layer, widening
-from mlf_sdk.compiler.kernels.gemm import function, limit, product, unrolling
+from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of
+from mlf_sdk.compiler.kernels.dense import (
+    groups_of,
+    layer_head,
+    layer_rescale,
+    rows_of_layer,
+    sum_of_row,
+    widening,
+)
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
-from mlf_sdk.compiler.operators import Array, FullyConnected
+from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.compiler.scales import dense_multipliers
 
 _OUTPUTS: Final = 5
@@ -61,12 +68,13 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     body += f"    {name}(b0, p0, y0);\n"
     first = _OUTPUTS * fives
     head = layer_head(quads, first, rescale)
-    stream = [np.delete(head, 3), _groups(words[:first], biases[:first], _OUTPUTS)]
+    stream = [np.delete(head, 3), groups_of(words[:first], biases[:first], _OUTPUTS).reshape(-1)]
     if first < outputs:
         rest, others = rows_of_layer(quads, outputs - first, rescale, unroll=16 if quads > 16 else 8)
         texts |= others
         body += f"    {rest}(b0, p0 + {sum(map(len, stream))}, y0 + {first});\n"
-        stream += [layer_head(quads, outputs - first, rescale), _groups(words[first:], biases[first:], 4)]
+        fours = groups_of(words[first:], biases[first:], 4).reshape(-1)
+        stream += [layer_head(quads, outputs - first, rescale), fours]
     constants = (np.ascontiguousarray(np.concatenate(stream)),)
     return Kernel(
         family="dense_fives",
@@ -77,13 +85,6 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         workspace_bytes=8 * quads,
         overlaps={0: 0},  # all of the input is read first
     )
-
-
-def _groups(words: Array, biases: Array, size: int) -> Array:
-    """Biases of ``size`` outputs and the words of their rows side by side, group after group."""
-    groups = len(words) // size
-    rows = words.reshape(groups, size, -1).transpose(0, 2, 1).reshape(groups, -1)
-    return np.concatenate([biases.reshape(groups, size), rows], axis=1).reshape(-1)
 
 
 def _fives(quads: int, count: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
@@ -114,11 +115,7 @@ def _fives(quads: int, count: int, rescale: Rescale) -> tuple[str, dict[str, str
         lines += ["ldr lr, [sp, #24]", "cmp r0, lr", "bne.w 2b"]
     lines.append(f"ldm sp, {{r0, r7, r8, {mask + ', ' if signed else ''}{y}, {end}}}")
     for a in _SUMS:
-        if signed:
-            lines += [f"and r12, {mask}, {a}, asr #31", "add r12, r12, r8", f"smmla {a}, {a}, r7, r12"]
-        else:
-            lines.append(f"smmla {a}, {a}, r7, r8")
-        lines += [f"ssat {a}, #8, {a}, asr #{rescale.shift}", *limit([a], rescale), f"strb {a}, [{y}], #1"]
+        lines += [*finish([a], rescale, ("r7", "r8", mask)), f"strb {a}, [{y}], #1"]
     lines += [
         f"str {y}, [sp, #{place}]",
         f"cmp {y}, {end}",
@@ -131,13 +128,7 @@ def _fives(quads: int, count: int, rescale: Rescale) -> tuple[str, dict[str, str
     w += 5;
     for (int32_t c = 0; c < head[3]; c += {_OUTPUTS}, w += {_OUTPUTS} + {_OUTPUTS} * quads) {{
         for (int32_t i = 0; i < {_OUTPUTS}; ++i) {{
-            uint32_t sum = (uint32_t)w[i];
-            for (int32_t q = 0; q < quads; ++q) {{
-                const int32_t *k = w + {_OUTPUTS} + {_OUTPUTS} * q + i;
-                const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += (uint32_t)({product(rescale, "k", "v", 2)});
-            }}
-            y[c + i] = (int8_t){expression(rescale, "(int32_t)sum", "head")};
+{sum_of_row(rescale, _OUTPUTS, "quads")}            y[c + i] = (int8_t){expression(rescale, "(int32_t)sum", "head")};
         }}
     }}
 """

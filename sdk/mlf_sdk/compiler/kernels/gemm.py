@@ -21,6 +21,7 @@ from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
 
 DSP: Final = "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
 MAX_PIXELS: Final = 5
+MAX_OFFSET: Final = 4095  # of a load or store with a constant offset, in bytes
 
 
 def _register(number: int) -> str:
@@ -31,19 +32,29 @@ def _registers(first: int, count: int) -> str:
     return "{" + ", ".join(_register(first + i) for i in range(count)) + "}"
 
 
-def assembly(lines: list[str]) -> str:
+def _assembly(lines: list[str]) -> str:
     """Body of a naked function."""
     text = "\n".join(f'        "{line}\\n"' for line in lines)
     return f"    __asm__ volatile(\n{text});\n"
 
 
 def function(name: str, parameters: str, lines: list[str], plain: str) -> str:
-    """A static function: instructions where the core has them, plain C elsewhere."""
+    """A static function: instructions where the core has the DSP extension, plain C elsewhere."""
+    return function_of_cores(name, parameters, {DSP: lines}, plain)
+
+
+def function_of_cores(
+    name: str, parameters: str, variants: dict[str, list[str]], plain: str, result: str = "void "
+) -> str:
+    """A static function: instructions of the first core whose condition holds, plain C on all others.
+
+    Args:
+        variants: instructions by the condition of the preprocessor.
+    """
     unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    return (
-        f"#if {DSP}\n__attribute__((naked, noinline)) static void {name}({unused})\n{{\n{assembly(lines)}}}\n"
-        f"#else\nstatic void {name}({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    head = f"__attribute__((naked, noinline)) static {result}{name}({unused})"
+    cores = "#el".join(f"if {test}\n{head}\n{{\n{_assembly(lines)}}}\n" for test, lines in variants.items())
+    return f"#{cores}#else\nstatic {result}{name}({parameters})\n{{\n{plain}}}\n#endif\n"
 
 
 def instructions_per_mac(pixels: int) -> float:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import assembly
+from mlf_sdk.compiler.kernels.gemm import function_of_cores
 from mlf_sdk.compiler.kernels.rescale import SATURATE, Form, Rescale
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
@@ -42,10 +42,16 @@ def group(values: Array, count: int) -> Array:
     return np.pad(values, [(0, -count % 4)] + [(0, 0)] * (values.ndim - 1)).reshape(-1, 4, *values.shape[1:])
 
 
-def table_of(bias: Array, rescale: Rescale) -> Array:
-    """Four biases, multipliers, addends and shifts after one another."""
+def table_words(bias: Array, rescale: Rescale) -> Array:
+    """Bias, multiplier, addend and negative shift of each channel."""
     words = np.concatenate([bias[:, None], rescale.rows], axis=1).astype(np.int32)
     words[:, 3] = -words[:, 3]
+    return words
+
+
+def table_of(bias: Array, rescale: Rescale) -> Array:
+    """Four biases, multipliers, addends and negative shifts after one another."""
+    words = table_words(bias, rescale)
     return np.ascontiguousarray(group(words, len(words)).transpose(0, 2, 1).reshape(-1))
 
 
@@ -91,7 +97,6 @@ def _vectors(name: str, pixels: int, rescale: Rescale) -> str:
     """Function ``(windows, depth, weights, table, output, channels, distance)``."""
     low, high = rescale.clamp
     parameters = "const int8_t *x, int32_t k, const int8_t *w, const int32_t *p, int8_t *y, int32_t n, int32_t distance"
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
     half = "h + (h >> 31)" if rescale.form is Form.DOUBLE else "h"
     plain = f"""    int32_t whole = k / 16 * 16;
     for (int32_t c = 0; c < n; c += 4, w += 4 * k, p += 16)
@@ -106,11 +111,7 @@ def _vectors(name: str, pixels: int, rescale: Rescale) -> str:
         y[i * distance + c + j] = (int8_t)saturate(({half} + p[8 + j]) >> -p[12 + j], {low}, {high});
     }}
 """
-    text = assembly(_instructions(pixels, rescale))
-    return (
-        f"#if {MVE}\n__attribute__((naked, noinline)) static void {name}({unused})\n{{\n{text}}}\n"
-        f"#else\nstatic void {name}({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    return function_of_cores(name, parameters, {MVE: _instructions(pixels, rescale)}, plain)
 
 
 def _instructions(pixels: int, rescale: Rescale) -> list[str]:

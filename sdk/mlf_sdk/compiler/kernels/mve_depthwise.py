@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.gemm import assembly
+from mlf_sdk.compiler.kernels.gemm import function_of_cores
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, MVE
+from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, MVE, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import SATURATE, Form, Rescale, choose_rescale, sum_bounds
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
@@ -49,7 +49,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     )
     if rescale.form is Form.GENERAL:
         return None
-    folded = rescale.bias(bias) - x.zero_point * flat.astype(np.int64).sum(axis=0)
+    folded = rescale.folded(bias, flat.T, x.zero_point)
     packed = np.pad(flat, ((0, 0), (0, padding))).reshape(len(flat), -1, _LANES).transpose(1, 0, 2)
     constants = (np.ascontiguousarray(packed).reshape(-1), _table(folded, rescale))
     name, text = _pixels(window.size, rescale)
@@ -70,8 +70,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
 
 def _table(bias: Array, rescale: Rescale) -> Array:
     """Four biases, multipliers, addends and negative shifts for each vector of sums, by sixteen channels."""
-    words = np.concatenate([bias[:, None], rescale.rows], axis=1).astype(np.int32)
-    words[:, 3] = -words[:, 3]
+    words = table_words(bias, rescale)
     blocks = np.pad(words, ((0, -len(words) % _LANES), (0, 0))).reshape(-1, 4, 4, 4)
     ordered = blocks.transpose(0, 2, 3, 1)[:, np.argsort(_ORDER)]  # block, vector, kind of word, lane
     return np.ascontiguousarray(ordered.reshape(-1))
@@ -99,16 +98,7 @@ def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, str]:
         "const int8_t *const *rows, const int8_t *w, const int32_t *p, int8_t *y, int32_t channels, "
         "int32_t pixels, int32_t stride"
     )
-    return name, _function(name, parameters, _pixels_instructions(kh, kw, rescale), plain)
-
-
-def _function(name: str, parameters: str, lines: list[str], plain: str) -> str:
-    """A static function: instructions where the core has MVE, plain C elsewhere."""
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    return (
-        f"#if {MVE}\n__attribute__((naked, noinline)) static void {name}({unused})\n{{\n{assembly(lines)}}}\n"
-        f"#else\nstatic void {name}({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    return name, function_of_cores(name, parameters, {MVE: _pixels_instructions(kh, kw, rescale)}, plain)
 
 
 def _pixels_instructions(kh: int, kw: int, rescale: Rescale) -> list[str]:
@@ -189,4 +179,4 @@ def _sums(name: str, bits: int, low: int, high: int) -> str:
     lines += ["vmax.s32 q0, q0, q3", "vmin.s32 q0, q0, q4", "vstrb.32 q0, [r2], #4", "letp lr, 1b"]
     lines += ["vpop {d8-d9}", "pop {r4-r6, pc}"]
     parameters = "const int8_t *a, const int8_t *b, int8_t *y, int32_t n, int32_t fa, int32_t fb, int32_t fc"
-    return _function(name, parameters, lines, plain)
+    return function_of_cores(name, parameters, {MVE: lines}, plain)

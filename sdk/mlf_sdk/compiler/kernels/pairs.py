@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.convolution import MAX_OFFSET, Layout, rescale_of
+from mlf_sdk.compiler.kernels.convolution import Layout, is_plain_int8, rescale_of
 from mlf_sdk.compiler.kernels.gemm import (
+    MAX_OFFSET,
     best_tile,
     finish,
     function,
@@ -24,8 +25,8 @@ from mlf_sdk.compiler.kernels.gemm import (
     unrolling,
     widen,
 )
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers, low_words
 from mlf_sdk.compiler.operators import Array, Conv2D
 from mlf_sdk.compiler.scales import channel_multipliers
 
@@ -45,13 +46,7 @@ def _row_cost(width: int, pixels: int, each: float) -> float:
 
 def in_twos(x: Value, weights: Value, y: Value) -> bool:
     """Check that tiles of two channels can compute a layer: int8, one image, one group, an even number."""
-    return bool(
-        x.dtype == np.int8
-        and weights.dtype == np.int8
-        and x.shape[0] == 1
-        and weights.shape[3] == x.shape[3]
-        and y.shape[3] % 2 == 0
-    )
+    return is_plain_int8(x, weights) and weights.dtype == np.int8 and y.shape[3] % 2 == 0
 
 
 def paired(graph: Graph, operator: Conv2D) -> Kernel | None:
@@ -75,35 +70,26 @@ def paired(graph: Graph, operator: Conv2D) -> Kernel | None:
         return None
     short = layout.spare == 3 and layout.row_quads <= 8
     words = _words(layout.padded(weights.data), rescale, short=short)
-    constants = (_stream(flat, words, bias, x.zero_point, rescale),)
+    starts = low_words(rescale.unit * rescale.folded(bias, flat, x.zero_point))
     name, texts = _tile(pixels, words.shape[1], channels, rescale)
     fast, text = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
-    return Kernel(
-        family="conv_1x1_pairs" if layout.pointwise else "conv_pairs",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=layout.body(f"{name}(b0, p0, {{}}, {channels})", fast, channels),
-        helpers={**texts, fast: text},
-        constants=constants,
-        workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
-        overlaps=layout.overlaps(x, y),
-    )
+    call, constants = f"{name}(b0, p0, {{}}, {channels})", (stream_of_twos(starts, words, rescale),)
+    return layout.kernel(graph, operator, call, fast, {**texts, fast: text}, constants, "_pairs")
 
 
 def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:
     """Words of two weights of each channel; of a last byte of a row alone (short) one word, not two."""
-    wide = rows.astype(np.int16) * (256 if rescale.is_fine else 1)
+    wide = rows.astype(np.int16) * rescale.unit
     quads = wide.reshape(*rows.shape[:2], -1, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(quads).view(np.int32).reshape(*rows.shape[:2], -1)
     return (words[..., :-1] if short else words).reshape(len(rows), -1)
 
 
-def _stream(rows: Array, words: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
-    """Two channels after the other: biases, words side by side, requantisations."""
-    start = rescale.bias(bias) - zero_point * rows.astype(np.int64).sum(axis=1)
-    start = (start * (256 if rescale.is_fine else 1)).astype(np.uint64).astype(np.uint32).view(np.int32)
-    groups = len(rows) // 2
+def stream_of_twos(starts: Array, words: Array, rescale: Rescale) -> Array:
+    """Two channels after the other: biases, words of the weights side by side, requantisations."""
+    groups = len(starts) // 2
     parts = (
-        start.reshape(groups, 2),
+        starts.reshape(groups, 2),
         words.reshape(groups, 2, -1).transpose(0, 2, 1).reshape(groups, -1),
         rescale.rows.reshape(groups, -1),
     )

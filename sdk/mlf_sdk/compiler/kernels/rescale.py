@@ -58,6 +58,15 @@ class Rescale:
         """True for the forms that take sums times 256."""
         return self.form in (Form.FINE, Form.SIGNED)
 
+    @property
+    def unit(self) -> int:
+        """Factor of the sums that the forms take."""
+        return 1 << FINE_BITS if self.is_fine else 1
+
+    def folded(self, bias: Array, rows: Array, zero_point: int) -> Array:
+        """Biases less what the zero point of the input contributes to the sums of rows of weights."""
+        return self.bias(bias) - zero_point * rows.sum(axis=1, dtype=np.int64)
+
     def bias(self, bias: Array) -> Array:
         """Biases, without those of channels whose sums do not matter."""
         return np.where(self.constant, 0, bias)
@@ -233,6 +242,11 @@ def thresholds(function: Callable[[Array], Array], bounds: Array) -> Array:
         last = np.where(reached, middle, last)
         first = np.where(reached, first, np.minimum(middle + 1, last))
     return first
+
+
+def low_words(numbers: Array) -> Array:
+    """The low 32 bits of whole numbers, as int32."""
+    return numbers.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
 def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:

@@ -30,7 +30,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_
     rescale = choose(channel_multipliers(x, weights, y, outputs), y.zero_point, bounds, operator.clamp)
     if rescale.form is Form.GENERAL:
         return None
-    folded = rescale.bias(bias) - x.zero_point * flat.astype(np.int64).sum(axis=1)
+    folded = rescale.folded(bias, flat, x.zero_point)
     words = np.concatenate([folded[:, None], rescale.rows], axis=1).astype(np.int32)
     constants = (np.ascontiguousarray(flat).reshape(-1), np.ascontiguousarray(words).reshape(-1))
     sums = "".join(f" + r[{j * channels}] * w[{j}]" for j in range(kw))

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import assembly, label
+from mlf_sdk.compiler.kernels.gemm import function_of_cores, label
 from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
@@ -107,8 +107,7 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
 def _dots(name: str, pairs: int, apart: int) -> str:
     """Function ``(buffer, weights, sums, taps)`` for one channel; taps are a multiple of four."""
     parameters = "const int32_t *b, const int8_t *w, int32_t *s, int32_t taps"
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    guard, lines = (ARM_V7M, _dots_m3(pairs)) if apart == 23 else (ARM_V6M, _dots_m0(pairs))
+    variants = {ARM_V7M: _dots_m3(pairs)} if apart == 23 else {ARM_V6M: _dots_m0(pairs)}
     plain = f"""    for (int32_t i = 0; i < {2 * pairs}; ++i) {{
         s[i] = 0;
     }}
@@ -119,10 +118,7 @@ def _dots(name: str, pairs: int, apart: int) -> str:
         s[2 * i + 1] += ((*b - first) >> {apart}) * w[t];
     }}
 """
-    return (
-        f"#if {guard}\n__attribute__((naked, noinline)) static void {name}({unused})\n{{\n{assembly(lines)}}}\n"
-        f"#else\nstatic void {name}({parameters})\n{{\n{plain}}}\n#endif\n"
-    )
+    return function_of_cores(name, parameters, variants, plain)
 
 
 def _dots_m3(pairs: int) -> list[str]:

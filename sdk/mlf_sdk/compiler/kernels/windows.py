@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.convolution import Layout
+from mlf_sdk.compiler.kernels.convolution import Layout, is_plain_int8
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, low_words, sum_bounds
 from mlf_sdk.compiler.kernels.split import Chooser
 from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected
 from mlf_sdk.compiler.requantise import Multiplier
@@ -67,20 +67,13 @@ def convolution(
     def kernel(graph: Graph, operator: Conv2D) -> Kernel | None:
         x, weights = graph.read(operator)[:2]
         (y,) = graph.written(operator)
-        if (
-            x.dtype != np.int8
-            or weights.dtype != np.int8
-            or x.shape[0] != 1
-            or weights.shape[3] != x.shape[3]
-        ):
+        if not is_plain_int8(x, weights) or weights.dtype != np.int8:
             return None
         layout = Layout(x, weights, y, operator.window, pixels, 1)
         channels = y.shape[3]
         rows = weights.constant.reshape(channels, -1)
         multipliers = channel_multipliers(x, weights, y, channels)
-        found = _rescaled(
-            rows, graph.bias(operator), x.zero_point, y.zero_point, multipliers, operator.clamp, choose
-        )
+        found = _rescaled(graph, operator, rows, multipliers, choose)
         if found is None or operator.window.dilation[1] != 1:
             return None
         rescale, bias = found
@@ -90,15 +83,7 @@ def convolution(
         )  # fmt: skip
         tile = make(shape, rows, bias, rescale)
         layout.buffer_words = -(-tile.buffer_bytes // 4)
-        return Kernel(
-            family="conv_1x1" if layout.pointwise else "conv",
-            parameters=arguments(graph, operator, reads=1, constants=tile.constants, workspace="int32_t"),
-            body=layout.body(tile.call, tile.widen, channels),
-            helpers=tile.helpers,
-            constants=tile.constants,
-            workspace_bytes=layout.buffer_words * 4 + layout.patch_bytes,
-            overlaps=layout.overlaps(x, y),
-        )
+        return layout.kernel(graph, operator, tile.call, tile.widen, tile.helpers, tile.constants)
 
     return kernel
 
@@ -117,16 +102,8 @@ def dense(
         if x.elements != inputs:
             return None
         multipliers = dense_multipliers(x, weights, y, outputs)
-        found = _rescaled(
-            weights.data,
-            graph.bias(operator),
-            x.zero_point,
-            y.zero_point,
-            multipliers,
-            operator.clamp,
-            choose,
-            one=one and len(set(multipliers)) == 1,
-        )
+        alone = one and len(set(multipliers)) == 1
+        found = _rescaled(graph, operator, weights.data, multipliers, choose, one=alone)
         if found is None:
             return None
         rescale, bias = found
@@ -146,12 +123,10 @@ def dense(
 
 
 def _rescaled(
+    graph: Graph,
+    operator: Conv2D | FullyConnected,
     rows: Array,
-    bias: Array,
-    x_zero: int,
-    y_zero: int,
     multipliers: tuple[Multiplier, ...],
-    clamp: tuple[float, float],
     choose: Chooser,
     *,
     one: bool = False,
@@ -161,6 +136,8 @@ def _rescaled(
     Args:
         one: prefer words that are exact for the sums of all outputs.
     """
+    bias, clamp = graph.bias(operator), operator.clamp
+    x_zero, y_zero = graph.read(operator)[0].zero_point, graph.written(operator)[0].zero_point
     bounds = sum_bounds(rows, bias, -128 - x_zero, 127 - x_zero)
     widest = np.array([[bounds[:, 0].min(), bounds[:, 1].max()]]).repeat(len(bounds), axis=0)
     rescale = choose(multipliers, y_zero, widest if one else bounds, clamp)
@@ -168,5 +145,4 @@ def _rescaled(
         rescale = choose(multipliers, y_zero, bounds, clamp)
     if rescale.form is Form.GENERAL:
         return None
-    folded = rescale.bias(bias) - x_zero * rows.astype(np.int64).sum(axis=1)
-    return rescale, folded.astype(np.uint64).astype(np.uint32).view(np.int32)
+    return rescale, low_words(rescale.folded(bias, rows, x_zero))

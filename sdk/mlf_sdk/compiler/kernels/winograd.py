@@ -16,11 +16,11 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.convolution import rescale_of
-from mlf_sdk.compiler.kernels.gemm import finish, function, label, subtract, unrolling
+from mlf_sdk.compiler.kernels.convolution import is_plain_int8, rescale_of
+from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label, subtract, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers, low_words
 from mlf_sdk.compiler.kernels.squares import PAIRS, transform
 from mlf_sdk.compiler.operators import Array, Conv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
@@ -29,7 +29,6 @@ MAX_SQUARES: Final = 4
 _LEAST_CHANNELS: Final = 8
 _LEAST_OUTPUTS: Final = 3  # that the transformed input is worth its time for
 _MAX_CHANNELS: Final = 512  # whose largest sum of products fits 31 bits
-_OFFSET: Final = 4095  # of a store
 _MOST_ROW: Final = 0xFFFF  # bytes of a row of output
 _WEIGHTS: Final = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.int64)
 _COLUMNS: Final = (1, 2, 0, 3)  # order of a row's products
@@ -43,11 +42,9 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
     (y,) = graph.written(operator)
     window = operator.window
     if (
-        x.dtype != np.int8
+        not is_plain_int8(x, weights)
         or weights.dtype != np.int8
         or weights.data is None
-        or x.shape[0] != 1
-        or weights.shape[3] != x.shape[3]
         or (window.size, window.stride, window.dilation) != ((3, 3), (1, 1), (1, 1))
     ):
         return None
@@ -56,7 +53,7 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
     if oc < _LEAST_OUTPUTS or oh < 2 or ow < 4 or ic % 4 or not _LEAST_CHANNELS <= ic <= _MAX_CHANNELS:
         return None
     squares = min(range(2, min(MAX_SQUARES, ow // 2) + 1), key=lambda s: -(-ow // (2 * s)) * (s + 1.25))
-    if (2 * squares - 1) * oc > _OFFSET or ow * oc > _MOST_ROW:
+    if (2 * squares - 1) * oc > MAX_OFFSET or ow * oc > _MOST_ROW:
         return None
     flat, bias = weights.data.reshape(oc, -1), graph.bias(operator)
     rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, oc), operator.clamp)
@@ -86,8 +83,7 @@ def _stream(weights: Array, bias: Array, zero_point: int, rescale: Rescale) -> A
     u[:, :, 3] *= -1
     u = u[:, :, _COLUMNS].reshape(oc, 16, ic // 4, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(u.astype(np.int16)).view(np.int32).reshape(oc, -1)
-    start = rescale.bias(bias) - zero_point * wide.reshape(oc, -1).sum(axis=1)
-    start = (start * (256 if rescale.is_fine else 1)).astype(np.uint64).astype(np.uint32).view(np.int32)
+    start = low_words(rescale.unit * rescale.folded(bias, wide.reshape(oc, -1), zero_point))
     return np.ascontiguousarray(np.concatenate([words, start[:, None], rescale.rows], axis=1).reshape(-1))
 
 
@@ -262,7 +258,7 @@ def _instructions(squares: int, ic: int, row: int, oc: int, rescale: Rescale) ->
             lines.append("ldr r7, [sp]")
             if lower:
                 lines += (
-                    [f"addw r7, r7, #{row}"] if row <= _OFFSET else [f"movw r8, #{row}", "add r7, r7, r8"]
+                    [f"addw r7, r7, #{row}"] if row <= MAX_OFFSET else [f"movw r8, #{row}", "add r7, r7, r8"]
                 )
             lines += [f"strb r{2 + i}, [r7, #{(2 * i + column) * oc}]" for i in range(squares)]
     lines += ["ldrd r6, r7, [sp]", "add r6, r6, #1", "str r6, [sp]", *subtract("r0", 32 * ic * squares)]

@@ -7,6 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit
+from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import DepthwiseConv2D
 
@@ -45,13 +46,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     body = f"""    for (int32_t b = 0; b < {batch}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox) {{
-        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
-        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
-        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
-        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
-        int32_t bottom = iy + {(kh - 1) * dh} < {ih} ? {kh} : ({ih} - iy + {dh - 1}) / {dh};
-        int32_t right = ix + {(kw - 1) * dw} < {iw} ? {kw} : ({iw} - ix + {dw - 1}) / {dw};
-        if (bottom <= top || right <= left) {{
+{taps_inside(window, ih, iw)}        if (bottom <= top || right <= left) {{
             top = bottom = left = right = 0;
         }}
         const float *v = x0 + ((b * {ih} + iy + top * {dh}) * {iw} + ix + left * {dw}) * {ch};

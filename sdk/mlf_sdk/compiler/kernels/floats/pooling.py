@@ -8,7 +8,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.panel import limit
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.operators import Pool2D, PoolKind
+from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Resample
 
 
@@ -20,7 +20,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     batch, ih, iw, ch = x.shape
     _, oh, ow, _ = y.shape
     window = operator.window
-    (kh, kw), (dh, dw) = window.size, window.dilation
+    dh, dw = window.dilation
     largest = operator.function is PoolKind.MAX
     start = "-INFINITY" if largest else "0.0f"
     root = operator.function is PoolKind.L2
@@ -33,13 +33,7 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
     body = f"""    for (int32_t b = 0; b < {batch}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox) {{
-        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
-        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
-        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
-        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
-        int32_t bottom = iy + {(kh - 1) * dh} < {ih} ? {kh} : ({ih} - iy + {dh - 1}) / {dh};
-        int32_t right = ix + {(kw - 1) * dw} < {iw} ? {kw} : ({iw} - ix + {dw - 1}) / {dw};
-        float *u = y0 + ((b * {oh} + oy) * {ow} + ox) * {ch};
+{taps_inside(window, ih, iw)}        float *u = y0 + ((b * {oh} + oy) * {ow} + ox) * {ch};
         for (int32_t c = 0; c < {ch}; ++c) {{
             u[c] = {start};
         }}
@@ -57,6 +51,18 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         parameters=arguments(graph, operator),
         body=body + limit("y0", str(y.elements), operator.clamp, "    "),
     )
+
+
+def taps_inside(window: Window, height: int, width: int) -> str:
+    """C text of the place of the window at (oy, ox), and of its taps that lie inside of the input."""
+    (kh, kw), (dh, dw) = window.size, window.dilation
+    return f"""        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
+        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
+        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
+        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
+        int32_t bottom = iy + {(kh - 1) * dh} < {height} ? {kh} : ({height} - iy + {dh - 1}) / {dh};
+        int32_t right = ix + {(kw - 1) * dw} < {width} ? {kw} : ({width} - ix + {dw - 1}) / {dw};
+"""
 
 
 def resample(graph: Graph, operator: Resample) -> Kernel:
