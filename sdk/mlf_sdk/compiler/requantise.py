@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -67,6 +67,12 @@ def rounding_shift(x: Array, bits: int | Array) -> Array:
     remainder = x & mask
     threshold = (mask >> 1) + (x < 0)
     return (x >> bits) + (remainder > threshold)
+
+
+def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in an integer type, its lowest or highest value where they lie outside of it."""
+    info = np.iinfo(dtype)
+    return np.clip(x, info.min, info.max).astype(dtype)
 
 
 def wrap32(x: Array) -> Array:

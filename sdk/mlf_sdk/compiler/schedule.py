@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mlf_sdk.compiler import operators, reals, signals
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
@@ -47,56 +48,8 @@ from mlf_sdk.compiler.kernels.floats import rows as real_rows
 from mlf_sdk.compiler.kernels.gemm import MAX_PIXELS
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.split import choose_short
-from mlf_sdk.compiler.operators import (
-    AddN,
-    ArgExtreme,
-    Binary,
-    Conv2D,
-    Convert,
-    Custom,
-    DepthwiseConv2D,
-    DetectionPostProcess,
-    Elementwise,
-    FullyConnected,
-    L2Normalise,
-    Lstm,
-    Mean,
-    Move,
-    Operator,
-    Pool2D,
-    ReadState,
-    Reshape,
-    ResizeBilinear,
-    Softmax,
-    Svdf,
-    Table,
-    TransposeConv,
-    UpdateSlice,
-    WriteState,
-)
+from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import Core, Goal
-from mlf_sdk.compiler.reals import (
-    Accumulate,
-    Lookup,
-    MatMul,
-    Normalise,
-    Pointwise,
-    Quantise,
-    Recurrent,
-    Reduce,
-    Resample,
-)
-from mlf_sdk.compiler.signals import (
-    SignalAutoScale,
-    SignalEnergy,
-    SignalFilterBank,
-    SignalGain,
-    SignalLog,
-    SignalRfft,
-    SignalSpectralSubtraction,
-    SignalSquareRoot,
-    SignalWindow,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,67 +68,75 @@ _SMALL: Final = 256  # bytes of constants that always may be
 Maker = Callable[[Graph, Any], Kernel | None]
 
 KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (real_convolution.convolution, convolution.tiled, general.convolution),
-    DepthwiseConv2D: (real_depthwise.depthwise, depthwise.paired, rows.depthwise, general.convolution),
-    TransposeConv: (general.transpose_conv,),
-    FullyConnected: (real_convolution.dense, dense.dense, general.fully_connected),
-    Pool2D: (real_pooling.pool_2d, pooling.pool_2d),
-    Mean: (pooling.mean,),
-    Binary: (elementwise.binary,),
-    Table: (elementwise.table,),
-    Convert: (elementwise.convert,),
-    Elementwise: (elementwise.elementwise,),
-    Softmax: (real_rows.softmax, softmax.softmax),
-    Svdf: (svdf.svdf,),
-    Lstm: (lstm.lstm,),
-    Move: (movement.move,),
-    Custom: (custom.custom,),
-    DetectionPostProcess: (detection.detection_post_process,),
-    AddN: (quantised.add_n,),
-    L2Normalise: (quantised.l2_normalise,),
-    UpdateSlice: (quantised.update_slice,),
-    ResizeBilinear: (movement.resize_bilinear,),
-    ArgExtreme: (movement.arg_extreme,),
-    ReadState: (movement.read_state,),
-    WriteState: (movement.write_state,),
-    Accumulate: (quantised.accumulate,),
-    Lookup: (real_pointwise.lookup,),
-    MatMul: (quantised.mat_mul,),
-    Normalise: (real_rows.normalise,),
-    Pointwise: (real_pointwise.pointwise,),
-    Quantise: (real_pointwise.quantise,),
-    Recurrent: (recurrent.recurrent,),
-    Reduce: (real_rows.reduce,),
-    Resample: (real_pooling.resample,),
-    SignalWindow: (signal.window,),
-    SignalAutoScale: (signal.auto_scale,),
-    SignalRfft: (fourier.rfft,),
-    SignalEnergy: (signal.energy,),
-    SignalFilterBank: (signal.filter_bank,),
-    SignalSquareRoot: (signal.square_root,),
-    SignalSpectralSubtraction: (signal.spectral_subtraction,),
-    SignalGain: (signal.gain,),
-    SignalLog: (signal.log,),
+    operators.Conv2D: (real_convolution.convolution, convolution.tiled, general.convolution),
+    operators.DepthwiseConv2D: (
+        real_depthwise.depthwise,
+        depthwise.paired,
+        rows.depthwise,
+        general.convolution,
+    ),
+    operators.TransposeConv: (general.transpose_conv,),
+    operators.FullyConnected: (real_convolution.dense, dense.dense, general.fully_connected),
+    operators.Pool2D: (real_pooling.pool_2d, pooling.pool_2d),
+    operators.Mean: (pooling.mean,),
+    operators.Binary: (elementwise.binary,),
+    operators.Table: (elementwise.table,),
+    operators.Convert: (elementwise.convert,),
+    operators.Elementwise: (elementwise.elementwise,),
+    operators.Softmax: (real_rows.softmax, softmax.softmax),
+    operators.Svdf: (svdf.svdf,),
+    operators.Lstm: (lstm.lstm,),
+    operators.Move: (movement.move,),
+    operators.Custom: (custom.custom,),
+    operators.DetectionPostProcess: (detection.detection_post_process,),
+    operators.AddN: (quantised.add_n,),
+    operators.L2Normalise: (quantised.l2_normalise,),
+    operators.UpdateSlice: (quantised.update_slice,),
+    operators.ResizeBilinear: (movement.resize_bilinear,),
+    operators.ArgExtreme: (movement.arg_extreme,),
+    operators.ReadState: (movement.read_state,),
+    operators.WriteState: (movement.write_state,),
+    reals.Accumulate: (quantised.accumulate,),
+    reals.Lookup: (real_pointwise.lookup,),
+    reals.MatMul: (quantised.mat_mul,),
+    reals.Normalise: (real_rows.normalise,),
+    reals.Pointwise: (real_pointwise.pointwise,),
+    reals.Quantise: (real_pointwise.quantise,),
+    reals.Recurrent: (recurrent.recurrent,),
+    reals.Reduce: (real_rows.reduce,),
+    reals.Resample: (real_pooling.resample,),
+    signals.SignalWindow: (signal.window,),
+    signals.SignalAutoScale: (signal.auto_scale,),
+    signals.SignalRfft: (fourier.rfft,),
+    signals.SignalEnergy: (signal.energy,),
+    signals.SignalFilterBank: (signal.filter_bank,),
+    signals.SignalSquareRoot: (signal.square_root,),
+    signals.SignalSpectralSubtraction: (signal.spectral_subtraction,),
+    signals.SignalGain: (signal.gain,),
+    signals.SignalLog: (signal.log,),
     Generated: (generated,),
 }
 
 
 _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (windows.convolution(2, mve.tile),),
-    FullyConnected: (windows.dense(mve.tile),),
-    DepthwiseConv2D: (mve_depthwise.depthwise,),
-    Binary: (mve_depthwise.binary,),
+    operators.Conv2D: (windows.convolution(2, mve.tile),),
+    operators.FullyConnected: (windows.dense(mve.tile),),
+    operators.DepthwiseConv2D: (mve_depthwise.depthwise,),
+    operators.Binary: (mve_depthwise.binary,),
 }
 
 
 _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (windows.convolution(6, scalar.tile_m3),),
-    FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, one=True)),
+    operators.Conv2D: (windows.convolution(6, scalar.tile_m3),),
+    operators.FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, one=True)),
 }
 _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
-    FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, choose_short, one=True)),
-    DepthwiseConv2D: (rows.short_depthwise,),
+    operators.Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
+    operators.FullyConnected: (
+        general.of_few_outputs,
+        windows.dense(fields.dense_tile, choose_short, one=True),
+    ),
+    operators.DepthwiseConv2D: (rows.short_depthwise,),
 }
 _OF_CORES: Final = {
     Core.CORTEX_M55: _MVE,
@@ -186,16 +147,16 @@ _OF_CORES: Final = {
 
 
 _BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (couples.coupled,),
-    FullyConnected: (fives.dense,),
+    operators.Conv2D: (couples.coupled,),
+    operators.FullyConnected: (fives.dense,),
 }
 _FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    Conv2D: (winograd.convolution, pairs.paired, couples.coupled)
+    operators.Conv2D: (winograd.convolution, pairs.paired, couples.coupled)
 }
 _COMPACT: Final[dict[type[Operator], Maker]] = {
-    Conv2D: compact.convolution,
-    DepthwiseConv2D: compact.convolution,
-    FullyConnected: compact.fully_connected,
+    operators.Conv2D: compact.convolution,
+    operators.DepthwiseConv2D: compact.convolution,
+    operators.FullyConnected: compact.fully_connected,
 }
 _WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33)
 
@@ -212,7 +173,7 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
 
     For size there is no preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
     """
-    if isinstance(operator, Reshape):
+    if isinstance(operator, operators.Reshape):
         return
     makers = (*_preferred(choice, type(operator)), *KERNELS[type(operator)])
     if choice.goal is Goal.SIZE and type(operator) in _COMPACT:
@@ -239,7 +200,7 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     if choice.core in _WITH_DSP:
         made = [make(graph, operator) for make in _FAST.get(type(operator), ())]
         found += [dataclasses.replace(k, variant="for speed") for k in made if k is not None]
-    if isinstance(operator, Conv2D) and choice.core.has_dsp:
+    if isinstance(operator, operators.Conv2D) and choice.core.has_dsp:
         for pixels in range(1, MAX_PIXELS + 1):
             kernel = convolution.tiled(graph, operator, pixels)
             if kernel is not None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
+
+NOT_SUPPORTED: Final = "not supported"
+BEHIND: Final = "behind one that is not supported"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference.fixed import inverse_root, logistic_of_positive, tanh_of_positive
 from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu, rectified
-from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift
+from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift, saturated
 from mlf_sdk.compiler.scales import single_ratio
 
 _FIXED_INTEGER_BITS = 4
@@ -39,13 +39,13 @@ def table_of(function: str, x: Value, y: Value, alpha: float = 0.0) -> Array:
 def _logistic(x: Value, y: Value) -> Array:
     if x.dtype == np.uint8:
         return _real(x, y, lambda r: 1 / (1 + np.exp(-r)))
-    return _fixed_point(x, y, _signed_logistic, 8, -128, saturate=(-128, 127))
+    return _fixed_point(x, y, _signed_logistic, 8, -128)
 
 
 def _tanh(x: Value, y: Value) -> Array:
     if x.dtype == np.uint8:
         return _real(x, y, np.tanh)
-    return _fixed_point(x, y, _signed_tanh, 7, 0, saturate=(-128, 127))
+    return _fixed_point(x, y, _signed_tanh, 7, 0)
 
 
 def _signed_logistic(a: Array) -> Array:
@@ -63,13 +63,10 @@ def _real(x: Value, y: Value, function: Callable[[Array], Array]) -> Array:
     """A function computed in single precision, as TFLite does for uint8 values."""
     reals = np.float32(x.scale) * (all_values(x).astype(np.int64) - x.zero_point).astype(np.float32)
     scaled = function(reals).astype(np.float32) * (np.float32(1) / np.float32(y.scale))
-    info = np.iinfo(y.dtype)
-    return np.clip(np.floor(scaled + np.float32(0.5)) + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(np.floor(scaled + np.float32(0.5)) + y.zero_point, y.dtype)
 
 
-def _fixed_point(
-    x: Value, y: Value, function: Callable[[Array], Array], bits: int, zero: int, saturate: tuple[int, int]
-) -> Array:
+def _fixed_point(x: Value, y: Value, function: Callable[[Array], Array], bits: int, zero: int) -> Array:
     """A fixed-point function of the real value, with ``bits`` fractional bits of result."""
     multiplier = Multiplier.of(x.scale * (1 << (31 - _FIXED_INTEGER_BITS)))
     largest = ((1 << _FIXED_INTEGER_BITS) - 1) * (1 << (31 - _FIXED_INTEGER_BITS)) / 2.0**multiplier.shift
@@ -77,10 +74,8 @@ def _fixed_point(
     values = all_values(x).astype(np.int64) - x.zero_point
     inside = np.clip(values, -radius, radius)
     result = rounding_shift(function(multiply(inside, multiplier)), 31 - bits) + zero
-    low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
-    result = np.clip(result, low, high)
-    result = np.where(values <= -radius, saturate[0], np.where(values >= radius, saturate[1], result))
-    return result.astype(y.dtype)
+    result = saturated(result, y.dtype)
+    return np.where(values <= -radius, -128, np.where(values >= radius, 127, result)).astype(y.dtype)
 
 
 def _rectify(low: float, high: float | None) -> Callable[[Value, Value], Array]:
@@ -120,8 +115,7 @@ def _elu(x: Value, y: Value) -> Array:
     found = np.where(reals < 0, np.exp(np.minimum(reals, 0)) - np.float32(1), reals).astype(np.float32)
     scaled = (found * (np.float32(1) / np.float32(y.scale))).astype(np.float64)
     rounded = np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)
-    info = np.iinfo(y.dtype)
-    return np.clip(rounded + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(rounded + y.zero_point, y.dtype)
 
 
 def hard_swish_exponent(x: Value, y: Value) -> int:
@@ -161,22 +155,20 @@ def _hard_swish(x: Value, y: Value) -> Array:
     gate = (gate + (1 << 15)) >> 1
     product = gate * _high16(values, factor)
     high = np.where(product >= 0, product >> 15, -((-product) >> 15))
-    info = np.iinfo(y.dtype)
-    return np.clip(rounding_shift(high, -exponent) + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(rounding_shift(high, -exponent) + y.zero_point, y.dtype)
 
 
 def _rsqrt(x: Value, y: Value) -> Array:
     """RSQRT: the largest result for 0, as in TFLM, and for values below, where that stops."""
     scale = Multiplier.of(1.0 / float(np.sqrt(np.float32(x.scale)) * np.float32(y.scale)))
-    info = np.iinfo(y.dtype)
-    found = np.full(256, info.max, np.int64)
+    found = np.full(256, np.iinfo(y.dtype).max, np.int64)
     for place, value in enumerate(int(v) - x.zero_point for v in all_values(x)):
         if value > 0:
             root = inverse_root(value)
             fine = multiply(np.array(1, np.int64), Multiplier(root.value, root.shift + _FINE_BITS))
             result = multiply(fine, Multiplier(scale.value, scale.shift - _FINE_BITS))
             found[place] = int(result) + y.zero_point
-    return np.clip(found, info.min, info.max).astype(y.dtype)
+    return saturated(found, y.dtype)
 
 
 TABLES: dict[str, Callable[[Value, Value], Array]] = {

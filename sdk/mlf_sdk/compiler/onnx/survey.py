@@ -8,11 +8,8 @@ from pathlib import Path
 
 from mlf_sdk.compiler.onnx.file import RawNode
 from mlf_sdk.compiler.onnx.load import Reading, Shapes, read_graph
-from mlf_sdk.compiler.survey import Survey, SurveyedOperator, survey_graph
+from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.tools.checks import BoundedFaults, shown
-
-NOT_SUPPORTED = "not supported"
-BEHIND = "behind one that is not supported"
 
 
 def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Survey:

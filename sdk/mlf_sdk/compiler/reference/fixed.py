@@ -29,7 +29,7 @@ def saturating_shift(x: Array, bits: int) -> Array:
     """``x * 2**bits``; to the left it saturates, to the right it rounds."""
     if bits <= 0:
         return rounding_shift(x, -bits)
-    return np.clip(x << bits, -(1 << 31), (1 << 31) - 1)
+    return _limited(x << bits)
 
 
 def exp_of_negative(x: Array, integer_bits: int) -> Array:
@@ -63,12 +63,16 @@ def reciprocal_of_one_plus(a: Array) -> Array:
     """1 / (1 + a) for a in [0, 1], both with 31 fractional bits, by three Newton steps."""
     total = a + _ONE
     half = np.where(total >= 0, (total + 1) // 2, -((-total + 1) // 2))
+    return _limited(_reciprocal(half) << 1)
+
+
+def _reciprocal(half: Array) -> Array:
+    """1 / (2 * half) for half in [1/2, 1], with two integer bits."""
     x = 1515870810 + high_product(half, -1010580540)
     for _ in range(3):
-        product = high_product(half, x)
-        rest = (1 << 29) - product
-        x = wrap32(x + np.clip(high_product(x, rest) << 2, -(1 << 31), _ONE))
-    return np.clip(x << 1, -(1 << 31), _ONE)
+        rest = (1 << 29) - high_product(half, x)
+        x = wrap32(x + _limited(high_product(x, rest) << 2))
+    return x
 
 
 def logistic_of_positive(a: Array, integer_bits: int) -> Array:
@@ -79,13 +83,7 @@ def logistic_of_positive(a: Array, integer_bits: int) -> Array:
 def tanh_of_positive(a: Array, integer_bits: int) -> Array:
     """Hyperbolic tangent of a >= 0 with ``integer_bits``."""
     x = exp_of_negative(-a, integer_bits + 1)
-    total = x + _ONE
-    half = (total + 1) // 2
-    y = 1515870810 + high_product(half, -1010580540)
-    for _ in range(3):
-        rest = (1 << 29) - high_product(half, y)
-        y = wrap32(y + np.clip(high_product(y, rest) << 2, -(1 << 31), _ONE))
-    return np.clip((y - (1 << 29)) << 2, -(1 << 31), _ONE)
+    return _limited((_reciprocal((x + _ONE + 1) // 2) - (1 << 29)) << 2)
 
 
 def leading_zeros(x: Array) -> Array:

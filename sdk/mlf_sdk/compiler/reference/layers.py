@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
@@ -18,8 +20,11 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
+from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, mean_multiplier, ratio
+
+Multipliers = Callable[[Value, Value, Value, int], tuple[Multiplier, ...]]
+Clamp = tuple[float, float]
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:
@@ -36,14 +41,20 @@ def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> A
     return views.transpose(0, 1, 2, 4, 5, 3)
 
 
-def finish(acc: Array, multipliers: tuple[Multiplier, ...], y: Value, clamp: tuple[float, float]) -> Array:
-    """Requantise sums whose last axis is the channel, add the zero point and clamp."""
+def finish(
+    acc: Array, multipliers: Multipliers, layer: tuple[Value, Value, Value], clamp: Clamp
+) -> list[Array]:
+    """Requantise sums whose last axis is the channel, add the zero point and clamp; real ones are clamped."""
+    y = layer[2]
+    if y.dtype.kind == "f":
+        return [np.clip(acc, *clamp)]
+    found = multipliers(*layer, acc.shape[-1])
     scale = multiply_wide if y.dtype == np.int16 else multiply
-    if len(set(multipliers)) == 1:
-        result = scale(acc, multipliers[0])
+    if len(set(found)) == 1:
+        result = scale(acc, found[0])
     else:
-        result = np.stack([scale(acc[..., c], m) for c, m in enumerate(multipliers)], axis=-1)
-    return np.clip(result + y.zero_point, *clamp)
+        result = np.stack([scale(acc[..., c], m) for c, m in enumerate(found)], axis=-1)
+    return [np.clip(result + y.zero_point, *clamp)]
 
 
 def _centred(value: Value, data: Array) -> Array:
@@ -72,9 +83,7 @@ def conv_2d(graph: Graph, operator: Conv2D, inputs: list[Array], _: States) -> l
         flat = view_part.reshape(*view_part.shape[:3], -1)
         parts.append(_product(flat, kernel_part.reshape(kernel_part.shape[0], -1)))
     acc = np.concatenate(parts, axis=-1) + _bias(inputs)
-    if y.dtype.kind == "f":
-        return [np.clip(acc, *operator.clamp)]
-    return [finish(acc, channel_multipliers(x, weights, y, y.shape[3]), y, operator.clamp)]
+    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -92,9 +101,7 @@ def depthwise_conv_2d(graph: Graph, operator: DepthwiseConv2D, inputs: list[Arra
     view = patches(_centred(x, inputs[0]), operator.window, (y.shape[1], y.shape[2]), 0)
     view = np.repeat(view, operator.multiplier, axis=-1)
     acc = np.einsum("nhwijc,ijc->nhwc", view, _centred(weights, inputs[1])[0]) + _bias(inputs)
-    if y.dtype.kind == "f":
-        return [np.clip(acc, *operator.clamp)]
-    return [finish(acc, channel_multipliers(x, weights, y, y.shape[3]), y, operator.clamp)]
+    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
 
 
 @reference(TransposeConv)
@@ -114,9 +121,7 @@ def transpose_conv(graph: Graph, operator: TransposeConv, inputs: list[Array], _
         for j in range(kw):
             full[:, i : i + h * sh : sh, j : j + w * sw : sw] += source @ kernel[:, i, j].T
     acc = full[:, top : top + y.shape[1], left : left + y.shape[2]] + _bias(inputs)
-    if y.dtype.kind == "f":
-        return [np.clip(acc, *operator.clamp)]
-    return [finish(acc, channel_multipliers(x, weights, y, y.shape[3]), y, operator.clamp)]
+    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
 
 
 @reference(FullyConnected)
@@ -126,9 +131,7 @@ def fully_connected(graph: Graph, operator: FullyConnected, inputs: list[Array],
     (y,) = graph.written(operator)
     rows = _centred(x, inputs[0]).reshape(-1, weights.shape[1])
     acc = _product(rows, _centred(weights, inputs[1])) + _bias(inputs)
-    if y.dtype.kind == "f":
-        return [np.clip(acc, *operator.clamp)]
-    return [finish(acc, dense_multipliers(x, weights, y, weights.shape[0]), y, operator.clamp)]
+    return finish(acc, dense_multipliers, (x, weights, y), operator.clamp)
 
 
 @reference(Pool2D)
@@ -166,5 +169,4 @@ def mean(graph: Graph, operator: Mean, inputs: list[Array], _: States) -> list[A
     total = inputs[0].astype(np.int64).sum(axis=operator.axes)
     centred = total - count * x.zero_point
     scaled = multiply(centred, ratio(x, y) if operator.total else mean_multiplier(x, y, count))
-    low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
-    return [np.clip(scaled + y.zero_point, low, high)]
+    return [saturated(scaled + y.zero_point, y.dtype)]

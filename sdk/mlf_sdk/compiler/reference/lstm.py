@@ -11,7 +11,7 @@ from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Lstm
 from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.reference.wide import logistic, tanh
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
+from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
 
 GATES = ("input", "forget", "cell", "output")
 GATE_SCALE = 2.0**-12
@@ -110,9 +110,8 @@ def _integer_step(
     cell = _sixteen(kept + _sixteen(multiply(entered * candidate, numbers.added)))
     if numbers.clip:
         cell = np.clip(cell, -numbers.clip, numbers.clip)
-    info = np.iinfo(state.dtype)
     visible = multiply(shown * tanh(cell, *numbers.tanh), numbers.shown) + state.zero_point
-    return np.clip(visible, info.min, info.max), cell
+    return saturated(visible, state.dtype), cell
 
 
 def _sixteen(x: Array) -> Array:

@@ -12,7 +12,7 @@ from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Eleme
 from mlf_sdk.compiler.reference import wide
 from mlf_sdk.compiler.reference.fixed import quotient
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
+from mlf_sdk.compiler.requantise import Multiplier, multiply, saturated, wrap32
 from mlf_sdk.compiler.scales import (
     COMPARED_SHIFT,
     COMPARISONS,
@@ -103,9 +103,8 @@ def convert(graph: Graph, operator: Convert, inputs: list[Array], _: States) -> 
 def convert_values(x: Value, y: Value, data: Array) -> Array:
     """``data`` of the type and quantisation of ``x`` as those of ``y``."""
     if x.quantisation and y.quantisation and x.dtype.kind != "f" and y.dtype.kind != "f":
-        low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
         moved = multiply(data.astype(np.int64) - x.zero_point, ratio(x, y))
-        return np.clip(moved + y.zero_point, low, high).astype(y.dtype)
+        return saturated(moved + y.zero_point, y.dtype)
     if y.quantisation and x.dtype.kind == "f":
         return _quantise(y, data)
     if x.quantisation and y.dtype.kind == "f":
@@ -119,9 +118,8 @@ def _quantise(y: Value, data: Array) -> Array:
     """Nearest stored value, halves away from zero, in single precision."""
     scaled = data.astype(np.float32) / np.float32(y.scale)
     rounded = np.trunc(scaled) + np.where(np.abs(scaled - np.trunc(scaled)) >= 0.5, np.sign(scaled), 0)
-    info = np.iinfo(y.dtype)
     wide = np.clip(np.nan_to_num(rounded.astype(np.float64)), -(1 << 31), (1 << 31) - 1)
-    return np.clip(wide + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(wide + y.zero_point, y.dtype)
 
 
 def leaky_relu(x: Value, y: Value, data: Array, alpha: float) -> Array:
@@ -129,8 +127,7 @@ def leaky_relu(x: Value, y: Value, data: Array, alpha: float) -> Array:
     centred = data.astype(np.int64) - x.zero_point
     identity, slope = single_ratio(x, y), single_ratio(x, y, alpha)
     result = np.where(centred >= 0, multiply(centred, identity), multiply(centred, slope))
-    info = np.iinfo(y.dtype)
-    return np.clip(result + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(result + y.zero_point, y.dtype)
 
 
 _ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
@@ -176,7 +173,6 @@ WIDE: dict[str, Callable[[Array, int, int], Array]] = {"logistic": wide.logistic
 def rectified(function: str, x: Value, y: Value, data: Array) -> Array:
     """ABS and RELU of stored values."""
     centred = data.astype(np.int64) - x.zero_point
-    info = np.iinfo(y.dtype)
     value = np.maximum(centred, 0) if function == "relu" else np.abs(centred)
     scaled = multiply(value, single_ratio(x, y)) if function == "relu" or x.scale != y.scale else value
-    return np.clip(scaled + y.zero_point, info.min, info.max).astype(y.dtype)
+    return saturated(scaled + y.zero_point, y.dtype)

@@ -9,24 +9,18 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import AddN, Array, L2Normalise, UpdateSlice
 from mlf_sdk.compiler.reference.fixed import inverse_root
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
+from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
 from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
 
 UNIT_SHIFT = 7
 """Fractional bits of what L2_NORMALIZATION gives."""
 
 
-def saturated(y: Value, data: Array) -> Array:
-    """Integers in the range of a type."""
-    info = np.iinfo(y.dtype)
-    return np.clip(data, info.min, info.max)
-
-
 def matrix_product(a: Value, b: Value, y: Value, inputs: list[Array]) -> Array:
     """Matrix product of stored values."""
     left, right = (x.astype(np.int64) - v.zero_point for x, v in zip(inputs, (a, b), strict=True))
     scale = multiply_wide if y.dtype == np.int16 else multiply
-    return saturated(y, scale(np.matmul(left, right), matrix_multiplier(a, b, y)) + y.zero_point)
+    return saturated(scale(np.matmul(left, right), matrix_multiplier(a, b, y)) + y.zero_point, y.dtype)
 
 
 def running_sums(x: Value, y: Value, data: Array, axis: int, *, exclusive: bool, reverse: bool) -> Array:
@@ -36,7 +30,7 @@ def running_sums(x: Value, y: Value, data: Array, axis: int, *, exclusive: bool,
     terms = np.flip(terms, axis) if reverse else terms
     start = multiply(np.array(-x.zero_point << TOTAL_SHIFT, np.int64), first)
     sums = np.cumsum(terms, axis=axis) + start - (terms if exclusive else 0)
-    found = saturated(y, multiply(sums, last) + y.zero_point)
+    found = saturated(multiply(sums, last) + y.zero_point, y.dtype)
     return np.flip(found, axis) if reverse else found
 
 
@@ -47,7 +41,7 @@ def add_n(graph: Graph, operator: AddN, inputs: list[Array], _: States) -> list[
     first, last = total_multipliers(x, y)
     terms = np.stack([np.zeros_like(inputs[0]), *inputs]).astype(np.int64) - x.zero_point
     total = multiply(terms << TOTAL_SHIFT, first).sum(axis=0)
-    return [saturated(y, multiply(total, last) + y.zero_point)]
+    return [saturated(multiply(total, last) + y.zero_point, y.dtype)]
 
 
 @reference(L2Normalise)
@@ -58,8 +52,8 @@ def l2_normalise(graph: Graph, operator: L2Normalise, inputs: list[Array], _: St
     found = []
     for row in rows:
         root = inverse_root(int(np.square(row).sum()))
-        found.append(saturated(y, multiply(row, Multiplier(root.value, root.shift + UNIT_SHIFT))))
-    return [np.stack(found).reshape(x.shape)]
+        found.append(multiply(row, Multiplier(root.value, root.shift + UNIT_SHIFT)))
+    return [saturated(np.stack(found).reshape(x.shape), y.dtype)]
 
 
 @reference(UpdateSlice)

@@ -26,6 +26,7 @@ from mlf_sdk.compiler.reals import (
 from mlf_sdk.compiler.reference.functions import FUNCTIONS, apply
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
 from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.requantise import saturated
 
 
 @reference(Pointwise)
@@ -149,9 +150,8 @@ def lookup(graph: Graph, operator: Lookup, inputs: list[Array], _: States) -> li
 def quantise(graph: Graph, operator: Quantise, inputs: list[Array], _: States) -> list[Array]:
     """Quantisation with one scale."""
     (y,) = graph.written(operator)
-    info = np.iinfo(y.dtype)
     scaled = np.rint(inputs[0].astype(np.float32) / np.float32(y.scale)).astype(np.float64)
-    return [np.clip(scaled + y.zero_point, info.min, info.max)]
+    return [saturated(scaled + y.zero_point, y.dtype)]
 
 
 @reference(Accumulate)

@@ -8,7 +8,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Svdf
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, wrap32
+from mlf_sdk.compiler.requantise import Multiplier, multiply, saturated, wrap32
 
 
 @reference(Svdf)
@@ -19,11 +19,10 @@ def svdf(graph: Graph, operator: Svdf, inputs: list[Array], states: States) -> l
     state = graph.states[operator.state]
     line = states[operator.state].reshape(-1, features.shape[0], times.shape[1])
     scale = state.scale
-    low, high = np.iinfo(state.dtype).min, np.iinfo(state.dtype).max
     fed = (inputs[0].astype(np.int64) - x.zero_point) @ inputs[1].astype(np.int64).T
     entry = multiply(fed, Multiplier.of(x.scale * features.scale / scale)) + state.zero_point
     line[:, :, :-1] = line[:, :, 1:]
-    line[:, :, -1] = np.clip(entry, low, high)
+    line[:, :, -1] = saturated(entry, state.dtype)
     summed = (line.astype(np.int64) * inputs[2].astype(np.int64)).sum(axis=2)
     summed = summed.reshape(line.shape[0], -1, operator.rank).sum(axis=2)
     summed = summed + (inputs[3] if len(inputs) > 3 else 0)

@@ -65,16 +65,7 @@ def softmax(graph: Graph, operator: Softmax, inputs: list[Array], _: States) -> 
 
 
 def _softmax_of_reals(x: Array, operator: Softmax) -> Array:
-    if np.isneginf(x).any():
-        return _softmax_with_nothing(x, operator)
-    shifted = (x - x.max(axis=-1, keepdims=True)) * np.float32(operator.beta)
-    powers = np.exp(shifted)
-    total = powers.sum(axis=-1, keepdims=True)
-    return shifted - np.log(total) if operator.log else powers / total
-
-
-def _softmax_with_nothing(x: Array, operator: Softmax) -> Array:
-    """Softmax of numbers of which some are minus infinity: nothing of those; not a number where all are."""
+    """Softmax of real numbers: 0 of minus infinity, and not a number where all are that."""
     with np.errstate(invalid="ignore", divide="ignore"):
         shifted = (x - x.max(axis=-1, keepdims=True)) * np.float32(operator.beta)
         powers = np.exp(shifted)

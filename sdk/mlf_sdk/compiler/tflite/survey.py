@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlf_sdk.compiler.survey import Survey, SurveyedOperator, survey_graph
+from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.compiler.tflite.file import RawOperator, tensors_of
 from mlf_sdk.compiler.tflite.load import Reading, model_faults, read_graph
 
-NOT_SUPPORTED = "not supported"
-BEHIND = "behind one that is not supported"
 FOLDED = "computed at compile time"
 
 
