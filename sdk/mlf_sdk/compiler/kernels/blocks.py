@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label
-from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label
+from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 
 MAX_COLUMNS: Final = 3
 

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.gemm import DSP
-from mlf_sdk.compiler.kernels.general import RESCALE_INT64
+from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, of_windows
+from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64
 from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, Window
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers

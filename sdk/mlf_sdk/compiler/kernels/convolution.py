@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, best_tile, tile_times_channels, widen
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
+from mlf_sdk.compiler.kernels.gemm import best_tile, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, low_words, sum_bounds

@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, subtract
 from mlf_sdk.compiler.kernels.convolution import Layout, biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, best_tile, finish, function, label, subtract, widen
+from mlf_sdk.compiler.kernels.gemm import best_tile, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.pairs import in_twos, stream_of_twos
-from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.operators import Conv2D
 from mlf_sdk.compiler.scales import channel_multipliers
 

@@ -6,20 +6,12 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, limit, subtract, unrolling
 from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import (
-    MAX_OFFSET,
-    finish,
-    function,
-    label,
-    limit,
-    product,
-    subtract,
-    unrolling,
-    widen,
-)
+from mlf_sdk.compiler.kernels.gemm import product, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, expression, helpers, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, sum_bounds
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.operators import Array, FullyConnected
 from mlf_sdk.compiler.requantise import Multiplier

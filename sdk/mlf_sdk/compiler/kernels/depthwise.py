@@ -14,19 +14,12 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, unrolling
 from mlf_sdk.compiler.kernels.blocks import Rows
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import (
-    Form,
-    Rescale,
-    choose_fine,
-    choose_rescale,
-    expression,
-    helpers,
-    sum_bounds,
-)
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
 

@@ -10,10 +10,17 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import QUOTIENT
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32, SCALING, limited, saturated, scaled, type_limits
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import (
+    RESCALE_INT32,
+    SATURATE,
+    SCALING,
+    limited,
+    saturated,
+    scaled,
+    type_limits,
+)
 from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
 from mlf_sdk.compiler.operators import Arithmetic, Array, Binary, Convert, Elementwise, Table

@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.kernels import digits
-from mlf_sdk.compiler.kernels.gemm import function_of_cores
-from mlf_sdk.compiler.kernels.rescale import Rescale, helpers, low_words
+from mlf_sdk.compiler.kernels.assembly import function_of_cores
+from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
+from mlf_sdk.compiler.kernels.scaling import helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, unrolling
 from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of
 from mlf_sdk.compiler.kernels.dense import (
     groups_of,
@@ -22,9 +23,9 @@ from mlf_sdk.compiler.kernels.dense import (
     sum_of_row,
     widening,
 )
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.compiler.scales import dense_multipliers
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.gemm import DSP
+from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.signals import SignalRfft

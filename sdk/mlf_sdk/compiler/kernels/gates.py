@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import function
+from mlf_sdk.compiler.kernels.assembly import function
 from mlf_sdk.compiler.operators import Array
 
 INPUTS: Final = 4

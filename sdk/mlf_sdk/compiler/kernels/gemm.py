@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.assembly import finish, function, label, subtract, unrolling
+from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 
-DSP: Final = "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
 MAX_PIXELS: Final = 5
-MAX_OFFSET: Final = 4095  # of a load or store with a constant offset, in bytes
 
 
 def _register(number: int) -> str:
@@ -30,31 +30,6 @@ def _register(number: int) -> str:
 
 def _registers(first: int, count: int) -> str:
     return "{" + ", ".join(_register(first + i) for i in range(count)) + "}"
-
-
-def _assembly(lines: list[str]) -> str:
-    """Body of a naked function."""
-    text = "\n".join(f'        "{line}\\n"' for line in lines)
-    return f"    __asm__ volatile(\n{text});\n"
-
-
-def function(name: str, parameters: str, lines: list[str], plain: str) -> str:
-    """A static function: instructions where the core has the DSP extension, plain C elsewhere."""
-    return function_of_cores(name, parameters, {DSP: lines}, plain)
-
-
-def function_of_cores(
-    name: str, parameters: str, variants: dict[str, list[str]], plain: str, result: str = "void "
-) -> str:
-    """A static function: instructions of the first core whose condition holds, plain C on all others.
-
-    Args:
-        variants: instructions by the condition of the preprocessor.
-    """
-    unused = ", ".join(f"{p.strip()} __attribute__((unused))" for p in parameters.split(","))
-    head = f"__attribute__((naked, noinline)) static {result}{name}({unused})"
-    cores = "#el".join(f"if {test}\n{head}\n{{\n{_assembly(lines)}}}\n" for test, lines in variants.items())
-    return f"#{cores}#else\nstatic {result}{name}({parameters})\n{{\n{plain}}}\n#endif\n"
 
 
 def instructions_per_mac(pixels: int) -> float:
@@ -67,67 +42,6 @@ def best_tile(width: int) -> int:
     return min(
         range(1, min(MAX_PIXELS, width) + 1), key=lambda p: -(-width // p) * p * instructions_per_mac(p)
     )
-
-
-def unrolling(quads: int, most: int) -> int:
-    """Largest number of quads up to ``most`` that divides ``quads``."""
-    return max(u for u in range(1, min(most, quads) + 1) if quads % u == 0)
-
-
-def subtract(register: str, amount: int) -> list[str]:
-    """Instructions that subtract a constant."""
-    lines = []
-    while amount:
-        step = min(amount, 4092)
-        lines.append(f"subw {register}, {register}, #{step}")
-        amount -= step
-    return lines
-
-
-def finish(
-    accumulators: list[str], rescale: Rescale, words: tuple[str, ...], spare: str = "r12"
-) -> list[str]:
-    """Requantise sums in registers; ``words`` hold those of `Rescale.rows`, ``spare`` is overwritten."""
-    m, r = words[:2]
-    if rescale.form is Form.FINE:
-        lines = [f"smmla {a}, {a}, {m}, {r}" for a in accumulators]
-    elif rescale.form is Form.SIGNED:
-        lines = []
-        for a in accumulators:
-            lines += [f"and {spare}, {words[2]}, {a}, asr #31", f"add {spare}, {spare}, {r}"]
-            lines.append(f"smmla {a}, {a}, {m}, {spare}")
-    if rescale.is_fine:
-        lines += [f"ssat {a}, #8, {a}, asr #{rescale.shift}" for a in accumulators]
-    else:
-        lines = [f"lsl {a}, {a}, #1" for a in accumulators]
-        if rescale.form is Form.SINGLE:
-            lines += [f"smmlar {a}, {a}, {m}, {r}" for a in accumulators]
-        else:
-            lines += [f"smmulr {a}, {a}, {m}" for a in accumulators]
-            lines += [f"add {a}, {a}, {a}, asr #31" for a in accumulators]
-            lines += [f"add {a}, {a}, {r}" for a in accumulators]
-        lines += [f"asr {a}, {a}, {words[2]}" for a in accumulators]
-        lines += [f"ssat {a}, #8, {a}" for a in accumulators]
-    return lines + limit(accumulators, rescale)
-
-
-def limit(accumulators: list[str], rescale: Rescale) -> list[str]:
-    """Instructions that bring results in registers between the lowest and the highest stored value."""
-    lines: list[str] = []
-    low, high = rescale.clamp
-    for a in accumulators:
-        if low > -128:
-            lines += [f"cmp {a}, #{low}", "it lt", f"movlt {a}, #{low}"]
-        if high < 127:
-            lines += [f"cmp {a}, #{high}", "it gt", f"movgt {a}, #{high}"]
-    return lines
-
-
-def label(rescale: Rescale) -> str:
-    """Part of a function's name that identifies its requantisation."""
-    low, high = rescale.clamp
-    shift = str(rescale.shift) if rescale.shift else ""
-    return f"{rescale.form.value}{shift}_{low & 255}_{high & 255}"
 
 
 def product(rescale: Rescale, word: str, vector: str, distance: int) -> str:

@@ -3,59 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, limited, saturated
 from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
-from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
 
-RESCALE_INT32: Final = """static inline int32_t scale_sum(int32_t a, int32_t q, int32_t shift)
-{
-    int32_t left = shift > 0 ? shift : 0;
-    int32_t right = shift < 0 ? -shift : 0;
-    int64_t product = (int64_t)(int32_t)((uint32_t)a << left) * q;
-    int32_t h = (int32_t)((product + ((int64_t)1 << 30)) >> 31);
-    if (right > 0) {
-        h = (int32_t)(((int64_t)h + (h >> 31) + ((int64_t)1 << (right - 1))) >> right);
-    }
-    return h;
-}
-"""
-RESCALE_INT64: Final = """static inline int32_t scale_wide(int64_t a, int32_t q, int32_t shift)
-{
-    int64_t reduced = q < 0x7FFF0000 ? (q + (1 << 15)) >> 16 : 0x7FFF;
-    int32_t total = 15 - shift;
-    return (int32_t)((a * reduced + ((int64_t)1 << (total - 1))) >> total);
-}
-"""
-
-
 Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
-SCALING: Final = {"saturate": SATURATE, "scale_sum": RESCALE_INT32}
-"""Static functions of `scaled` and `saturated`."""
-
-
-def scaled(value: str, by: Multiplier) -> str:
-    """Expression of a 32-bit number times a multiplier."""
-    return f"scale_sum({value}, {by.value}, {by.shift})"
-
-
-def saturated(value: str, y: Value, clamp: tuple[float, float] | None = None) -> str:
-    """Expression of a stored value: a scaled one plus the zero point, within limits or the type's range."""
-    low, high = clamp or type_limits(y)
-    return f"saturate({value} + ({y.zero_point}), {int(low)}, {int(high)})"
-
-
-def type_limits(y: Value) -> tuple[int, int]:
-    """Lowest and highest value of an integer type."""
-    info = np.iinfo(y.dtype)
-    return int(info.min), int(info.max)
 
 
 class LayerText:
@@ -120,16 +77,6 @@ class LayerText:
         if self.real:
             return {}
         return {"saturate": SATURATE, "scale_wide": RESCALE_INT64} if self.wide else SCALING
-
-
-def limited(value: str, clamp: tuple[float, float]) -> str:
-    """Expression of a float within a range."""
-    text = value
-    if clamp[0] > -np.inf:
-        text = f"fmaxf({text}, {clamp[0]!r}f)"
-    if clamp[1] < np.inf:
-        text = f"fminf({text}, {clamp[1]!r}f)"
-    return text
 
 
 def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel:

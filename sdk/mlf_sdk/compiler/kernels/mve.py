@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import function_of_cores
-from mlf_sdk.compiler.kernels.rescale import SATURATE, Form, Rescale
+from mlf_sdk.compiler.kernels.assembly import function_of_cores
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 

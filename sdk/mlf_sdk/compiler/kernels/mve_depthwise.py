@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.gemm import function_of_cores
+from mlf_sdk.compiler.kernels.assembly import function_of_cores
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, MVE, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.rescale import SATURATE, Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
+from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.operators import Array, Binary, DepthwiseConv2D
 from mlf_sdk.compiler.scales import SUMS, channel_multipliers

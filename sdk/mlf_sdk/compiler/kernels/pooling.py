@@ -6,12 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.floats import pooling as floats
-from mlf_sdk.compiler.kernels.gemm import DSP
-from mlf_sdk.compiler.kernels.general import SCALING, limited, saturated, scaled
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
 from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING, limited, saturated, scaled
 from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.scales import mean_multiplier, ratio

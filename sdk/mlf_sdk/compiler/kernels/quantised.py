@@ -10,10 +10,9 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import INVERSE_ROOT
 from mlf_sdk.compiler.kernels.floats import pointwise, rows
-from mlf_sdk.compiler.kernels.general import RESCALE_INT64, SCALING, saturated, scaled
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, saturated, scaled
 from mlf_sdk.compiler.operators import AddN, L2Normalise, UpdateSlice
 from mlf_sdk.compiler.reals import Accumulate, MatMul
 from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT

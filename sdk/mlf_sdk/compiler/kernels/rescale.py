@@ -89,7 +89,7 @@ def choose_rescale(
     limits = (int(clamp[0]), int(clamp[1]))
     shifts = np.array([m.shift for m in multipliers], np.int64)
     values = np.array([m.value for m in multipliers], np.int64)
-    ends = np.stack([scaled(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point
+    ends = np.stack([scaled_sums(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point
     ends = np.clip(ends, *limits)
     constant = ends[0] == ends[1]
     n = np.where(constant, 1, -shifts)
@@ -106,7 +106,7 @@ def choose_rescale(
     return Rescale(form=form, rows=rows, clamp=limits, constant=constant)
 
 
-def scaled(values: Array, shifts: Array, sums: Array) -> Array:
+def scaled_sums(values: Array, shifts: Array, sums: Array) -> Array:
     """Scaled sums, one a channel, as the reference rounds them."""
     high = doubling_high_product(wrap32(sums << np.maximum(shifts, 0)), values)
     return rounding_shift(high, np.maximum(-shifts, 0))
@@ -120,7 +120,7 @@ def _single_is_exact(
     m, r, n = (rows[:, i : i + 1].astype(np.int64) for i in range(3))
 
     def reference(a: Array) -> Array:
-        return np.clip(scaled(values, shifts, a) + zero_point, *clamp)
+        return np.clip(scaled_sums(values, shifts, a) + zero_point, *clamp)
 
     def single(a: Array) -> Array:
         return np.clip(((2 * a * m + (r << 32) + (1 << 31)) >> 32) >> n, *clamp)
@@ -143,14 +143,16 @@ def choose_fine(
     limits = (int(clamp[0]), int(clamp[1]))
     shifts = np.array([m.shift for m in multipliers], np.int64)
     values = np.array([m.value for m in multipliers], np.int64)
-    ends = np.clip(np.stack([scaled(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits)
+    ends = np.clip(
+        np.stack([scaled_sums(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits
+    )
     constant = ends[0] == ends[1]
     largest = np.abs(bounds[~constant]).max(initial=0)
     if largest >= 1 << (31 - FINE_BITS) or shifts[~constant].max(initial=0) > 0:
         return None
 
     def reference(a: Array) -> Array:
-        return np.clip(scaled(values[:, None], shifts[:, None], a) + zero_point, *limits)
+        return np.clip(scaled_sums(values[:, None], shifts[:, None], a) + zero_point, *limits)
 
     starts = thresholds(reference, bounds)
     values, shifts, kept = values[~constant], shifts[~constant], (starts[~constant], bounds[~constant])
@@ -244,11 +246,6 @@ def thresholds(function: Callable[[Array], Array], bounds: Array) -> Array:
     return first
 
 
-def low_words(numbers: Array) -> Array:
-    """The low 32 bits of whole numbers, as int32."""
-    return numbers.astype(np.uint64).astype(np.uint32).view(np.int32)
-
-
 def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:
     """Lowest and highest sum of each row of weights over inputs in [low, high]: shape (rows, 2).
 
@@ -262,103 +259,6 @@ def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:
     return np.stack([least, most], axis=1)
 
 
-HELPERS: Final = {
-    Form.SPLIT: (
-        "rescale_split",
-        """static inline int32_t rescale_split(int32_t a, const int32_t *k, int32_t n)
-{
-    uint32_t low = (uint32_t)a << (32 - n) >> (32 - n);
-    return ((a >> n) * k[0] + (int32_t)(low * (uint32_t)k[0] >> n) + k[1]) >> k[2];
-}
-""",
-    ),
-    Form.FINE: (
-        "rescale_fine",
-        """static inline int32_t rescale_fine(int32_t a, const int32_t *k, int32_t n)
-{
-    return ((int32_t)(((int64_t)a * k[0]) >> 32) + k[1]) >> n;
-}
-""",
-    ),
-    Form.SIGNED: (
-        "rescale_signed",
-        """static inline int32_t rescale_signed(int32_t a, const int32_t *k, int32_t n)
-{
-    return ((int32_t)(((int64_t)a * k[0]) >> 32) + (a < 0 ? k[2] : 0) + k[1]) >> n;
-}
-""",
-    ),
-    Form.SINGLE: (
-        "rescale_single",
-        """static inline int32_t rescale_single(int32_t a, const int32_t *k)
-{
-    return (high_word(a, k[0]) + k[1]) >> k[2];
-}
-""",
-    ),
-    Form.DOUBLE: (
-        "rescale_double",
-        """static inline int32_t rescale_double(int32_t a, const int32_t *k)
-{
-    int32_t h = high_word(a, k[0]);
-    return (h + (h >> 31) + k[1]) >> k[2];
-}
-""",
-    ),
-    Form.GENERAL: (
-        "rescale_general",
-        """static inline int32_t rescale_general(int32_t a, const int32_t *k)
-{
-    int32_t left = k[1] > 0 ? k[1] : 0;
-    int32_t right = k[1] < 0 ? -k[1] : 0;
-    int64_t product = (int64_t)(int32_t)((uint32_t)a << left) * k[0];
-    int32_t h = (int32_t)((product + ((int64_t)1 << 30)) >> 31);
-    if (right > 0) {
-        h = (int32_t)(((int64_t)h + (h >> 31) + ((int64_t)1 << (right - 1))) >> right);
-    }
-    return h + k[2];
-}
-""",
-    ),
-}
-HIGH_WORD: Final = """static inline int32_t high_word(int32_t a, int32_t m)
-{
-#if defined(__ARM_ARCH_6M__)
-    uint32_t low = (uint32_t)a * 2 & 0xFFFF;
-    int32_t high = a >> 15;
-    uint32_t b = (uint32_t)m & 0xFFFF;
-    int32_t c = m >> 16;
-    int32_t first = high * (int32_t)b;
-    uint32_t second = low * (uint32_t)c;
-    uint32_t rest = ((uint32_t)first & 0xFFFF) + (second & 0xFFFF) + (low * b >> 16) + 0x8000;
-    return high * c + (first >> 16) + (int32_t)(second >> 16) + (int32_t)(rest >> 16);
-#else
-    return (int32_t)(((int64_t)a * m + ((int64_t)1 << 30)) >> 31);
-#endif
-}
-"""
-SATURATE: Final = """#if defined(__ARM_FEATURE_SAT)
-#include <arm_acle.h>
-#endif
-static inline int32_t saturate(int32_t v, int32_t low, int32_t high)
-{
-#if defined(__ARM_FEATURE_SAT)
-    if (low == -128 && high == 127) {
-        return __ssat(v, 8);
-    }
-#endif
-    return v < low ? low : v > high ? high : v;
-}
-"""
-
-
-def helpers(form: Form) -> dict[str, str]:
-    """Static functions that `expression` needs."""
-    return {"high_word": HIGH_WORD, "saturate": SATURATE, **dict([HELPERS[form]])}
-
-
-def expression(rescale: Rescale, sum_: str, row: str) -> str:
-    """C expression of the stored value of a sum (FINE: times 256); ``row`` points to its words."""
-    low, high = rescale.clamp
-    shift = f", {rescale.shift}" if rescale.shift else ""
-    return f"saturate({HELPERS[rescale.form][0]}({sum_}, {row}{shift}), {low}, {high})"
+def low_words(numbers: Array) -> Array:
+    """The low 32 bits of whole numbers, as int32."""
+    return numbers.astype(np.uint64).astype(np.uint32).view(np.int32)

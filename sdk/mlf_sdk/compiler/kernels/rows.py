@@ -8,7 +8,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, expression, helpers, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.split import Chooser, choose_short
 from mlf_sdk.compiler.operators import DepthwiseConv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.gemm import function_of_cores, label
-from mlf_sdk.compiler.kernels.rescale import Rescale, expression, helpers
+from mlf_sdk.compiler.kernels.assembly import function_of_cores, label
+from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 

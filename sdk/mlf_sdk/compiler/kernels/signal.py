@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, operands
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.signals import (
     SignalAutoScale,
     SignalEnergy,

@@ -7,10 +7,9 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
-from mlf_sdk.compiler.kernels.general import RESCALE_INT32
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.rescale import SATURATE
+from mlf_sdk.compiler.kernels.scaling import RESCALE_INT32, SATURATE
 from mlf_sdk.compiler.operators import Array, Softmax
 from mlf_sdk.compiler.reference.fixed import exp_of_negative
 from mlf_sdk.compiler.reference.softmax import (

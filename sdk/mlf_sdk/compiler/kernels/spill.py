@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.kernels.gemm import unrolling
+from mlf_sdk.compiler.kernels.assembly import unrolling
 from mlf_sdk.compiler.operators import Array
 
 _MOST: Final = 127

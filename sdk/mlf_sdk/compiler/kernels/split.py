@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale, scaled, thresholds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale, scaled_sums, thresholds
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.requantise import Multiplier
 
@@ -49,7 +49,7 @@ def _split(
         return None
 
     def reference(sums: Array) -> Array:
-        return np.clip(scaled(values[:, None], shifts[:, None], sums) + zero_point, *usual.clamp)
+        return np.clip(scaled_sums(values[:, None], shifts[:, None], sums) + zero_point, *usual.clamp)
 
     search = Search(
         right[:, None], thresholds(reference, bounds[kept]), bounds[kept], usual.clamp, low, short

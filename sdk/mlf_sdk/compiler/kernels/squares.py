@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mlf_sdk.compiler.kernels.gemm import DSP
+from mlf_sdk.compiler.kernels.assembly import DSP
 
 PAIRS: Final = f"""#if {DSP}
 #include <arm_acle.h>

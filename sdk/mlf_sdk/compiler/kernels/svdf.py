@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.gates import FOUR_GATES, pack, pairs_of
-from mlf_sdk.compiler.kernels.gemm import DSP
-from mlf_sdk.compiler.kernels.general import SCALING, saturated, scaled
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.operators import Svdf
 from mlf_sdk.compiler.requantise import Multiplier
 

@@ -16,11 +16,12 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, subtract, unrolling
 from mlf_sdk.compiler.kernels.convolution import is_plain_int8, rescale_of
-from mlf_sdk.compiler.kernels.gemm import MAX_OFFSET, finish, function, label, subtract, unrolling
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, expression, helpers, low_words
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, low_words
+from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.squares import PAIRS, transform
 from mlf_sdk.compiler.operators import Array, Conv2D, Window
 from mlf_sdk.compiler.scales import channel_multipliers
