@@ -178,6 +178,17 @@ def test_each_step_is_tried_once_after_the_same_steps(work: Work, cheaper_first:
     assert work.tried and len(work.tried) == len({*work.tried})
 
 
+def test_what_comes_after_a_step_that_gains_nothing_is_tried(work: Work) -> None:
+    """Begun with the first step no order is better: the second one comes first."""
+    problem = PlanProblem(
+        tensors=tensors(16, 48, 96, 48),
+        inputs=(0,),
+        outputs=(1, 2),
+        steps=(link((0,), 1), link((0,), 2), link((2,), 3)),
+    )
+    assert work.find(problem) == (1, 2, 0)
+
+
 def test_of_equal_peaks_the_longest_path_goes_on(work: Work) -> None:
     """Six steps whose order does not matter are not searched in all their orders: 11 states, not 271."""
     one, two = 7, 8  # large, each with a small one of two further on
