@@ -95,12 +95,10 @@ class KernelLiveness:
 
     def argument(self, index: int) -> ArgumentLiveness:
         """The argument at ``index``; one that an exact kernel never unpacks is never accessed."""
-        for argument in self.arguments:
-            if argument.index == index:
-                return argument
-        if self.exact:
-            return ArgumentLiveness(index=index, name="", first=None, last=None, is_exact=True)
-        return ArgumentLiveness(index=index, name="", first=0, last=self.phases - 1, is_exact=False)
+        known = {argument.index: argument for argument in self.arguments}
+        first, last = (None, None) if self.exact else (0, self.phases - 1)
+        unseen = ArgumentLiveness(index=index, name="", first=first, last=last, is_exact=self.exact)
+        return known.get(index, unseen)
 
 
 def analyse_kernel(
