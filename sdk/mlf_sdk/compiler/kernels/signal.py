@@ -8,23 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, operands
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.scaling import SATURATE
-from mlf_sdk.compiler.signals import (
-    SignalAutoScale,
-    SignalEnergy,
-    SignalFilterBank,
-    SignalGain,
-    SignalLog,
-    SignalSpectralSubtraction,
-    SignalSquareRoot,
-    SignalWindow,
-)
 
 
-def window(graph: Graph, operator: SignalWindow) -> Kernel:
+def window(graph: Graph, operator: signals.SignalWindow) -> Kernel:
     """Samples times weights, window after window."""
     x, weights = graph.read(operator)
     (y,) = graph.written(operator)
@@ -46,7 +37,7 @@ def window(graph: Graph, operator: SignalWindow) -> Kernel:
     )
 
 
-def auto_scale(graph: Graph, operator: SignalAutoScale) -> Kernel:
+def auto_scale(graph: Graph, operator: signals.SignalAutoScale) -> Kernel:
     """The largest magnitude, then the shift; behind -32768 the search begins again, as in TFLM."""
     (x,) = graph.read(operator)
     body = f"""    int32_t most = 0;
@@ -62,7 +53,7 @@ def auto_scale(graph: Graph, operator: SignalAutoScale) -> Kernel:
     return Kernel(family="auto_scale", parameters=arguments(graph, operator), body=body)
 
 
-def energy(graph: Graph, operator: SignalEnergy) -> Kernel:
+def energy(graph: Graph, operator: signals.SignalEnergy) -> Kernel:
     """Sums of two squares; they need all 32 bits."""
     (y,) = graph.written(operator)
     body = f"""    for (int32_t i = 0; i < {operator.start}; ++i)
@@ -75,7 +66,7 @@ def energy(graph: Graph, operator: SignalEnergy) -> Kernel:
     return Kernel(family="energy", parameters=arguments(graph, operator), body=body)
 
 
-def filter_bank(graph: Graph, operator: SignalFilterBank) -> Kernel:
+def filter_bank(graph: Graph, operator: signals.SignalFilterBank) -> Kernel:
     """Channel after channel; the sum of the complements is where the next channel starts.
 
     The constants are pairs of a weight and its complement in the order in which they are read, and of each channel
@@ -112,7 +103,7 @@ def filter_bank(graph: Graph, operator: SignalFilterBank) -> Kernel:
     )
 
 
-def square_root(graph: Graph, operator: SignalSquareRoot) -> Kernel:
+def square_root(graph: Graph, operator: signals.SignalSquareRoot) -> Kernel:
     """Roots of words of 64 bits: that of the upper half, then one division."""
     x = graph.read(operator)[0]
     parameters, constants = operands(graph, operator)
@@ -129,7 +120,7 @@ def square_root(graph: Graph, operator: SignalSquareRoot) -> Kernel:
     )
 
 
-def spectral_subtraction(graph: Graph, operator: SignalSpectralSubtraction) -> Kernel:
+def spectral_subtraction(graph: Graph, operator: signals.SignalSpectralSubtraction) -> Kernel:
     """The estimate of each channel moves towards its signal, from which it is taken."""
     (x,) = graph.read(operator)
     even, odd = operator.smoothing
@@ -149,7 +140,7 @@ def spectral_subtraction(graph: Graph, operator: SignalSpectralSubtraction) -> K
     return Kernel(family="spectral_subtraction", parameters=arguments(graph, operator), body=body)
 
 
-def gain(graph: Graph, operator: SignalGain) -> Kernel:
+def gain(graph: Graph, operator: signals.SignalGain) -> Kernel:
     """The gain of a channel's noise, then a parabola for small products and a straight line for large ones."""
     x = graph.read(operator)[0]
     parameters, constants = operands(graph, operator)
@@ -169,7 +160,7 @@ def gain(graph: Graph, operator: SignalGain) -> Kernel:
     )
 
 
-def log(graph: Graph, operator: SignalLog) -> Kernel:
+def log(graph: Graph, operator: signals.SignalLog) -> Kernel:
     """Logarithms of base 2, their fractions by a table, times that of 2."""
     (x,) = graph.read(operator)
     places = [i / 128 for i in range(129)]

@@ -183,6 +183,13 @@ class Context(GraphBuilder):
         self.move(value, found, (regions.transpose(value.shape, order),), "Transpose")
         return found
 
+    def transposed(self, x: Tensor, order: Shape, name: str) -> Tensor:
+        """Axes of a tensor in another order."""
+        source = self.value(x)
+        found, y = self.output(name, x.dtype, tuple(x.shape[i] for i in order))
+        self.move(source, y, (regions.transpose(x.shape, order),), "Transpose")
+        return found
+
     def move(
         self, x: Value, y: Value, parts: tuple[Region, ...], kind: str, fill: float | None = None
     ) -> None:

@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 
-from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
@@ -68,10 +67,7 @@ def _turned(context: Context, x: Tensor) -> Tensor:
     """A matrix with its axes swapped."""
     if x.data is not None:
         return context.constant("", x.data.T)
-    source = context.value(x)
-    found, y = context.output("", x.dtype, x.shape[::-1])
-    context.move(source, y, (regions.transpose(x.shape, (1, 0)),), "Transpose")
-    return found
+    return context.transposed(x, (1, 0), "")
 
 
 def _dense(

@@ -44,9 +44,9 @@ def left_to_tvm(
     """
     if generation.kernels is not Kernels.AUTO:
         faults.add(raw.place, what)
-    elif said := tvm_fault():
+    elif reason := tvm_fault():
         faults.add(raw.place, what)
-        faults.hint = f"TVM can compile more operators. {said}."
+        faults.hint = f"TVM can compile more operators. {reason}."
     elif known:
         try:
             generate(context, raw, generation)
@@ -125,10 +125,10 @@ def imported(model: Whatever, shapes: dict[str, tuple[int, ...]] | None = None) 
             warnings.simplefilter("ignore")
             return from_onnx(model, shape_dict=shapes, keep_params_in_input=False)
     except Exception as error:  # whatever its converters raise
-        return refuse(f"TVM can't read it: {_said(error)}")
+        return refuse(f"TVM can't read it: {_last_line(error)}")
 
 
-def _said(error: Exception) -> str:
+def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__)[:200]
 
@@ -146,7 +146,7 @@ def _compare(module: Whatever, model: Whatever, inputs: dict[str, Value]) -> Non
     try:
         found = _run(module, list(given.values()))
     except Exception as error:
-        refuse(f"TVM can't compile it: {_said(error)}")
+        refuse(f"TVM can't compile it: {_last_line(error)}")
     for got, expected in zip(found, wanted, strict=False):
         most = max(1.0, float(np.abs(expected).max())) if expected.size else 1.0
         near = got.shape == expected.shape and np.allclose(

@@ -16,8 +16,6 @@ from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type
 from mlf_sdk.compiler.reals import Accumulate
 
-BITS: Final = {"BitwiseAnd": "bit_and", "BitwiseOr": "bit_or", "BitwiseXor": "bit_xor"}
-
 
 def mod(context: Context, node: Node) -> None:
     """Mod: the sign of the divisor, or of the dividend with fmod."""
@@ -46,21 +44,6 @@ def power(context: Context, node: Node) -> None:
         elementwise(context, node, function, [a, a] if function == "mul" else [a])
         return
     elementwise(context, node, "pow", [a, b])
-
-
-def prelu(context: Context, node: Node) -> None:
-    """PRelu."""
-    elementwise(context, node, "prelu", [node.input(0), node.input(1)])
-
-
-def bits(context: Context, node: Node) -> None:
-    """Bitwise operators."""
-    elementwise(context, node, BITS[node.kind], [node.input(0), node.input(1)])
-
-
-def where(context: Context, node: Node) -> None:
-    """Choice between two tensors, element by element."""
-    elementwise(context, node, "where", [node.input(0), node.input(1), node.input(2)])
 
 
 def cast(context: Context, node: Node) -> None:
@@ -99,11 +82,8 @@ def cum_sum(context: Context, node: Node) -> None:
 
 
 BUILDERS: Final = {
-    **dict.fromkeys(BITS, bits),
     **dict.fromkeys(("Cast", "CastLike"), cast),
     "Mod": mod,
     "Pow": power,
-    "PRelu": prelu,
-    "Where": where,
     "CumSum": cum_sum,
 }

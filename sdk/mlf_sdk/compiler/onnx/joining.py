@@ -11,7 +11,7 @@ from mlf_sdk.compiler.graph import INT8
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import requantised, target
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, last_axis
 from mlf_sdk.compiler.operators import Move
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -64,7 +64,7 @@ def _joined(
     last = rank in (3, 4) and any(t.is_last for t in tensors)
     values = [context.last(t) if last else context.value(t) for t in tensors]
     found, y = context.output(name, tensors[0].dtype, shape, last=last, quantisation=quantisation)
-    place = axis if not last else (0, 3, *range(1 + 4 - rank, 3))[axis]
+    place = last_axis(axis, rank) if last else axis
     parts = regions.concatenate([v.shape for v in values], place, y.shape)
     context.emit(Move(**node.common(values, y), regions=tuple(regions.simplified(p) for p in parts)))
     return found
@@ -97,7 +97,7 @@ def _cut(context: Context, node: Node, x: Tensor, name: str, axis: int, first: i
         value = context.last(source) if last else context.value(source)
         shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
         found, y = context.output(name, source.dtype, shape, last=last, quantisation=source.quantisation)
-        place = axis if not last else (0, 3, *range(1 + 4 - source.rank, 3))[axis]
+        place = last_axis(axis, source.rank) if last else axis
         begin = tuple(first if a == place else 0 for a in range(len(value.shape)))
         context.move(
             value, y, (regions.strided_slice(value.shape, begin, (1,) * len(begin), y.shape),), node.kind

@@ -35,7 +35,7 @@ from mlf_sdk.compiler.onnx.fallback import left_to_tvm, without_unread
 from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, RawInput, RawModel, RawNode, read_onnx
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.qoperators import spelt_out
+from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
@@ -156,7 +156,7 @@ def read_graph(
     """
     raw = read_onnx(path, faults, frozenset(BUILDERS))
     faults.raise_if_any()
-    return build_graph(spelt_out(raw), name or _name_of(path), shapes, batch, faults, generation)
+    return build_graph(expand_quantised(raw), name or _name_of(path), shapes, batch, faults, generation)
 
 
 def _name_of(path: Path) -> str:

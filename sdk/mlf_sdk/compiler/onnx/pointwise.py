@@ -37,9 +37,15 @@ PARAMETERS: Final[dict[str, tuple[str, tuple[tuple[str, float], ...]]]] = {
     "Shrink": ("shrink", (("bias", 0.0), ("lambd", 0.5))),
     "ThresholdedRelu": ("thresholded_relu", (("alpha", 1.0),)),
 }
-COMPARED: Final = {
-    "Equal": "equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "Less": "less",
-    "LessOrEqual": "less_equal", "And": "and", "Or": "or", "Xor": "xor",
+# Functions of operators without attributes, and the number of their inputs; those of TRUTH give truth values.
+PLAIN: Final = {
+    "BitwiseAnd": ("bit_and", 2), "BitwiseNot": ("bit_not", 1), "BitwiseOr": ("bit_or", 2),
+    "BitwiseXor": ("bit_xor", 2), "Not": ("not", 1), "PRelu": ("prelu", 2), "Where": ("where", 3),
+}  # fmt: skip
+TRUTH: Final = {
+    "And": ("and", 2), "Equal": ("equal", 2), "Greater": ("greater", 2),
+    "GreaterOrEqual": ("greater_equal", 2), "IsNaN": ("is_nan", 1), "Less": ("less", 2), "LessOrEqual": ("less_equal", 2), "Or": ("or", 2),
+    "Xor": ("xor", 2),
 }  # fmt: skip
 ARITHMETIC: Final = {
     "Add": Arithmetic.ADD, "Sub": Arithmetic.SUB, "Mul": Arithmetic.MUL, "Div": Arithmetic.DIV,
@@ -158,19 +164,11 @@ def swish(context: Context, node: Node) -> None:
     elementwise(context, node, "swish", [node.input()])
 
 
-def not_(context: Context, node: Node) -> None:
-    """Not and BitwiseNot."""
-    elementwise(context, node, "not" if node.kind == "Not" else "bit_not", [node.input()])
-
-
-def is_nan(context: Context, node: Node) -> None:
-    """IsNaN."""
-    elementwise(context, node, "is_nan", [node.input()], dtype=BOOL)
-
-
-def compared(context: Context, node: Node) -> None:
-    """Comparisons and logical operators."""
-    elementwise(context, node, COMPARED[node.kind], [node.input(0), node.input(1)], dtype=BOOL)
+def plain(context: Context, node: Node) -> None:
+    """Operators that are one function without attributes: comparisons, logic and others."""
+    function, count = {**PLAIN, **TRUTH}[node.kind]
+    dtype = BOOL if node.kind in TRUTH else None
+    elementwise(context, node, function, [node.input(i) for i in range(count)], dtype=dtype)
 
 
 def arithmetic(context: Context, node: Node) -> None:
@@ -235,9 +233,8 @@ def nary(context: Context, node: Node) -> None:
 Builder = Callable[[Context, Node], None]
 BUILDERS: Final[dict[str, Builder]] = {
     **dict.fromkeys((*UNARY, *PARAMETERS), unary),
-    **dict.fromkeys(COMPARED, compared),
+    **dict.fromkeys((*PLAIN, *TRUTH), plain),
     **dict.fromkeys(ARITHMETIC, arithmetic),
     **dict.fromkeys(NARY, nary),
-    **dict.fromkeys(("Not", "BitwiseNot"), not_),
-    "Relu": relu, "Clip": clip, "Gelu": gelu, "Swish": swish, "IsNaN": is_nan,
+    "Relu": relu, "Clip": clip, "Gelu": gelu, "Swish": swish,
 }  # fmt: skip

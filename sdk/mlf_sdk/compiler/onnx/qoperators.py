@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -38,7 +39,7 @@ class _Expansion:
             attributes=attributes, proto=None,
         )  # fmt: skip
 
-    def dequantised(self, position: int, axis: int = 1) -> tuple[str, RawNode]:
+    def dequantised(self, position: int, axis: int) -> tuple[str, RawNode]:
         """An input with its scale and zero point, which follow it."""
         name = f"{self.node.outputs[0]}.real{position}"
         inputs = tuple(self.node.inputs[position : position + 3])
@@ -50,58 +51,53 @@ class _Expansion:
         return self.raw("QuantizeLinear", inputs, self.node.outputs[0], {})
 
 
-def spelt_out(model: RawModel) -> RawModel:
-    """The model without quantised operators, where what they read is constant as it must be."""
+def expand_quantised(model: RawModel) -> RawModel:
+    """The model without quantised operators; those in a layout of channels last are left, to be refused."""
     constants = dict(model.constants)
     nodes: list[RawNode] = []
     for node in model.nodes:
         kind = node.kind.removeprefix(MICROSOFT)
         expansion = _Expansion(node, constants)
         if kind in ("QuantizeLinear", "DequantizeLinear"):
-            nodes.append(_renamed(node, kind))
+            nodes.append(dataclasses.replace(node, kind=kind))
+        elif node.attributes.get("channels_last"):
+            nodes.append(node)
         elif kind == "QLinearConv" and len(node.inputs) >= 8:
-            nodes += _conv(expansion)
+            nodes += _layer(expansion, "Conv", {0: 1, 3: 0}, 6, _bias(expansion, 8))
         elif kind == "QLinearMatMul" and len(node.inputs) >= 8:
-            nodes += _layer(expansion, "MatMul", (0, 3), 6)
-        elif kind == "QGemm" and len(node.inputs) >= 8:
-            nodes += _gemm(expansion)
+            nodes += _layer(expansion, "MatMul", {0: 1, 3: 1}, 6)
+        elif kind == "QGemm" and len(node.inputs) >= 8:  # its biases stand in front of the output's scale
+            axis = 0 if node.attributes.get("transB", 0) else 1
+            nodes += _layer(expansion, "Gemm", {0: 1, 3: axis}, 7, _bias(expansion, 6))
         elif kind in _BINARY and len(node.inputs) >= 7:
-            nodes += _layer(expansion, _BINARY[kind], (0, 3), 6)
+            nodes += _layer(expansion, _BINARY[kind], {0: 1, 3: 1}, 6)
         elif kind in _UNARY and len(node.inputs) >= 4:
-            nodes += _layer(expansion, _UNARY[kind], (0,), 3)
+            nodes += _layer(expansion, _UNARY[kind], {0: 1}, 3)
         elif kind == "QLinearConcat" and len(node.inputs) >= 5:
-            nodes += _concat(expansion)
+            nodes += _layer(expansion, "Concat", dict.fromkeys(range(2, len(node.inputs) - 2, 3), 1), 0)
         else:
             nodes.append(node)
-    return RawModel(
-        opset=model.opset, nodes=tuple(nodes), inputs=model.inputs, outputs=model.outputs,
-        constants=constants, producer=model.producer,
-    )  # fmt: skip
-
-
-def _renamed(node: RawNode, kind: str) -> RawNode:
-    return RawNode(
-        number=node.number, kind=kind, name=node.name, inputs=node.inputs, outputs=node.outputs,
-        attributes=node.attributes, proto=node.proto,
-    )  # fmt: skip
+    return dataclasses.replace(model, nodes=tuple(nodes), constants=constants)
 
 
 def _layer(
-    expansion: _Expansion, kind: str, operands: tuple[int, ...], output: int, extra: tuple[str, ...] = ()
+    expansion: _Expansion, kind: str, operands: dict[int, int], output: int, extra: tuple[str, ...] = ()
 ) -> Iterator[RawNode]:
+    """The layer between its dequantised operands and its quantised output.
+
+    Args:
+        operands: axis of the scales of each, by the position of the operand.
+        output: position of its scale.
+        extra: further inputs of the layer.
+    """
     node = expansion.node
     names = []
-    for position in operands:
-        weights = position == 3 and kind in ("MatMul", "Gemm")
-        name, found = expansion.dequantised(
-            position, axis=1 if weights and kind == "MatMul" else 0 if weights else 1
-        )
+    for position, axis in operands.items():
+        name, found = expansion.dequantised(position, axis)
         names.append(name)
         yield found
     real = f"{node.outputs[0]}.real"
     attributes = {k: v for k, v in node.attributes.items() if k != "channels_last"}
-    if node.attributes.get("channels_last"):
-        attributes["unsupported channels_last"] = 1
     yield expansion.raw(kind, (*names, *extra), real, attributes)
     yield expansion.quantised(real, output)
 
@@ -118,37 +114,3 @@ def _bias(expansion: _Expansion, position: int) -> tuple[str, ...]:
     name = f"{node.outputs[0]}.bias"
     constants[name] = (bias.astype(np.float64) * source.reshape(-1) * weights.reshape(-1)).astype(np.float32)
     return (name,)
-
-
-def _conv(expansion: _Expansion) -> Iterator[RawNode]:
-    x, first = expansion.dequantised(0)
-    weights, second = expansion.dequantised(3, axis=0)
-    yield first
-    yield second
-    real = f"{expansion.node.outputs[0]}.real"
-    yield expansion.raw("Conv", (x, weights, *_bias(expansion, 8)), real, expansion.node.attributes)
-    yield expansion.quantised(real, 6)
-
-
-def _gemm(expansion: _Expansion) -> Iterator[RawNode]:
-    """QGemm has its biases in front of the output's scale."""
-    x, first = expansion.dequantised(0)
-    turned = bool(expansion.node.attributes.get("transB", 0))
-    weights, second = expansion.dequantised(3, axis=0 if turned else 1)
-    yield first
-    yield second
-    real = f"{expansion.node.outputs[0]}.real"
-    yield expansion.raw("Gemm", (x, weights, *_bias(expansion, 6)), real, expansion.node.attributes)
-    yield expansion.quantised(real, 7)
-
-
-def _concat(expansion: _Expansion) -> Iterator[RawNode]:
-    node = expansion.node
-    names = []
-    for position in range(2, len(node.inputs) - 2, 3):
-        name, found = expansion.dequantised(position)
-        names.append(name)
-        yield found
-    real = f"{node.outputs[0]}.real"
-    yield expansion.raw("Concat", tuple(names), real, node.attributes)
-    yield expansion.quantised(real, 0)

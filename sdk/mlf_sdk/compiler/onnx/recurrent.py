@@ -43,9 +43,7 @@ class _Layer:
         self.reverse = (False, True) if direction == "bidirectional" else (direction == "reverse",)
         if node.attribute("layout", 0):
             self.batch, self.steps, self.inputs = x.shape
-            turned, y = context.output("", x.dtype, (self.steps, self.batch, self.inputs))
-            context.move(context.value(x), y, (regions.transpose(x.shape, (1, 0, 2)),), "Transpose")
-            x = turned
+            x = context.transposed(x, (1, 0, 2), "")
         else:
             self.steps, self.batch, self.inputs = x.shape
         if self.weights.shape != (self.directions, rows, self.inputs):

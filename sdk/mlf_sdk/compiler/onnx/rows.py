@@ -9,13 +9,12 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
+from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, last_axis
 from mlf_sdk.compiler.operators import UNLIMITED, Mean, Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
@@ -26,15 +25,6 @@ REDUCTIONS: Final = {
     "ReduceSumSquare": Reduction.SUM_SQUARE, "ReduceLogSum": Reduction.LOG_SUM,
     "ReduceLogSumExp": Reduction.LOG_SUM_EXP,
 }  # fmt: skip
-
-
-def transposed(context: Context, node: Node, x: Tensor, order: tuple[int, ...], name: str) -> Tensor:
-    """Axes of a real tensor in another order."""
-    shape = tuple(x.shape[i] for i in order)
-    source = context.value(x)
-    found, y = context.output(name, x.dtype, shape)
-    context.move(source, y, (regions.transpose(x.shape, order),), "Transpose")
-    return found
 
 
 def softmax(context: Context, node: Node) -> None:
@@ -59,8 +49,8 @@ def softmax(context: Context, node: Node) -> None:
         return
     order = (*(a for a in range(x.rank) if a != axis), axis)
     back = tuple(int(i) for i in np.argsort(order))
-    inner = _softmax(context, node, transposed(context, node, x, order, ""), "", log)
-    transposed(context, node, inner, back, node.name)
+    inner = _softmax(context, node, context.transposed(x, order, ""), "", log)
+    context.transposed(inner, back, node.name)
 
 
 def _softmax(context: Context, node: Node, x: Tensor, name: str, log: bool) -> Tensor:
@@ -92,8 +82,7 @@ def reduction(context: Context, node: Node) -> None:
     found, y = context.output(
         node.name if keep or not last else "", x.dtype, kept if last else shape, last=last
     )
-    places = (0, 3, *range(1 + 4 - x.rank, 3))
-    chosen = tuple(sorted(places[a] for a in axes)) if last else tuple(axes)
+    chosen = tuple(sorted(last_axis(a, x.rank) for a in axes)) if last else tuple(axes)
     context.emit(Reduce(**node.common([source], y), function=function, axes=chosen))
     if last and not keep:
         context.reshaped(node.name, found, shape)

@@ -94,6 +94,11 @@ def last_shape(shape: Shape) -> Shape:
     return (n, *(1,) * (2 - len(space)), *space, c)
 
 
+def last_axis(axis: int, rank: int) -> int:
+    """Place with channels last of an axis of a tensor with three or four."""
+    return (0, 3, *range(1 + 4 - rank, 3))[axis]
+
+
 def to_last(data: Array) -> Array:
     """An array with channels last."""
     if data.ndim == 3:

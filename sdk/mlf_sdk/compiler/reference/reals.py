@@ -8,36 +8,25 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler import reals
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reals import (
-    Accumulate,
-    Cell,
-    Lookup,
-    MatMul,
-    Normalise,
-    Pointwise,
-    Quantise,
-    Recurrent,
-    Reduce,
-    Reduction,
-    Resample,
-)
+from mlf_sdk.compiler.reals import Cell, Recurrent, Reduction
 from mlf_sdk.compiler.reference.functions import FUNCTIONS, apply
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
 from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import saturated
 
 
-@reference(Pointwise)
-def pointwise(graph: Graph, operator: Pointwise, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Pointwise)
+def pointwise(graph: Graph, operator: reals.Pointwise, inputs: list[Array], _: States) -> list[Array]:
     """Elementwise functions."""
     (y,) = graph.written(operator)
     return [apply(operator.function, inputs, operator.parameters, y.dtype)]
 
 
-@reference(MatMul)
-def mat_mul(graph: Graph, operator: MatMul, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.MatMul)
+def mat_mul(graph: Graph, operator: reals.MatMul, inputs: list[Array], _: States) -> list[Array]:
     """Matrix product."""
     (a, b), (y,) = graph.read(operator), graph.written(operator)
     if y.quantisation is not None:
@@ -60,8 +49,8 @@ _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] =
 }
 
 
-@reference(Reduce)
-def reduce(graph: Graph, operator: Reduce, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Reduce)
+def reduce(graph: Graph, operator: reals.Reduce, inputs: list[Array], _: States) -> list[Array]:
     """Reductions."""
     wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     with np.errstate(all="ignore"):
@@ -71,8 +60,8 @@ def reduce(graph: Graph, operator: Reduce, inputs: list[Array], _: States) -> li
     return [found]
 
 
-@reference(Normalise)
-def normalise(graph: Graph, operator: Normalise, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Normalise)
+def normalise(graph: Graph, operator: reals.Normalise, inputs: list[Array], _: States) -> list[Array]:
     """Layer normalisation of rows."""
     rows: Array = inputs[0].astype(np.float64).reshape(-1, operator.size)
     if operator.centred:
@@ -127,8 +116,8 @@ def _gru(
     return (1 - z) * candidate + z * hidden
 
 
-@reference(Resample)
-def resample(graph: Graph, operator: Resample, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Resample)
+def resample(graph: Graph, operator: reals.Resample, inputs: list[Array], _: States) -> list[Array]:
     """Interpolation, rows first."""
     x = inputs[0].astype(np.float64)
     down = operator.row_weights.astype(np.float64)[None, :, :, None, None]
@@ -137,8 +126,8 @@ def resample(graph: Graph, operator: Resample, inputs: list[Array], _: States) -
     return [(rows[:, :, operator.columns] * across).sum(axis=3)]
 
 
-@reference(Lookup)
-def lookup(graph: Graph, operator: Lookup, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Lookup)
+def lookup(graph: Graph, operator: reals.Lookup, inputs: list[Array], _: States) -> list[Array]:
     """GATHER with indices of a run; those out of range are taken as the nearest one."""
     extent = inputs[0].shape[operator.axis]
     indices = inputs[1].astype(np.int64)
@@ -146,16 +135,16 @@ def lookup(graph: Graph, operator: Lookup, inputs: list[Array], _: States) -> li
     return [np.take(inputs[0], indices, axis=operator.axis)]
 
 
-@reference(Quantise)
-def quantise(graph: Graph, operator: Quantise, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Quantise)
+def quantise(graph: Graph, operator: reals.Quantise, inputs: list[Array], _: States) -> list[Array]:
     """Quantisation with one scale."""
     (y,) = graph.written(operator)
     scaled = np.rint(inputs[0].astype(np.float32) / np.float32(y.scale)).astype(np.float64)
     return [saturated(scaled + y.zero_point, y.dtype)]
 
 
-@reference(Accumulate)
-def accumulate(graph: Graph, operator: Accumulate, inputs: list[Array], _: States) -> list[Array]:
+@reference(reals.Accumulate)
+def accumulate(graph: Graph, operator: reals.Accumulate, inputs: list[Array], _: States) -> list[Array]:
     """Running sums."""
     (x_value,), (y,) = graph.read(operator), graph.written(operator)
     if y.quantisation is not None:

@@ -7,33 +7,25 @@ import math
 
 import numpy as np
 
+from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.signals import (
-    SignalAutoScale,
-    SignalEnergy,
-    SignalFilterBank,
-    SignalGain,
-    SignalLog,
-    SignalRfft,
-    SignalSpectralSubtraction,
-    SignalSquareRoot,
-    SignalWindow,
-)
 
 _UNIT = 32767  # 1 as a factor of 16 bits
 
 
-@reference(SignalWindow)
-def window(graph: Graph, operator: SignalWindow, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalWindow)
+def window(graph: Graph, operator: signals.SignalWindow, inputs: list[Array], _: States) -> list[Array]:
     """SignalWindow."""
     x, weights = (array.astype(np.int64) for array in inputs)
     return [np.clip(x.reshape(-1, len(weights)) * weights >> operator.shift, -32768, 32767)]
 
 
-@reference(SignalAutoScale)
-def auto_scale(graph: Graph, operator: SignalAutoScale, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalAutoScale)
+def auto_scale(
+    graph: Graph, operator: signals.SignalAutoScale, inputs: list[Array], _: States
+) -> list[Array]:
     """SignalFftAutoScale; the largest magnitude is kept in 16 bits, where that of -32768 is negative."""
     most = 0
     for x in map(int, inputs[0]):
@@ -45,8 +37,8 @@ def auto_scale(graph: Graph, operator: SignalAutoScale, inputs: list[Array], _: 
     return [(inputs[0].astype(np.int64) << bits).astype(np.int16), np.array(bits)]
 
 
-@reference(SignalRfft)
-def rfft(graph: Graph, operator: SignalRfft, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalRfft)
+def rfft(graph: Graph, operator: signals.SignalRfft, inputs: list[Array], _: States) -> list[Array]:
     """SignalRfft: even and odd samples as one row of complex numbers, taken apart in the end."""
     rows = inputs[0].reshape(-1, inputs[0].shape[-1]).astype(np.int64)
     rows = np.pad(rows, ((0, 0), (0, operator.length - rows.shape[1])))
@@ -104,16 +96,18 @@ def _times(z: Array, phases: list[float]) -> Array:
     return np.stack(product, axis=1) + (1 << 14) >> 15
 
 
-@reference(SignalEnergy)
-def energy(graph: Graph, operator: SignalEnergy, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalEnergy)
+def energy(graph: Graph, operator: signals.SignalEnergy, inputs: list[Array], _: States) -> list[Array]:
     """SignalEnergy."""
     squares = (inputs[0].reshape(-1, 2).astype(np.int64) ** 2).sum(axis=1)
     places = np.arange(len(squares))
     return [np.where((places >= operator.start) & (places < operator.end), squares, 0)]
 
 
-@reference(SignalFilterBank)
-def filter_bank(graph: Graph, operator: SignalFilterBank, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalFilterBank)
+def filter_bank(
+    graph: Graph, operator: signals.SignalFilterBank, inputs: list[Array], _: States
+) -> list[Array]:
     """SignalFilterBank."""
     x, weights, complements = (array.astype(np.uint64) for array in inputs[:3])
     sums = np.zeros(operator.channels + 2, np.uint64)
@@ -125,8 +119,10 @@ def filter_bank(graph: Graph, operator: SignalFilterBank, inputs: list[Array], _
     return [sums[1:-1]]
 
 
-@reference(SignalSquareRoot)
-def square_root(graph: Graph, operator: SignalSquareRoot, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalSquareRoot)
+def square_root(
+    graph: Graph, operator: signals.SignalSquareRoot, inputs: list[Array], _: States
+) -> list[Array]:
     """SignalFilterBankSquareRoot."""
     bits = int(inputs[1].reshape(-1)[0]) & 31
     return [np.array([_root(int(x)) >> bits for x in inputs[0]])]
@@ -138,9 +134,9 @@ def _root(x: int) -> int:
     return min(root + (x - root * root > root), 0xFFFF if x < 1 << 32 else 0xFFFFFFFF)
 
 
-@reference(SignalSpectralSubtraction)
+@reference(signals.SignalSpectralSubtraction)
 def spectral_subtraction(
-    graph: Graph, operator: SignalSpectralSubtraction, inputs: list[Array], states: States
+    graph: Graph, operator: signals.SignalSpectralSubtraction, inputs: list[Array], states: States
 ) -> list[Array]:
     """SignalFilterBankSpectralSubtraction."""
     word = 0xFFFFFFFF
@@ -156,8 +152,8 @@ def spectral_subtraction(
     return [np.array(found), estimate.copy()]
 
 
-@reference(SignalGain)
-def gain(graph: Graph, operator: SignalGain, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalGain)
+def gain(graph: Graph, operator: signals.SignalGain, inputs: list[Array], _: States) -> list[Array]:
     """SignalPCAN."""
     table = [int(v) for v in inputs[2]]
     found = []
@@ -178,8 +174,8 @@ def _gain(x: int, table: list[int]) -> int:
     return (value + (bent + (1 << 14) >> 15) + (1 << 15)) % (1 << 16) - (1 << 15)
 
 
-@reference(SignalLog)
-def log(graph: Graph, operator: SignalLog, inputs: list[Array], _: States) -> list[Array]:
+@reference(signals.SignalLog)
+def log(graph: Graph, operator: signals.SignalLog, inputs: list[Array], _: States) -> list[Array]:
     """SignalFilterBankLog."""
     scaled = [int(x) << operator.shift & 0xFFFFFFFF for x in inputs[0]]
     return [np.array([_log(x, operator.scale) if x > 1 else 0 for x in scaled])]

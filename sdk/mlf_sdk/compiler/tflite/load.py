@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import UnsupportedError, refuse
-from mlf_sdk.compiler.graph import Graph, State
+from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent, signal
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
@@ -49,7 +49,7 @@ def _read(context: Context, operator: RawOperator) -> None:
     """READ_VARIABLE."""
     state = _state(context, operator)
     y = context.output(operator)
-    expect_shape(y, context.states[state].shape)
+    _expect_state(y, context.states[state])
     context.operators.append(ReadState(**common(operator, [], y), state=state))
 
 
@@ -57,8 +57,15 @@ def _assign(context: Context, operator: RawOperator) -> None:
     """ASSIGN_VARIABLE."""
     state = _state(context, operator)
     x = context.input(operator.inputs[1])
-    expect_shape(x, context.states[state].shape)
+    _expect_state(x, context.states[state])
     context.operators.append(WriteState(**common(operator, [x]), state=state))
+
+
+def _expect_state(value: Value, state: State) -> None:
+    """Refuse a value that is not of the shape and type of a state."""
+    expect_shape(value, state.shape)
+    if value.dtype != state.dtype:
+        refuse(f"'{value.name}' is of {value.dtype}; the variable '{state.name}' holds {state.dtype}")
 
 
 def _state(context: Context, operator: RawOperator) -> int:
@@ -253,11 +260,11 @@ def _build(
             refused.add(operator.number)
             missing.update(operator.outputs)
             names = ", ".join(f"'{context.raw.tensors[i].name}'" for i in operator.outputs[:3])
-            faults.add(f"operator {operator.number} {operator.kind} ({names})", _told(error))
+            faults.add(f"operator {operator.number} {operator.kind} ({names})", _fault_text(error))
     return frozenset(refused), frozenset(behind)
 
 
-def _told(error: Exception) -> str:
+def _fault_text(error: Exception) -> str:
     """A fault, and what to do about it."""
     if isinstance(error, InputError):
         return f"{error.what}; {error.hint or 'convert the model again'}"
@@ -299,5 +306,5 @@ def _initial_states(
                 else:
                     refuse("only constants can initialise variables")
             except (UnsupportedError, DamagedError, *_UNFIT) as error:
-                faults.add(place, _told(error))
+                faults.add(place, _fault_text(error))
     return names, states

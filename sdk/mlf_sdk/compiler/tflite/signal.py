@@ -8,19 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
-from mlf_sdk.compiler.signals import (
-    SignalAutoScale,
-    SignalEnergy,
-    SignalFilterBank,
-    SignalGain,
-    SignalLog,
-    SignalRfft,
-    SignalSpectralSubtraction,
-    SignalSquareRoot,
-    SignalWindow,
-)
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
@@ -44,7 +34,7 @@ def window(context: Context, operator: RawOperator) -> None:
         refuse(f"has {weights.elements} weights; a number that divides {x.elements} samples is needed")
     expect_shape(y, x.shape)
     context.emit(
-        SignalWindow(**common(operator, [x, weights], y), shift=whole_number(options, "shift", 0, 31))
+        signals.SignalWindow(**common(operator, [x, weights], y), shift=whole_number(options, "shift", 0, 31))
     )
 
 
@@ -54,7 +44,7 @@ def auto_scale(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_shape(y, x.shape)
     expect_shape(bits, ())
-    context.emit(SignalAutoScale(**common(operator, [x], y, bits)))
+    context.emit(signals.SignalAutoScale(**common(operator, [x], y, bits)))
 
 
 def rfft(context: Context, operator: RawOperator) -> None:
@@ -73,7 +63,7 @@ def rfft(context: Context, operator: RawOperator) -> None:
             f"'{x.name}' has shape {x.shape}; its last dimension holds at most fft_length ({length}) samples"
         )
     expect_shape(y, (*x.shape[:-1], length + 2))
-    context.emit(SignalRfft(**common(operator, [x], y), length=length))
+    context.emit(signals.SignalRfft(**common(operator, [x], y), length=length))
 
 
 def energy(context: Context, operator: RawOperator) -> None:
@@ -84,7 +74,7 @@ def energy(context: Context, operator: RawOperator) -> None:
     expect_shape(y, (x.elements // 2,))
     end = whole_number(options, "end_index", 0, y.elements)
     start = whole_number(options, "start_index", 0, end)
-    context.emit(SignalEnergy(**common(operator, [x], y), start=start, end=end))
+    context.emit(signals.SignalEnergy(**common(operator, [x], y), start=start, end=end))
 
 
 def filter_bank(context: Context, operator: RawOperator) -> None:
@@ -109,7 +99,7 @@ def filter_bank(context: Context, operator: RawOperator) -> None:
                 f"channel {number} reads {width} bins from {first} with weights from {weight}; "
                 f"there are {x.elements} bins and {held} weights"
             )
-    context.emit(SignalFilterBank(**common(operator, values, y), channels=channels))
+    context.emit(signals.SignalFilterBank(**common(operator, values, y), channels=channels))
 
 
 def square_root(context: Context, operator: RawOperator) -> None:
@@ -118,7 +108,7 @@ def square_root(context: Context, operator: RawOperator) -> None:
     _expect_row(x)
     expect_elements(bits, 1)
     expect_shape(y, x.shape)
-    context.emit(SignalSquareRoot(**common(operator, [x, bits], y)))
+    context.emit(signals.SignalSquareRoot(**common(operator, [x, bits], y)))
 
 
 def spectral_subtraction(context: Context, operator: RawOperator) -> None:
@@ -133,7 +123,7 @@ def spectral_subtraction(context: Context, operator: RawOperator) -> None:
     even, even_old, odd, odd_old, least = (whole_number(options, name, 0, _WORD) for name in _SUBTRACTION[:5])
     state = len(context.states)
     context.operators.append(
-        SignalSpectralSubtraction(
+        signals.SignalSpectralSubtraction(
             **common(operator, [x], y, noise),
             state=state,
             smoothing=((even, even_old), (odd, odd_old)),
@@ -158,7 +148,7 @@ def gain(context: Context, operator: RawOperator) -> None:
     if table.elements < GAINS:
         refuse(f"'{table.name}' has {table.elements} gains; {GAINS} are needed")
     shift = whole_number(options, "snr_shift", 0, 63)
-    context.emit(SignalGain(**common(operator, [x, noise, table], y), shift=shift))
+    context.emit(signals.SignalGain(**common(operator, [x, noise, table], y), shift=shift))
 
 
 def log(context: Context, operator: RawOperator) -> None:
@@ -169,7 +159,7 @@ def log(context: Context, operator: RawOperator) -> None:
     expect_shape(y, x.shape)
     shift = whole_number(options, "input_correction_bits", 0, 31)
     scale = whole_number(options, "output_scale", 0, _WORD)
-    context.emit(SignalLog(**common(operator, [x], y), shift=shift, scale=scale))
+    context.emit(signals.SignalLog(**common(operator, [x], y), shift=shift, scale=scale))
 
 
 BUILDERS: Final[dict[str, Callable[[Context, RawOperator], None]]] = {
