@@ -12,10 +12,12 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, State
 from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.compiler.tflite.context import Context
+from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, RawTensor
+from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
 from mlf_sdk.errors import ArchiveError, InputError
 from tflite_models import Maker, TensorSpec, write_model
 from tflite_mutants import bases, mutant, survives
@@ -181,3 +183,21 @@ def test_mutants(part: int, tmp_path: Path) -> None:
     models = bases()
     outcomes = {survives(mutant(models[seed % 8 // 4], seed), tmp_path) for seed in range(part, 300, 3)}
     assert outcomes == {True, False}
+
+
+def test_a_variable_has_one_type() -> None:
+    plain = {"shape": (4,), "open": (), "quantisation": None, "data": None, "variable": False}
+    tensors = (
+        RawTensor(name="handle", dtype=None, **plain),
+        RawTensor(name="y", dtype=np.dtype(np.float32), **plain),
+    )
+    raw = RawSubgraph(name="", tensors=tensors, operators=(), inputs=(), outputs=())
+    state = State(name="v", dtype=np.dtype(np.int8), shape=(4,), initial=np.zeros(4, np.int8))
+    context = Context(raw, {}, [state])
+    context.handles[0] = 0
+    read = RawOperator(
+        number=0, kind="READ_VARIABLE", version=1, inputs=(0,), outputs=(1,), intermediates=(),
+        options=lambda _: None, custom=b"",
+    )  # fmt: skip
+    with pytest.raises(InputError, match="'y' is of float32; the variable 'v' holds int8"):
+        BUILDERS["READ_VARIABLE"](context, read)

@@ -150,3 +150,16 @@ def test_external_data_that_changed_is_compiled_again(tmp_path: Path) -> None:
         (tmp_path / "w").write_bytes(np.full(4, number, np.float32).tobytes())
         found.append(load(external(tmp_path, "w")))
     assert [t.data for t in found[0].tensors] != [t.data for t in found[1].tensors]
+
+
+def test_a_quantised_operator_with_channels_last_is_refused(tmp_path: Path) -> None:
+    def saved(channels_last: int) -> Path:
+        m = OnnxMaker()
+        scale, zero = m.constant(np.float32(0.1)), m.constant(np.int8(0))
+        x = m.input(1, 4, 4, 4, dtype=TensorProto.INT8)
+        numbers = {"kernel_shape": [2, 2], "channels_last": channels_last}
+        y = m.add("QLinearAveragePool", x, scale, zero, scale, zero, domain="com.microsoft", **numbers)
+        return m.save(tmp_path / f"m{channels_last}.onnx", y)
+
+    assert load_onnx(saved(0)).values[-1].shape == (1, 4, 3, 3)
+    assert "com.microsoft.QLinearAveragePool" in message(saved(1))

@@ -44,8 +44,8 @@ PLAIN: Final = {
 }  # fmt: skip
 TRUTH: Final = {
     "And": ("and", 2), "Equal": ("equal", 2), "Greater": ("greater", 2),
-    "GreaterOrEqual": ("greater_equal", 2), "IsNaN": ("is_nan", 1), "Less": ("less", 2), "LessOrEqual": ("less_equal", 2), "Or": ("or", 2),
-    "Xor": ("xor", 2),
+    "GreaterOrEqual": ("greater_equal", 2), "IsNaN": ("is_nan", 1), "Less": ("less", 2),
+    "LessOrEqual": ("less_equal", 2), "Or": ("or", 2), "Xor": ("xor", 2),
 }  # fmt: skip
 ARITHMETIC: Final = {
     "Add": Arithmetic.ADD, "Sub": Arithmetic.SUB, "Mul": Arithmetic.MUL, "Div": Arithmetic.DIV,
