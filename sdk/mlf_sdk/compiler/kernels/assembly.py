@@ -8,6 +8,7 @@ from typing import Final
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 
 DSP: Final = "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
+INCLUDE_ACLE: Final = f"#if {DSP}\n#include <arm_acle.h>\n#endif\n"
 MAX_OFFSET: Final = 4095  # of a load or store with a constant offset, in bytes
 
 

@@ -8,6 +8,7 @@ enough registers that the sums of six windows, and what they read, fit. Columns 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label
@@ -84,13 +85,7 @@ class Rows:
             Block(columns=size, left=self.left and i == 0, right=self.right and i == last)
             for i, size in enumerate(sizes)
         ]
-        runs: list[tuple[Block, int]] = []
-        for block in blocks:
-            if runs and runs[-1][0] == block:
-                runs[-1] = block, runs[-1][1] + 1
-            else:
-                runs.append((block, 1))
-        return runs
+        return [(block, len(list(same))) for block, same in groupby(blocks)]
 
     def _function(self, block: Block, rows: int) -> tuple[str, str]:
         """Function ``(upper, lower, stream, output)`` of all channels of a block; its name and text."""

@@ -8,12 +8,13 @@ layer of one scale has a single multiplier.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.assembly import DSP
+from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, of_windows
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64
@@ -33,10 +34,6 @@ _SCALE: Final = """static __attribute__((noinline)) int32_t scale_rounded(int32_
     int32_t mask = (int32_t)((1u << -shift) - 1u);
     return (h >> -shift) + ((h & mask) > (mask >> 1) + (h < 0));
 }
-"""
-_INCLUDE: Final = f"""#if {DSP}
-#include <arm_acle.h>
-#endif
 """
 _FOURS: Final = f"""#if {DSP}
                             int32_t offsets = (int32_t)((uint16_t)-h[15] * 0x10001u);
@@ -89,22 +86,27 @@ def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel | None:
     return layer.kernel(graph, operator, "dense", weights.data, multipliers, overlaps)
 
 
+@dataclass(frozen=True, slots=True)
 class _Layer:
-    """Numbers of a layer, and the function that reads them."""
+    """Numbers of a layer, and the function that reads them.
 
-    def __init__(
-        self,
-        x: Value,
-        weights: Value,
-        y: Value,
-        window: Window,
-        read: tuple[int, ...],
-        written: tuple[int, ...],
-        depth: int,
-    ) -> None:
-        self.x, self.weights, self.y = x, weights, y
-        self.window, self.read, self.written, self.depth = window, read, written, depth
-        self.wide = y.dtype == np.int16
+    Attributes:
+        read, written: height, width and channels of the input and of the output.
+        depth: channels of the input that one of the output reads.
+    """
+
+    x: Value
+    weights: Value
+    y: Value
+    window: Window
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+    depth: int
+
+    @property
+    def wide(self) -> bool:
+        """True for sums of 64 bits."""
+        return self.y.dtype == np.int16
 
     def kernel(
         self,
@@ -133,7 +135,7 @@ class _Layer:
         ]  # fmt: skip
         if min(*self.read, *self.written) < 1 or min(numbers) < -_MOST - 1 or max(numbers) > _MOST:
             return None
-        bias = graph.bias(operator).astype(np.int64)
+        bias = graph.bias(operator)
         words: list[Array] = [
             np.array(numbers + [0] * (_HEAD - len(numbers)), np.int16),
             bias.astype(np.uint32),
@@ -168,7 +170,7 @@ class _Layer:
             high = f"p[{_HEAD // 2} + h[5] + c]"
             start = f"(int64_t)((uint64_t)(uint32_t){start} | (uint64_t)(uint32_t){high} << 32)"
         bytes_ = x == w == y == "int8_t" and not offset
-        include, fours = (_INCLUDE, _FOURS) if bytes_ else ("", "")
+        include, fours = (INCLUDE_ACLE, _FOURS) if bytes_ else ("", "")
         text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
 {{
     typedef int16_t __attribute__((may_alias)) number_t; /* stands in words of another type */

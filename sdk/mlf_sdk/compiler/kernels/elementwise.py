@@ -10,6 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import QUOTIENT
+from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
 from mlf_sdk.compiler.kernels.scaling import (
@@ -73,9 +74,9 @@ def convert(graph: Graph, operator: Convert) -> Kernel:
         helpers = SCALING
     elif y.quantisation and x.dtype.kind == "f":
         low, high = type_limits(y)
-        value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {_real(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
+        value = f"(int32_t)fminf(fmaxf(roundf(x0[i] / {literal(y.scale)}) + {y.zero_point}.0f, {low}.0f), {high}.0f)"
     elif x.quantisation and y.dtype.kind == "f":
-        value = f"{_real(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
+        value = f"{literal(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
     else:
         value = "x0[i]"
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
@@ -115,10 +116,6 @@ def _other_sign(count: int) -> str:
         memcpy(to, &four, 4);
     }}
 {last if rest else ""}"""
-
-
-def _real(value: float) -> str:
-    return f"{float(np.float32(value)).hex()}f"
 
 
 _OPERATIONS: Final = {Arithmetic.ADD: "+", Arithmetic.SUB: "-", Arithmetic.MUL: "*", Arithmetic.DIV: "/"}
@@ -270,7 +267,7 @@ def elementwise(graph: Graph, operator: Elementwise) -> Kernel:
         result = saturated(f"({_rectified(operator, x, y)})", y)
     else:
         start = "float v = x0[i];"
-        result = _REAL.get(operator.function) or f"v >= 0.0f ? v : v * {_real(operator.alpha)}"
+        result = _REAL.get(operator.function) or f"v >= 0.0f ? v : v * {literal(operator.alpha)}"
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
         {start}
         y0[i] = ({c_type(y.dtype)})({result});

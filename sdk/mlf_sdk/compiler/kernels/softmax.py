@@ -7,9 +7,10 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import DIVIDE, HIGH_PRODUCT, INTERPOLATE, LOG_OF_SUM, RECIPROCAL
+from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.scaling import RESCALE_INT32, SATURATE
+from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING
 from mlf_sdk.compiler.operators import Array, Softmax
 from mlf_sdk.compiler.reference.fixed import exp_of_negative
 from mlf_sdk.compiler.reference.softmax import (
@@ -99,7 +100,7 @@ def _log(graph: Graph, operator: Softmax, rows: int, size: int, powers: Array) -
 """
     return Kernel(
         family="log_softmax", parameters=arguments(graph, operator, constants=(powers,)), body=body,
-        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32, **LOG_OF_SUM}, constants=(powers,),
+        helpers={**SCALING, **LOG_OF_SUM}, constants=(powers,),
         overlaps=of_elements(x, y),
     )  # fmt: skip
 
@@ -133,7 +134,7 @@ def _of_words(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
 """
     return Kernel(
         family="softmax_16", parameters=arguments(graph, operator, constants=constants), body=body,
-        helpers={"saturate": SATURATE, "scale_sum": RESCALE_INT32, **INTERPOLATE}, constants=constants,
+        helpers={**SCALING, **INTERPOLATE}, constants=constants,
         overlaps=of_elements(x, y),
     )  # fmt: skip
 
@@ -151,7 +152,7 @@ def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         for (int32_t i = 0; i < {size}; ++i) {{
             sum += p0[most - v[i]];
         }}
-        float inverse = 1.0f / (sum * {float(np.float32(y.scale)).hex()}f);
+        float inverse = 1.0f / (sum * {literal(y.scale)});
         for (int32_t i = 0; i < {size}; ++i) {{
             int32_t value = (int32_t)(p0[most - v[i]] * inverse + 0.5f) + ({y.zero_point});
             y0[r * {size} + i] = (uint8_t)saturate(value, 0, 255);
@@ -174,7 +175,7 @@ def _real(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
             most = fmaxf(most, v[i]);
         }}
         for (int32_t i = 0; i < {size}; ++i) {{
-            u[i] = expf((v[i] - most) * {float(np.float32(operator.beta)).hex()}f);
+            u[i] = expf((v[i] - most) * {literal(operator.beta)});
             sum += u[i];
         }}
         for (int32_t i = 0; i < {size}; ++i) {{

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.assembly import DSP
+from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
 from mlf_sdk.compiler.kernels.gates import FOUR_GATES, pack, pairs_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
@@ -44,10 +44,6 @@ _PAIRS: Final = f"""#if {DSP}
     old = old >> 16 | (uint32_t)entry << 16;
     memcpy(line, &old, 4);
     return __smlad((int32_t)old, (int32_t)times, sum);
-#endif
-"""
-_INCLUDE: Final = f"""#if {DSP}
-#include <arm_acle.h>
 #endif
 """
 
@@ -114,4 +110,4 @@ def _advance(kind: str, times: str, entries: int) -> tuple[str, str]:
     even = kind == times == "int16_t" and entries % 2 == 0
     name = f"{kind.removesuffix('_t')}_{times.removesuffix('_t')}{'_even' if even else ''}"
     text = _ADVANCE.format(name=name, kind=kind, times=times, fast=_PAIRS if even else "")
-    return f"advance_{name}", (_INCLUDE if even else "") + text
+    return f"advance_{name}", (INCLUDE_ACLE if even else "") + text

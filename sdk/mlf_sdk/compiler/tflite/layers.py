@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +34,16 @@ from mlf_sdk.compiler.tflite.context import (
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
 
-_SAME, _VALID = 0, 1
+Table = Any  # options, by the accessors of the schema
+_SAME = 0
 
 
-def window_of(options: object, size: tuple[int, int], x: Value, y: Value, *, dilated: bool = True) -> Window:
+def window_of(options: Table, size: tuple[int, int], x: Value, y: Value, *, dilated: bool = True) -> Window:
     """Window of a layer over x; refuses an output of another height or width."""
-    stride = (options.StrideH(), options.StrideW())  # type: ignore[attr-defined]
+    stride = (options.StrideH(), options.StrideW())
     dilation = (1, 1)
     if dilated:
-        dilation = (options.DilationHFactor(), options.DilationWFactor())  # type: ignore[attr-defined]
+        dilation = (options.DilationHFactor(), options.DilationWFactor())
     if min(stride) < 1 or min(dilation) < 1 or min(size) < 1:
         refuse(f"window {size}, stride {stride}, dilation {dilation}: all must be > 0")
     if len(x.shape) != 4 or len(y.shape) != 4:
@@ -49,7 +52,7 @@ def window_of(options: object, size: tuple[int, int], x: Value, y: Value, *, dil
     for i in range(2):
         span = (size[i] - 1) * dilation[i] + 1
         extent = x.shape[1 + i]
-        if options.Padding() == _SAME:  # type: ignore[attr-defined]
+        if options.Padding() == _SAME:
             wanted = -(-extent // stride[i])
             before.append(max((wanted - 1) * stride[i] + span - extent, 0) // 2)
         else:
@@ -92,6 +95,28 @@ def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels
         expect_elements(bias, channels)
 
 
+def _convolution(
+    operator: RawOperator,
+    options: Table,
+    values: list[Value],
+    y: Value,
+    channels: int,
+    *,
+    turned: bool = False,
+) -> dict[str, Any]:
+    """Fields of a layer of x, weights and maybe a bias; refuses what such a layer can't have."""
+    x, weights, *bias = values
+    check_layer(x, weights, bias[0] if bias else None, y, channels)
+    size = (weights.shape[1], weights.shape[2])
+    if turned:  # its window moves over the output
+        window = window_of(options, size, dataclasses.replace(x, shape=y.shape), x, dilated=False)
+    else:
+        window = window_of(options, size, x, y)
+    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], channels))
+    limits = clamp(options.FusedActivationFunction(), y)
+    return {**common(operator, values, y), "window": window, "clamp": limits}
+
+
 def conv_2d(context: Context, operator: RawOperator) -> None:
     """CONV_2D."""
     options = operator.options("Conv2DOptions") or refuse("has no options")
@@ -99,16 +124,8 @@ def conv_2d(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or not weights.shape[3] or x.shape[3:] == () or x.shape[3] % weights.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
-    window = window_of(options, (weights.shape[1], weights.shape[2]), x, y)
-    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
-    context.emit(
-        Conv2D(
-            **common(operator, [x, weights, *bias], y),
-            window=window,
-            clamp=clamp(options.FusedActivationFunction(), y),
-        )
-    )
+    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[0])
+    context.emit(Conv2D(**fields))
 
 
 def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
@@ -118,17 +135,8 @@ def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or len(x.shape) != 4 or weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[3])
-    window = window_of(options, (weights.shape[1], weights.shape[2]), x, y)
-    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[3]))
-    context.emit(
-        DepthwiseConv2D(
-            **common(operator, [x, weights, *bias], y),
-            window=window,
-            multiplier=weights.shape[3] // x.shape[3],
-            clamp=clamp(options.FusedActivationFunction(), y),
-        )
-    )
+    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[3])
+    context.emit(DepthwiseConv2D(**fields, multiplier=weights.shape[3] // x.shape[3]))
 
 
 def transpose_conv(context: Context, operator: RawOperator) -> None:
@@ -138,18 +146,8 @@ def transpose_conv(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or len(x.shape) != 4 or len(y.shape) != 4 or weights.shape[3] != x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
-    size = (weights.shape[1], weights.shape[2])
-    mirror = Value(id=-1, name=x.name, dtype=x.dtype, shape=y.shape)
-    window = window_of(options, size, mirror, x, dilated=False)
-    expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], weights.shape[0]))
-    context.emit(
-        TransposeConv(
-            **common(operator, [x, weights, *bias], y),
-            window=window,
-            clamp=clamp(options.FusedActivationFunction(), y),
-        )
-    )
+    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[0], turned=True)
+    context.emit(TransposeConv(**fields))
 
 
 def fully_connected(context: Context, operator: RawOperator) -> None:

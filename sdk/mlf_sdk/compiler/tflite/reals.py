@@ -27,11 +27,8 @@ UNARY = {
 BINARY = {
     "FLOOR_DIV": "floor_div", "FLOOR_MOD": "mod", "POW": "pow", "LOGICAL_AND": "and", "LOGICAL_OR": "or",
 }  # fmt: skip
-COMPARISONS = {
-    "EQUAL": "equal", "NOT_EQUAL": "not_equal", "GREATER": "greater", "GREATER_EQUAL": "greater_equal",
-    "LESS": "less", "LESS_EQUAL": "less_equal",
-}  # fmt: skip
-_FUNCTIONS = {**UNARY, **BINARY, **COMPARISONS}
+COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+_FUNCTIONS = {**UNARY, **BINARY}
 _REDUCTIONS = {
     "SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN,
     "REDUCE_ALL": Reduction.MIN,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit
+from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit, registers
 from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import DepthwiseConv2D
@@ -65,16 +65,16 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
 
 def _function(name: str, width: int, step: int, columns: int) -> str:
     """Sum of the taps of ``rows`` rows and ``across`` columns: bias at w, weights at t."""
-
-    def block(first: int) -> str:
-        return f"{{s{first}-s{first + width - 1}}}" if width > 1 else f"{{s{first}}}"
-
-    lines = [f"vldmia %[w], {block(0)}", "cbz %[rows], 3f"]
+    lines = [f"vldmia %[w], {registers(0, width)}", "cbz %[rows], 3f"]
     lines += ["1:", "mov %[n], %[across]", "mov %[p], %[v]", "2:"]
-    lines += [f"vldmia %[p], {block(8)}", f"vldmia %[t]!, {block(16)}", "add %[p], %[p], %[step]"]
+    lines += [
+        f"vldmia %[p], {registers(8, width)}",
+        f"vldmia %[t]!, {registers(16, width)}",
+        "add %[p], %[p], %[step]",
+    ]
     lines += [f"vfma.f32 s{i}, s{8 + i}, s{16 + i}" for i in range(width)]
     lines += ["subs %[n], %[n], #1", "bne 2b", "add %[v], %[v], %[line]", "add %[t], %[t], %[skip]"]
-    lines += ["subs %[rows], %[rows], #1", "bne 1b", "3:", f"vstmia %[y], {block(0)}"]
+    lines += ["subs %[rows], %[rows], #1", "bne 1b", "3:", f"vstmia %[y], {registers(0, width)}"]
     text = "".join(f'        "{line}\\n"\n' for line in lines)
     clobbers = ", ".join(f'"s{i}"' for i in range(24))
     return f"""static void {name}(const float *v, const float *w, const float *t, float *y, int32_t line, int32_t rows, int32_t across)

@@ -275,7 +275,12 @@ def number(value: float) -> str:
     """A single-precision number in C, exact."""
     if not np.isfinite(value):
         return "NAN" if np.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
-    return f"({float(np.float32(value)).hex()}f)"
+    return f"({literal(value)})"
+
+
+def literal(value: float) -> str:
+    """The single-precision number nearest to a finite one, in C."""
+    return f"{float(np.float32(value)).hex()}f"
 
 
 def _whole(value: float) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
+from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.operators import Array
 
 GUARD = "defined(__ARM_FEATURE_FMA) && defined(__thumb__) && (__ARM_FP & 4)"
@@ -79,12 +81,7 @@ class Panels:
             next_row: distance in elements of the two rows in the output.
         """
         lines, first = [], 0
-        groups: list[tuple[int, int]] = []
-        for width in self.widths:
-            if groups and groups[-1][0] == width:
-                groups[-1] = (width, groups[-1][1] + 1)
-            else:
-                groups.append((width, 1))
+        groups = [(width, len(list(same))) for width, same in groupby(self.widths)]
         pair = f"{row}, {other}" if self.pixels == 2 else row
         for position, (width, count) in enumerate(groups):
             if count == 1:
@@ -134,21 +131,14 @@ def _assembly(panels: Panels, width: int) -> list[str]:
     sums = width * panels.pixels
     first = sums  # weights
     rows = [("x", 28)] if not two else [("x", 24), ("u", 28)]
-    lines = [f"vldmia %[w]!, {{s0-s{width - 1}}}" if width > 1 else "vldmia %[w]!, {s0}"]
+    lines = [f"vldmia %[w]!, {registers(0, width)}"]
     if two:
         lines += [f"vmov.f32 s{width + i}, s{i}" for i in range(width)]
 
     def step(count: int) -> list[str]:
-        found = [
-            f"vldmia %[{row}]!, {{s{at}-s{at + count - 1}}}" if count > 1 else f"vldmia %[{row}]!, {{s{at}}}"
-            for row, at in rows
-        ]
+        found = [f"vldmia %[{row}]!, {registers(at, count)}" for row, at in rows]
         for k in range(count):
-            found.append(
-                f"vldmia %[w]!, {{s{first}-s{first + width - 1}}}"
-                if width > 1
-                else f"vldmia %[w]!, {{s{first}}}"
-            )
+            found.append(f"vldmia %[w]!, {registers(first, width)}")
             for i in range(width):
                 for number, (_, at) in enumerate(rows):
                     found.append(f"vfma.f32 s{number * width + i}, s{first + i}, s{at + k}")
@@ -167,12 +157,15 @@ def _assembly(panels: Panels, width: int) -> list[str]:
     if panels.lines > 1:
         lines += [f"add %[{row}], %[{row}], %[skip]" for row, _ in rows]
         lines += ["subs %[l], %[l], #1", "bne 1b"]
-    lines.append(f"vstmia %[y], {{s0-s{width - 1}}}" if width > 1 else "vstmia %[y], {s0}")
+    lines.append(f"vstmia %[y], {registers(0, width)}")
     if two:
-        lines.append(
-            f"vstmia %[z], {{s{width}-s{2 * width - 1}}}" if width > 1 else f"vstmia %[z], {{s{width}}}"
-        )
+        lines.append(f"vstmia %[z], {registers(width, width)}")
     return lines
+
+
+def registers(first: int, count: int) -> str:
+    """List of neighbouring registers of single-precision numbers, as an instruction takes it."""
+    return f"{{s{first}-s{first + count - 1}}}" if count > 1 else f"{{s{first}}}"
 
 
 def _plain(panels: Panels, width: int) -> str:
@@ -213,12 +206,8 @@ def limit(values: str, count: str, clamp: tuple[float, float], indent: str) -> s
 """
     lines = [f"{indent}for (int32_t i = 0; i < {count}; ++i) {{", f"{indent}    float v = ({values})[i];"]
     if low > -math.inf:
-        lines.append(
-            f"{indent}    v = v > {float(np.float32(low)).hex()}f ? v : {float(np.float32(low)).hex()}f;"
-        )
+        lines.append(f"{indent}    v = v > {literal(low)} ? v : {literal(low)};")
     if high < math.inf:
-        lines.append(
-            f"{indent}    v = v < {float(np.float32(high)).hex()}f ? v : {float(np.float32(high)).hex()}f;"
-        )
+        lines.append(f"{indent}    v = v < {literal(high)} ? v : {literal(high)};")
     lines += [f"{indent}    ({values})[i] = v;", f"{indent}}}", ""]
     return "\n".join(lines)
