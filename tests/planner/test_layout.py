@@ -116,6 +116,8 @@ def test_a_layout_apart_shares_nothing_and_keeps_the_order() -> None:
         ("t 4 of 0 at 23", False),
         ("t 24 of 0 at 8", False),
         ("t 2 of 0 at 18", False),
+        ("t 4 of 0 at 4", True),  # far before it
+        ("t 4 of 0 at 28", True),  # and behind it
         ("t 8", True),
     ],
 )
@@ -135,6 +137,17 @@ def test_inputs_are_kept_unless_a_step_writes_to_their_bytes(written: str, kept:
             with pytest.raises(InputError, match="the model writes to its input '"):
                 lay_out(own, keep_inputs=True)
         assert not lay_out(own).inputs_kept
+
+
+def test_an_input_is_kept_where_the_same_bytes_of_another_tensor_are_written() -> None:
+    made = model(tensors("t 8", "x 8"), step(0, (1,), (0,)), outputs=(0,))
+    assert lay_out(made, keep_inputs=True).inputs_kept
+
+
+def test_the_output_of_a_model_of_two_tensors_may_lie_over_its_input() -> None:
+    call = step(0, (0,), (1,), overlaps=(Overlap(input=0, output=0, distance_bytes=16),))
+    layout = lay_out(model(tensors("x 64", "t 64"), call, outputs=(1,)))
+    assert layout.arena_bytes == 64 + 16
 
 
 def test_a_model_that_was_not_analysed_has_no_layout() -> None:
