@@ -8,6 +8,7 @@ import pytest
 from mlf_sdk.analysis.c.calllist import CallList, PassedArgument, read_calls
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.symbols import Place, Request
+from mlf_sdk.ir.dtype import DType
 
 PLAIN = "int32_t m(float* x, float* y, uint8_t* pool)"
 PACKED = "int32_t m(void* args, int32_t* arg_type_ids, int32_t num_args, void* v, int32_t* c, void* r)"
@@ -80,7 +81,7 @@ def test_packed_calls() -> None:
     found = read(packed(), PACKED)
     assert found.reason == ""
     (call,) = found.calls
-    wanted = {"shape": (1, 8), "dtype": (2, 32, 1)}
+    wanted = {"shape": (1, 8), "dtype": DType.parse("float32")}
     assert call.is_packed
     assert call.arguments == (
         PassedArgument(place=Place("x"), **wanted),  # type: ignore[arg-type]

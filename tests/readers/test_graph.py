@@ -7,7 +7,8 @@ from typing import Any
 
 from archives import Spec, dump, graph
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.graph import GraphEntry, GraphNode, RawGraph, parse_graph
+from mlf_sdk.frontends.mlf.graph import parse_graph
+from mlf_sdk.frontends.mlf.rawgraph import GraphEntry, GraphNode, RawGraph
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.tools.checks import MAX_FAULTS, BoundedFaults
 

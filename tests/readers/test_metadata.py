@@ -7,7 +7,8 @@ import pytest
 
 from archives import Spec, dump, metadata
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.metadata import MainMemory, Metadata, OperatorArg, TensorSize, parse_metadata
+from mlf_sdk.frontends.mlf.metadata import parse_metadata
+from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, Metadata, OperatorArg, TensorSize
 from mlf_sdk.ir.dtype import DType
 
 F32 = DType.parse("float32")

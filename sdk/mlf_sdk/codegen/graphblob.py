@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 import struct
 import zlib
 from collections.abc import Iterable
@@ -28,7 +27,6 @@ _NAMED: Final = struct.Struct("<HHI")
 _ARG: Final = struct.Struct("<H")
 _CRC_AT: Final = 12
 _INPUTS_KEPT: Final = 1
-_U16: Final = 0xFFFF
 _U32: Final = 0xFFFFFFFF
 
 
@@ -44,7 +42,7 @@ class BlobTensor:
     @property
     def size_bytes(self) -> int:
         """Bytes of the data."""
-        return math.prod(self.shape) * self.dtype.size_bytes
+        return self.dtype.bytes_of(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.analysis.c.symbols import Place, Request
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.aotuse import ParameterUse, Part, parameter_uses
-from mlf_sdk.frontends.aotvalues import SharedError, Storage, TensorMaker
+from mlf_sdk.frontends.aotvalues import SharedError, Storage, ViewTable
 from mlf_sdk.frontends.kernelfacts import STACK_ALIGNMENT, facts_of_source
 from mlf_sdk.frontends.readcode import Code
 from mlf_sdk.ir.abi import PACKED, Abi, Value, ValueKind, call_with
@@ -172,7 +172,7 @@ class _Builder:
         self.calls = calls.calls
         self.uses = uses
         self.whole = frozenset(whole)
-        self.tensors = TensorMaker(model.tensors)
+        self.tensors = ViewTable(model.tensors)
         self.sizes: dict[object, int] = {Request(name): size for name, size in calls.workspaces.items()}
         self.sizes |= {Value.of_workspace(w.slot): w.size_bytes for w in entry.workspaces}
         self.storages: dict[object, Storage] = {}

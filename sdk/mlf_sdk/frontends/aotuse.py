@@ -64,13 +64,9 @@ class ParameterUse:
 
     def size_bytes(self, argument: PassedArgument) -> int | None:
         """Bytes of the tensor that is passed: as its descriptor says, else as the code accesses it."""
-        if argument.shape is None:
+        if argument.shape is None or argument.dtype is None:
             return self.extent_bytes
-        code, bits, lanes = argument.dtype or (0, 0, 0)
-        size = DType(code=code, bits=bits, lanes=lanes).size_bytes
-        for extent in argument.shape:
-            size *= extent
-        return size
+        return argument.dtype.bytes_of(argument.shape)
 
 
 def parameter_uses(function: FunctionDefinition, code: Code, count: int) -> tuple[ParameterUse, ...]:

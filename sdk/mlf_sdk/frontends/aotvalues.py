@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from mlf_sdk.analysis.c.calllist import PassedArgument
 from mlf_sdk.frontends.aotuse import ParameterUse
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.dtype import UINT, DType
 from mlf_sdk.ir.model import Tensor, TensorKind
-from mlf_sdk.ir.names import NameTable
+
+_BYTE = DType(code=UINT, bits=8)
 
 
 class SharedError(Exception):
@@ -25,37 +27,17 @@ class SharedError(Exception):
         self.base = base
 
 
-class TensorMaker:
+class ViewTable(TensorTable):
     """Tensors of a model, and views of them.
 
     Attributes:
-        tensors: by id.
         written: outputs of the model that some step has written.
     """
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
-        self.tensors = list(tensors)
+        super().__init__(tensors)
         self.written: set[int] = set()
-        self._names = NameTable(frozenset(t.c_name.lower() for t in self.tensors))
         self._views: dict[tuple[int, int, DType, tuple[int, ...]], int] = {}
-
-    def add(
-        self, name: str, dtype: DType, shape: tuple[int, ...], alias_of: int | None = None, offset: int = 0
-    ) -> int:
-        """Add a tensor; returns its id."""
-        self.tensors.append(
-            Tensor(
-                id=len(self.tensors),
-                name=name,
-                c_name=self._names.unique(name, fallback="tensor"),
-                dtype=dtype,
-                shape=shape,
-                kind=TensorKind.INTERMEDIATE,
-                alias_of=alias_of,
-                offset_bytes=offset,
-            )
-        )
-        return self.tensors[-1].id
 
     def view(self, tensor: int, argument: PassedArgument, use: ParameterUse, start: int = 0) -> int:
         """Return the tensor that an argument is of another one: itself, or an alias.
@@ -70,7 +52,9 @@ class TensorMaker:
             return tensor
         key = (tensor, offset, dtype, shape)
         if key not in self._views:
-            self._views[key] = self.add(whole.name, dtype, shape, tensor, offset)
+            self._views[key] = self.add(
+                whole.name, dtype, shape, TensorKind.INTERMEDIATE, alias_of=tensor, offset_bytes=offset
+            )
         return self._views[key]
 
 
@@ -94,9 +78,7 @@ class Storage:
         split: each value is a tensor of its own; else all are parts of one tensor.
     """
 
-    def __init__(
-        self, base: object, name: str, size_bytes: int, tensors: TensorMaker, *, split: bool
-    ) -> None:
+    def __init__(self, base: object, name: str, size_bytes: int, tensors: ViewTable, *, split: bool) -> None:
         self.base = base
         self.name = name
         self.size_bytes = size_bytes
@@ -133,7 +115,7 @@ class Storage:
             SharedError: it is not all of one value.
         """
         first, end = self._span(argument, use)
-        found = [value for value in self._values if value.meets(first, end)] or self._values[:0]
+        found = [value for value in self._values if value.meets(first, end)]
         if len(found) != 1 or not found[0].first <= first <= end <= found[0].end:
             raise SharedError(self.base, f"{self.name} is read where no value of a kernel is alone")
         self._read.append((first, end))
@@ -148,8 +130,8 @@ class Storage:
         first, end = self._span(argument, use)
         if not self.split:
             if not self._values:
-                shape = (self.size_bytes,)
-                tensor = self._tensors.add(self.name, DType(code=UINT, bits=8), shape)
+                whole = (self.size_bytes,)
+                tensor = self._tensors.add(self.name, _BYTE, whole, TensorKind.INTERMEDIATE)
                 self._values = [_Value(0, self.size_bytes, tensor)]
             return self._tensors.view(self._values[0].tensor, argument, use)
         if any(low < end and first < high for low, high in self._read):
@@ -158,7 +140,8 @@ class Storage:
         self._values = [value for value in self._values if not value.meets(first, end)]
         self._count += 1
         name = self.name if self._count == 1 else f"{self.name}:{self._count}"
-        tensor = self._tensors.add(name, *_type_of(argument, use, end - first))
+        dtype, shape = _type_of(argument, use, end - first)
+        tensor = self._tensors.add(name, dtype, shape, TensorKind.INTERMEDIATE)
         self._values.append(_Value(first, end, tensor))
         return tensor
 
@@ -188,9 +171,8 @@ class Storage:
 def _type_of(argument: PassedArgument, use: ParameterUse, size_bytes: int) -> tuple[DType, tuple[int, ...]]:
     """Type and extents of an argument; of a plain pointer, one dimension of ``size_bytes``."""
     if argument.shape is not None and argument.dtype is not None:
-        code, bits, lanes = argument.dtype
-        return DType(code=code, bits=bits, lanes=lanes), argument.shape
+        return argument.dtype, argument.shape
     size = use.dtype.size_bytes
     if size_bytes % size:
-        return DType(code=UINT, bits=8), (size_bytes,)
+        return _BYTE, (size_bytes,)
     return use.dtype, (size_bytes // size,)

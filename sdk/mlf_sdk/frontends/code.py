@@ -62,6 +62,10 @@ _PROVIDED = frozenset(
 )
 
 
+KINDS = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h"}
+"""Kind of a file of code by the end of its name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeFile:
     """One file of code.

@@ -11,6 +11,7 @@ from typing import Final
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
+from mlf_sdk.tools.files import read_error
 
 _HEAD_BYTES: Final = 1024
 _ELF_TYPES: Final = {1: "a relocatable object", 2: "a linked program", 3: "a shared library"}
@@ -59,9 +60,7 @@ def looks_like(path: Path) -> Look:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        hint = "Give the path of an archive or of its folder."
-        raise InputError(f"cannot be read: {what}", where=str(path), hint=hint) from error
+        raise read_error(error, str(path), "Give the path of an archive or of its folder.") from error
     return _of_head(head)
 
 

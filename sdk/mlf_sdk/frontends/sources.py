@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.code import CodeFile, index_code
+from mlf_sdk.frontends.code import KINDS, CodeFile, index_code
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
+from mlf_sdk.tools.files import read_bounded
 
-_KINDS: Final = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h"}
 _FOLDER: Final = "supplied"
 _MAX_BYTES: Final = 64 << 20
 
@@ -30,27 +30,15 @@ def with_sources(model: Model, paths: Sequence[Path]) -> Model:
     names = NameTable()
     files = []
     for path in paths:
-        kind = _KINDS.get(path.suffix)
+        kind = KINDS.get(path.suffix)
         if kind is None:
             raise InputError(
-                f"'{path.suffix}' is no kind of source", where=str(path), hint=f"Give: {', '.join(_KINDS)}."
+                f"'{path.suffix}' is no kind of source", where=str(path), hint=f"Give: {', '.join(KINDS)}."
             )
         stem = path.stem if kind == "h" else names.unique(path.stem)
         member = f"{_FOLDER}/{stem}.{kind}"
-        files.append(CodeFile(member=member, kind=kind, data=_read(path)))
+        files.append(CodeFile(member=member, kind=kind, data=read_bounded(path, _MAX_BYTES)))
     faults = FaultCollector("--source")
     code = index_code(files, faults)
     faults.raise_if_any()
     return dataclasses.replace(model, units=(*model.units, *code.units(code.files)))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be read: {what}", where=str(path)) from error
-    if len(data) > _MAX_BYTES:
-        raise InputError(f"the file has more than {_MAX_BYTES} bytes", where=str(path))
-    return data

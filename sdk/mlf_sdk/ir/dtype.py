@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,6 +85,10 @@ class DType:
     def size_bytes(self) -> int:
         """Bytes of one element in memory: each lane takes whole bytes."""
         return (self.bits + 7) // 8 * self.lanes
+
+    def bytes_of(self, shape: Iterable[int]) -> int:
+        """Bytes of a tensor with these extents."""
+        return math.prod(shape) * self.size_bytes
 
     @property
     def numpy(self) -> np.dtype[Any]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 
 from mlf_sdk.ir.dtype import DType
@@ -61,12 +62,9 @@ class Tensor:
     @property
     def elements(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of one instance."""
-        return self.elements * self.dtype.size_bytes
+        return self.dtype.bytes_of(self.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written whole or not at all."""
+"""Files that are read within a bound, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -45,6 +45,31 @@ def file_text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def read_error(error: OSError, where: str, hint: str = "") -> InputError:
+    """Error of a file that can't be read."""
+    return InputError(f"cannot be read: {(error.strerror or str(error)).lower()}", where=where, hint=hint)
+
+
+def read_bounded(path: Path, most_bytes: int, where: str = "") -> bytes:
+    """Content of a file of at most ``most_bytes``.
+
+    Args:
+        where: its name in an error; empty: the path.
+
+    Raises:
+        InputError: it can't be read, or is larger.
+    """
+    where = where or str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as error:
+        raise read_error(error, where) from error
+    if len(data) > most_bytes:
+        raise InputError(f"the file has more than {most_bytes} bytes", where=where)
+    return data
 
 
 def write_whole(path: str | Path, content: bytes) -> None:

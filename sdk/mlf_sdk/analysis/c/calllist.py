@@ -33,6 +33,7 @@ from mlf_sdk.analysis.c.syntax import (
     Variable,
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition
+from mlf_sdk.ir.dtype import DType
 
 MAX_RANK: Final = 64
 """Dimensions of a tensor."""
@@ -46,12 +47,12 @@ class PassedArgument:
 
     Attributes:
         shape: as the packed convention states it; None for a plain pointer.
-        dtype: code, bits and lanes of the elements, likewise.
+        dtype: of the elements, likewise.
     """
 
     place: Place
     shape: tuple[int, ...] | None = None
-    dtype: tuple[int, int, int] | None = None
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,9 @@ def read_calls(function: FunctionDefinition, arguments: Sequence[Place]) -> Call
     Args:
         function: packed: it takes descriptors of tensors; else one address for each parameter.
         arguments: address of the data of each argument.
+
+    Raises:
+        InputError: a tensor has an element type that does not exist.
     """
     try:
         return _Reader(function, arguments).run()
@@ -201,8 +205,8 @@ class _Reader:
         if rank > MAX_RANK or not isinstance(shape, Cell):
             raise UnreadableError("the shape of a tensor is not understood")
         extents = [self._number(replace(shape, index=shape.index + axis), "") for axis in range(rank)]
-        code, bits, lanes = (self._number(handle, f"dtype.{part}") for part in ("code", "bits", "lanes"))
-        return PassedArgument(place=data, shape=tuple(extents), dtype=(code, bits, lanes))
+        dtype = DType(**{part: self._number(handle, f"dtype.{part}") for part in ("code", "bits", "lanes")})
+        return PassedArgument(place=data, shape=tuple(extents), dtype=dtype)
 
     def _number(self, cell: Cell, field: str) -> int:
         value = self.symbols.load(cell, field)

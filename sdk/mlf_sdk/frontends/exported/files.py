@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC, STT_FUNC, RawElf, read_elf
-from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.code import CodeFile
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.frontends.code import KINDS, CodeFile
 from mlf_sdk.frontends.exported.blob import Serialized, serialized_in_c, serialized_in_elf
 from mlf_sdk.frontends.filetype import holds_modules
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream
@@ -21,11 +21,11 @@ from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, StopReadingError
 from mlf_sdk.frontends.intake.members import collect_files
 from mlf_sdk.frontends.intake.tarstream import TarReader
 from mlf_sdk.tools.checks import BoundedFaults
+from mlf_sdk.tools.files import read_bounded
 
 FOLDER: Final = "exported"
 """Folder of the code units."""
 
-_KINDS: Final = {".c": "c", ".cc": "cc", ".cpp": "cc", ".o": "o"}
 _CODE: Final = re.compile(r"lib[0-9]{1,6}\.(?:c|cc|cpp|o)")
 _OTHER_CODE: Final = re.compile(r"lib[0-9]{1,6}\.(?:cu|ll|bc|s|S)")
 _MODULES: Final = re.compile(r"[A-Za-z0-9_]{0,64}devc\.(?:c|o)")
@@ -105,10 +105,7 @@ def _head(path: Path) -> bytes:
 
 def _of_elf(path: Path, faults: FaultCollector) -> Library:
     """A shared library, or an object with code, with modules, or with both."""
-    with path.open("rb") as file:
-        data = file.read(DEFAULT_LIMITS.file_bytes + 1)
-    if len(data) > DEFAULT_LIMITS.file_bytes:
-        raise InputError(f"the file has more than {DEFAULT_LIMITS.file_bytes} bytes", where=str(path))
+    data = read_bounded(path, DEFAULT_LIMITS.file_bytes)
     modules = serialized_in_elf(data, path.name, faults)
     faults.raise_if_any()
     elf = read_elf(data)
@@ -162,7 +159,7 @@ def _of_members(path: Path, faults: FaultCollector) -> Library:
 
 
 def _kind(name: str) -> str:
-    return _KINDS["." + name.rpartition(".")[2]]
+    return KINDS["." + name.rpartition(".")[2]]
 
 
 def _unit_name(name: str) -> str:

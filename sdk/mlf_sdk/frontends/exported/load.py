@@ -23,10 +23,10 @@ from mlf_sdk.frontends.mlf.graph import parse_graph
 from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
-from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
+from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, ModuleMetadata
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, model_c_name
 from mlf_sdk.frontends.stated import Stated
-from mlf_sdk.ir.abi import FFI, PACKED
+from mlf_sdk.ir.abi import FFI, PACKED, Abi
 from mlf_sdk.ir.model import CodeUnit, MemorySummary, Model, Provenance, Step, UnitKind
 from mlf_sdk.tools.checks import BoundedFaults, function_name_problem, module_name_problem, shown
 
@@ -94,6 +94,10 @@ class _Builder:
         return self.library.modules.generation if self.library.modules is not None else None
 
     @property
+    def abi(self) -> Abi:
+        return FFI if self.generation is not None and self.generation.ffi else PACKED
+
+    @property
     def member(self) -> str:
         return self.library.modules.member if self.library.modules is not None else self.library.name
 
@@ -112,22 +116,24 @@ class _Builder:
         source = BuildInput(
             archive=RawArchive(source=self.library.source, sha256=self.library.sha256, version=0, modules=()),
             module=RawModule(
-                metadata=_metadata(factory.name, self.library.targets),
+                metadata=ModuleMetadata(
+                    name=factory.name,
+                    style=FULL_MODEL,
+                    executors=("graph",),
+                    targets=self.library.targets,
+                ),
+                sources=self.library.code,
                 graph=graph,
                 graph_member=self.member,
                 params=params,
-                sources=self.library.code,
-                relay=None,
-                interface=None,
             ),
             code=code,
             faults=self.faults,
         )
         schedule = schedule_graph(source, graph)
         self.faults.raise_if_any()
-        if self.generation is not None and self.generation.ffi:
-            steps = tuple(dataclasses.replace(step, abi=FFI) for step in schedule.steps)
-            schedule = dataclasses.replace(schedule, steps=steps)
+        steps = tuple(dataclasses.replace(step, abi=self.abi) for step in schedule.steps)
+        schedule = dataclasses.replace(schedule, steps=steps)
         return self.model(factory.name, schedule, code, blocked=self.blocked(code))
 
     def merged(self, own: tuple[NamedTensor, ...], graph: RawGraph) -> tuple[NamedTensor, ...]:
@@ -184,7 +190,6 @@ class _Builder:
         return list(dict.fromkeys([f"{before}{name}", f"{before}{system}{name}"]))
 
     def schedule(self, program: Program, symbols: dict[str, str]) -> Schedule:
-        abi = FFI if self.generation is not None and self.generation.ffi else PACKED
         count = len(program.outputs)
         return Schedule(
             tensors=tuple(program.table.tensors),
@@ -198,7 +203,7 @@ class _Builder:
                     symbol=symbols[call.function],
                     inputs=call.inputs,
                     outputs=call.outputs,
-                    abi=abi,
+                    abi=self.abi,
                 )
                 for index, call in enumerate(program.calls)
             ),
@@ -273,19 +278,3 @@ def _linked_unit(unit: CodeUnit, exports: tuple[str, ...]) -> CodeUnit:
     if unit.kind is UnitKind.OBJECT:
         return dataclasses.replace(unit, symbols=tuple(s for s in unit.symbols if s in exports))
     return dataclasses.replace(unit, linked=True) if unit.member == MEMBER else unit
-
-
-def _metadata(name: str, targets: tuple[str, ...]) -> ModuleMetadata:
-    """Metadata of a module, of which the library states its name only."""
-    return ModuleMetadata(
-        name=name,
-        style="full-model",
-        executors=("graph",),
-        targets=targets,
-        main=(),
-        operator_functions={},
-        operator_args={},
-        storage_bytes={},
-        tvm_version=None,
-        export_datetime=None,
-    )

@@ -11,7 +11,7 @@ from mlf_sdk.frontends.exported import bytecode
 from mlf_sdk.frontends.exported.bytecode import Executable, Function, Instruction, Operand
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import shape_problem
-from mlf_sdk.frontends.mlf.schedule import TensorTable
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import TensorKind
 from mlf_sdk.tools.checks import shown

@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.glow.header import HEAD_BYTES, is_header
 from mlf_sdk.frontends.glow.objects import configured, is_code
 from mlf_sdk.frontends.glow.weights import ENDINGS, PLAIN_ENDINGS
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.frontends.intake.members import folder_hash
+from mlf_sdk.tools.files import read_bounded
 
 _MAX_FILES: Final = 1024
 
@@ -144,13 +144,4 @@ def _paths(header: Path | None, code: Path | None, files: list[Path], *, alone: 
 
 
 def _read(path: Path) -> bytes:
-    limit = DEFAULT_LIMITS.file_bytes
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        raise InputError(f"cannot be read: {what}", where=str(path)) from error
-    if len(data) > limit:
-        raise InputError(f"the file has more than {limit} bytes", where=str(path))
-    return data
+    return read_bounded(path, DEFAULT_LIMITS.file_bytes)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -50,15 +51,12 @@ class PlaceholderType:
     @property
     def elements(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @property
     def size_bytes(self) -> int:
         """Bytes, without the padding behind them."""
-        return self.elements * self.dtype.size_bytes
+        return self.dtype.bytes_of(self.shape)
 
 
 def parse_type(text: str) -> PlaceholderType:

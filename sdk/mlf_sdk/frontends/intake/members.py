@@ -24,6 +24,7 @@ from mlf_sdk.frontends.intake.bytestream import ArchiveStream
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits, StopReadingError
 from mlf_sdk.frontends.intake.tarstream import TarMember, TarReader
 from mlf_sdk.tools.checks import BoundedFaults, shown
+from mlf_sdk.tools.files import read_error
 
 KEPT_FOLDERS: Final = frozenset(
     {"codegen", "executor-config", "runtime-config", "parameters", "src"},
@@ -192,10 +193,7 @@ def collect_files(
         faults.add(_printable(stop.member) or WHOLE, stop.what)
         faults.raise_if_any()
     except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        raise InputError(
-            f"cannot be read: {what}", where=str(path), hint="Give the path of an archive or of its folder."
-        ) from error
+        raise read_error(error, str(path), "Give the path of an archive or of its folder.") from error
     if not intake.count:
         faults.add(WHOLE, "the archive has no members")
         faults.raise_if_any()

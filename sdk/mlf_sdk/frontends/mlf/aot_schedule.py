@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.c.source import EntryWrapper
 from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable, operator_workspaces
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, operator_workspaces
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
 from mlf_sdk.ir.names import field_identifier

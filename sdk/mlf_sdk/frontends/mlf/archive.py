@@ -14,11 +14,11 @@ from mlf_sdk.frontends.intake.members import ArchiveFiles, collect_files
 from mlf_sdk.frontends.mlf.graph import parse_graph
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader, parse_interface
 from mlf_sdk.frontends.mlf.members import ModuleMembers, assign_members
-from mlf_sdk.frontends.mlf.metadata import FULL_MODEL, parse_metadata
+from mlf_sdk.frontends.mlf.metadata import parse_metadata
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER as METADATA
 from mlf_sdk.frontends.mlf.params import NamedTensor, parse_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
-from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
+from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, ModuleMetadata
 from mlf_sdk.tools.checks import BoundedFaults, shown
 
 _SCAN_BYTES = 1 << 30
@@ -42,12 +42,12 @@ class RawModule:
     """
 
     metadata: ModuleMetadata
-    graph: RawGraph | None
-    graph_member: str | None
-    params: tuple[NamedTensor, ...]
     sources: tuple[CodeFile, ...]
-    relay: str | None
-    interface: InterfaceHeader | None
+    graph: RawGraph | None = None
+    graph_member: str | None = None
+    params: tuple[NamedTensor, ...] = ()
+    relay: str | None = None
+    interface: InterfaceHeader | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import ALIGNMENT
 from mlf_sdk.ir.step import Step
-from mlf_sdk.ir.tensor import TensorKind
+from mlf_sdk.ir.tensor import Quantisation, TensorKind
 from mlf_sdk.tools.jsontext import convert
 
 KEY: Final = "mlf_sdk"
@@ -87,14 +87,6 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layer: LayerFacts | None = None
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """Quantisation of an input or output."""
-
-    scale: tuple[float, ...]
-    zero_point: tuple[int, ...]
-    axis: int | None = None
-
-
 class StatedTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tensor; attributes as in `mlf_sdk.ir.tensor.Tensor`.
 
@@ -109,7 +101,7 @@ class StatedTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     alias_of: Count | None = None
     offset_bytes: Count = 0
     param: str = ""
-    quantisation: Scale | None = None
+    quantisation: Quantisation | None = None
 
 
 class StatedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -143,7 +135,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     calls: dict[str, CallFacts]
     states: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
-    quantisation: dict[str, Scale] = {}
+    quantisation: dict[str, Quantisation] = {}
     options: dict[str, str] = {}
     symbol_prefix: str | None = None
     model: StatedModel | None = None

@@ -17,7 +17,7 @@ from mlf_sdk.frontends.mlf.extension import StatedModel, StatedTensor
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.plaincall import facts_of
 from mlf_sdk.frontends.mlf.rawgraph import NOP
-from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, Type, archive_files, stated_scale
+from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, Type, archive_files
 from mlf_sdk.ir.model import ALIGNMENT, CodeUnit, Model, Step, Tensor, TensorKind, UnitKind
 
 _HOST: Final = "codegen/host/"
@@ -185,7 +185,7 @@ def _stated_tensors(model: Model, names: Mapping[int, str]) -> Iterator[StatedTe
             alias_of=tensor.alias_of,
             offset_bytes=tensor.offset_bytes,
             param=names[tensor.id] if tensor.data is not None else "",
-            quantisation=None if tensor.quantisation is None else stated_scale(tensor.quantisation),
+            quantisation=tensor.quantisation,
         )
 
 

@@ -17,6 +17,7 @@ from mlf_sdk.frontends.intake.tarstream import TarReader
 from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
 from mlf_sdk.frontends.mlf.load import load_model, read_module, schedule_model
+from mlf_sdk.frontends.mlf.rawmetadata import OPERATOR
 from mlf_sdk.frontends.registry import Examination, Frontend
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
@@ -45,7 +46,7 @@ class MlfFrontend(Frontend):
     def modules(self, path: Path) -> tuple[str, ...]:
         """Names of the modules, in the order of the metadata; of operator archives, of the functions."""
         raw = load_mlf(path).modules
-        if len(raw) == 1 and raw[0].metadata.style == "operator":
+        if len(raw) == 1 and raw[0].metadata.style == OPERATOR:
             return tuple(raw[0].metadata.operator_args)
         return tuple(module.metadata.name for module in raw)
 
@@ -71,7 +72,6 @@ def _typical_folder(path: Path) -> bool:
 
 
 def _typical_tar(path: Path) -> bool:
-
     try:
         with path.open("rb") as file:
             reader = TarReader(ArchiveStream(file, DEFAULT_LIMITS))

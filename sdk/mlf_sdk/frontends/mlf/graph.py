@@ -20,8 +20,6 @@ from mlf_sdk.ir.dtype import HANDLE, DType
 from mlf_sdk.tools.checks import function_name_problem, shown, tensor_name_problem
 from mlf_sdk.tools.jsontext import convert, load_json
 
-__all__ = ["NOP", "GraphEntry", "GraphNode", "RawGraph", "parse_graph"]
-
 MAX_NODES: Final = 65536
 MAX_OUTPUTS: Final = 1024
 MAX_DEVICE_TYPE: Final = 1 << 15

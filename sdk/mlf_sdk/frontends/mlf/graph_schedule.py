@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.mlf.views import let_share
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Quantisation, Step, TensorKind
 
 
@@ -41,7 +42,7 @@ class _GraphBuilder:
             tensors=tuple(self.table.tensors),
             inputs=tuple(self.inputs),
             outputs=outputs,
-            output_names=self._output_names(outputs),
+            output_names=output_names(self.source, [self.table.tensors[o].size_bytes for o in outputs]),
             steps=tuple(self.steps),
             executor="graph",
             is_analysed=self.extension is not None and all(step.whole == STATED for step in self.steps),
@@ -106,10 +107,7 @@ class _GraphBuilder:
         return tensor
 
     def _quantisation(self, name: str) -> Quantisation | None:
-        found = self.extension.quantisation.get(name) if self.extension else None
-        if found is None:
-            return None
-        return Quantisation(scale=found.scale, zero_point=found.zero_point, axis=found.axis)
+        return self.extension.quantisation.get(name) if self.extension else None
 
     def _flatten(self, tensor: int) -> int:
         """The same storage as one dimension, for nodes with ``flatten_data``."""
@@ -128,9 +126,6 @@ class _GraphBuilder:
                     f"parameters/{self.source.module.metadata.name}.params",
                     f"holds '{param.name[:128]}', which the graph does not know",
                 )
-
-    def _output_names(self, outputs: tuple[int, ...]) -> tuple[str, ...]:
-        return output_names(self.source, [self.table.tensors[o].size_bytes for o in outputs])
 
 
 def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from mlf_sdk.errors import FaultCollector, ModuleChoiceError
 from mlf_sdk.frontends.code import index_code
-from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
 from mlf_sdk.frontends.mlf.aot_schedule import schedule_aot
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, load_mlf
 from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
 from mlf_sdk.frontends.mlf.operator_schedule import schedule_operator
+from mlf_sdk.frontends.mlf.rawmetadata import OPERATOR
 from mlf_sdk.frontends.mlf.schedule import BuildInput, assemble
 from mlf_sdk.frontends.mlf.stated_schedule import schedule_stated
 from mlf_sdk.ir.model import Model
 
 
-def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAULT_LIMITS) -> Model:
+def load_model(path: Path, *, module: str | None = None) -> Model:
     """Read the archive at ``path`` and build the model of one of its modules.
 
     Args:
@@ -27,12 +27,7 @@ def load_model(path: Path, *, module: str | None = None, limits: Limits = DEFAUL
         ArchiveError: the archive is broken; all of its faults at once.
         InputError: the module must be chosen, or there is none of that name.
     """
-    return build_model(load_mlf(path, limits=limits), module=module)
-
-
-def build_model(archive: RawArchive, *, module: str | None = None) -> Model:
-    """The model of one module of ``archive``; arguments and errors as in `load_model`."""
-    return schedule_model(read_module(archive, module), module)
+    return schedule_model(read_module(load_mlf(path), module), module)
 
 
 def read_module(archive: RawArchive, module: str | None) -> BuildInput:
@@ -45,7 +40,7 @@ def read_module(archive: RawArchive, module: str | None) -> BuildInput:
 def schedule_model(source: BuildInput, module: str | None) -> Model:
     """The model of a module that was read; arguments and errors as in `load_model`."""
     raw = source.module
-    if raw.metadata.style == "operator":
+    if raw.metadata.style == OPERATOR:
         schedule = schedule_operator(source, module if module != raw.metadata.name else None)
     elif raw.metadata.extension is not None and raw.metadata.extension.model is not None:
         schedule = schedule_stated(source, raw.metadata.extension.model)
@@ -60,7 +55,7 @@ def schedule_model(source: BuildInput, module: str | None) -> Model:
 def choose_module(archive: RawArchive, module: str | None) -> RawModule:
     """The module called ``module``, or the only one; raises InputError."""
     names = [m.metadata.name for m in archive.modules]
-    if archive.modules[0].metadata.style == "operator" or (module is None and len(names) == 1):
+    if archive.modules[0].metadata.style == OPERATOR or (module is None and len(names) == 1):
         return archive.modules[0]
     if module is None or module not in names:
         what = "several modules" if module is None else f"no module called '{module}'"

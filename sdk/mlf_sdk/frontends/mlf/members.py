@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.code import CodeFile
+from mlf_sdk.frontends.code import KINDS, CodeFile
+from mlf_sdk.ir.names import field_identifier
 
 _CODE: Final = "codegen/host/"
 _INCLUDE: Final = "codegen/host/include/"
 _GRAPHS: Final = ("executor-config/graph/", "runtime-config/graph/")
-_KINDS: Final = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h"}
 _DIGITS: Final = re.compile(r"([0-9]{1,18})", re.ASCII)
 
 
@@ -40,7 +40,7 @@ def assign_members(
     """
     code: dict[str, list[CodeFile]] = {name: [] for name in modules}
     for member in sorted((name for name in files if name.startswith("codegen/")), key=_natural):
-        kind = _KINDS.get(PurePosixPath(member).suffix)
+        kind = KINDS.get(PurePosixPath(member).suffix)
         if not member.startswith(_CODE) or kind is None:
             faults.add(member, "unknown kind of code; .c, .cc, .cpp, .o and .h under codegen/host are read")
             continue
@@ -91,7 +91,7 @@ def _header_of(member: str) -> str:
 
 def _legal(name: str) -> str:
     """A module's name as TVM spells it in C, in lower case."""
-    return re.sub(r"\W", "_", name, flags=re.ASCII).lower()
+    return field_identifier(name).lower()
 
 
 def _natural(name: str) -> list[str | int]:

@@ -14,25 +14,12 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.mlf.extension import parse_extension
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER, MemoryReader, storage_bytes
-from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, Metadata, ModuleMetadata, OperatorArg, TensorSize
+from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, OPERATOR, Metadata, ModuleMetadata
 from mlf_sdk.tools.checks import module_name_problem, shown, text_problem
 from mlf_sdk.tools.jsontext import convert, load_json
 
-__all__ = [
-    "FULL_MODEL",
-    "OPERATOR",
-    "MainMemory",
-    "Metadata",
-    "ModuleMetadata",
-    "OperatorArg",
-    "TensorSize",
-    "parse_metadata",
-]
-
 OLDEST: Final = 1
 NEWEST: Final = 7
-FULL_MODEL: Final = "full-model"
-OPERATOR: Final = "operator"
 EXECUTORS: Final = ("graph", "aot")
 MAX_MODULES: Final = 64
 MAX_TEXT: Final = 4096

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from typing import Any, Final
 
@@ -207,7 +206,7 @@ class MemoryReader:
         if name_problem is not None:
             self.fault(f"{field}.input_binding", f"the name of a tensor {name_problem}")
         problem = shape_problem(raw.shape, dtype)
-        if problem is None and math.prod(raw.shape) * dtype.size_bytes != raw.size_bytes:
+        if problem is None and dtype.bytes_of(raw.shape) != raw.size_bytes:
             problem = f"{raw.size_bytes} bytes stated, {raw.shape} {dtype} has others"
         if problem is not None:
             self.fault(f"{field}.shape", problem)

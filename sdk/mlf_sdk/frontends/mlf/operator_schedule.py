@@ -6,7 +6,8 @@ from __future__ import annotations
 from mlf_sdk.analysis.c.liveness import written_arguments
 from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Step, TensorKind
 
 

@@ -10,7 +10,6 @@ Layout, little-endian, packed::
 
 from __future__ import annotations
 
-import math
 import struct
 from collections import Counter
 from collections.abc import Iterable
@@ -101,7 +100,7 @@ def write_params(tensors: Iterable[NamedTensor]) -> bytes:
         parts += [_U64.pack(len(name)), name]
     parts.append(_U64.pack(len(items)))
     for item in items:
-        if math.prod(item.shape) * item.dtype.size_bytes != len(item.data):
+        if item.dtype.bytes_of(item.shape) != len(item.data):
             raise InputError("the data does not have the size of its shape", where=f"parameter {item.name}")
         dtype, ndim = item.dtype, len(item.shape)
         parts.append(_TENSOR.pack(TENSOR_MAGIC, 0, _CPU, 0, ndim, dtype.code, dtype.bits, dtype.lanes))
@@ -187,7 +186,7 @@ def read_tensor(cursor: Cursor, name: str) -> NamedTensor:
     shape = cursor.unpack(struct.Struct(f"<{ndim}q"), f"the shape of {what}")
     if any(extent < 0 for extent in shape):
         raise Damaged(f"{what}: a negative extent in its shape {shape}", at)
-    expected = math.prod(shape) * dtype.size_bytes
+    expected = dtype.bytes_of(shape)
     at = cursor.at
     (size_bytes,) = cursor.unpack(_I64, f"the size of {what}")
     if size_bytes != expected:

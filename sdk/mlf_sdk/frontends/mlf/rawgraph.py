@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -57,7 +56,7 @@ class GraphEntry:
     @property
     def size_bytes(self) -> int:
         """Bytes of the tensor in memory."""
-        return math.prod(self.shape) * self.dtype.size_bytes
+        return self.dtype.bytes_of(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +92,6 @@ def shape_problem(shape: Sequence[int], dtype: DType) -> str | None:
         return f"{len(shape)} dimensions; at most {MAX_NDIM} are read"
     if any(extent <= 0 for extent in shape):
         return f"an extent that is not positive in {list(shape)}"
-    if math.prod(shape) * dtype.size_bytes > MAX_TENSOR_BYTES:
+    if dtype.bytes_of(shape) > MAX_TENSOR_BYTES:
         return f"{list(shape)} {dtype} takes more than {MAX_TENSOR_BYTES} bytes"
     return None

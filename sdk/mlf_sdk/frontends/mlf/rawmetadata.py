@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from mlf_sdk.frontends.mlf.extension import Extension
 from mlf_sdk.ir.dtype import DType
+
+FULL_MODEL: Final = "full-model"
+OPERATOR: Final = "operator"
+"""Styles of archives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +76,12 @@ class ModuleMetadata:
     style: str
     executors: tuple[str, ...]
     targets: tuple[str, ...]
-    main: tuple[MainMemory, ...]
-    operator_functions: Mapping[str, tuple[tuple[int, int], ...]]
-    operator_args: Mapping[str, tuple[OperatorArg, ...]]
-    storage_bytes: Mapping[int, int]
-    tvm_version: str | None
-    export_datetime: str | None
+    main: tuple[MainMemory, ...] = ()
+    operator_functions: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    operator_args: Mapping[str, tuple[OperatorArg, ...]] = field(default_factory=dict)
+    storage_bytes: Mapping[int, int] = field(default_factory=dict)
+    tvm_version: str | None = None
+    export_datetime: str | None = None
     extension: Extension | None = None
 
 

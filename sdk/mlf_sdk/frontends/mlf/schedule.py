@@ -3,60 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
-from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import (
-    ALIGNMENT,
-    MemorySummary,
-    Model,
-    Provenance,
-    Quantisation,
-    Step,
-    Tensor,
-    TensorKind,
-)
-from mlf_sdk.ir.names import NameTable, field_identifier, legal_identifier
-
-
-@dataclass(slots=True, kw_only=True)
-class TensorTable:
-    """Collects tensors; gives each an id and a C name."""
-
-    tensors: list[Tensor] = field(default_factory=list)
-    names: NameTable = field(default_factory=NameTable)
-
-    def add(
-        self,
-        name: str,
-        dtype: DType,
-        shape: tuple[int, ...],
-        kind: TensorKind,
-        *,
-        alias_of: int | None = None,
-        offset_bytes: int = 0,
-        data: bytes | None = None,
-        quantisation: Quantisation | None = None,
-    ) -> int:
-        """Add a tensor and return its id."""
-        tensor = Tensor(
-            id=len(self.tensors),
-            name=name,
-            c_name=self.names.unique(name, fallback="tensor"),
-            dtype=dtype,
-            shape=shape,
-            kind=kind,
-            alias_of=alias_of,
-            offset_bytes=offset_bytes,
-            data=data,
-            quantisation=quantisation,
-        )
-        self.tensors.append(tensor)
-        return tensor.id
+from mlf_sdk.ir.model import ALIGNMENT, MemorySummary, Model, Provenance, Step, Tensor
+from mlf_sdk.ir.names import field_identifier, legal_identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

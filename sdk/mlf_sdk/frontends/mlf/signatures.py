@@ -33,10 +33,7 @@ class Signature:
     @property
     def size_bytes(self) -> int:
         """Bytes of one instance."""
-        size = self.dtype.size_bytes
-        for extent in self.shape:
-            size *= extent
-        return size
+        return self.dtype.bytes_of(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.mlf.extension import KEY, Scale, StatedModel, StatedTensor
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, TensorTable
+from mlf_sdk.frontends.mlf.extension import KEY, StatedModel, StatedTensor
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
+from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import Abi
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.tensor import Quantisation, TensorKind
+from mlf_sdk.ir.tensor import TensorKind
 from mlf_sdk.tools.checks import shown
 
 _MEMBER: Final = "metadata.json"
@@ -79,12 +80,5 @@ def _add(
         alias_of=tensor.alias_of,
         offset_bytes=tensor.offset_bytes,
         data=data,
-        quantisation=quantisation_of(tensor.quantisation),
+        quantisation=tensor.quantisation,
     )
-
-
-def quantisation_of(scale: Scale | None) -> Quantisation | None:
-    """The quantisation that metadata state."""
-    if scale is None:
-        return None
-    return Quantisation(scale=scale.scale, zero_point=scale.zero_point, axis=scale.axis)

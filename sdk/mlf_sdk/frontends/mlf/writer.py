@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, Scale, StatedModel
+from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, StatedModel
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
@@ -169,10 +169,8 @@ class _Graph:
 
 
 def _size(type_: Type) -> int:
-    size = type_[0].size_bytes
-    for extent in type_[1]:
-        size *= extent
-    return size
+    dtype, shape = type_
+    return dtype.bytes_of(shape)
 
 
 def _metadata(content: ArchiveContent) -> dict[str, Any]:
@@ -240,13 +238,8 @@ def _extension(content: ArchiveContent) -> Extension:
         calls={call.name: call.facts for call in content.calls if call.facts is not None},
         states=tuple(s.name for s in content.states),
         output_names=tuple(shown for _, shown, _ in content.outputs),
-        quantisation={name: stated_scale(q) for name, q in content.quantisation.items()},
+        quantisation=dict(content.quantisation),
         options=dict(content.options),
         symbol_prefix=content.symbol_prefix,
         model=content.model,
     )
-
-
-def stated_scale(quantisation: Quantisation) -> Scale:
-    """The quantisation as metadata state it."""
-    return Scale(scale=quantisation.scale, zero_point=quantisation.zero_point, axis=quantisation.axis)
