@@ -44,7 +44,7 @@ def test_decoding() -> None:
     code.call("vm.builtin.call", function(1), to=5)
     code.words += [[4, 5, 1], [3, -1]]
     found = decode(code.build())
-    assert (found.version, found.scopes) == ("0.14", {0: "global"})
+    assert found.version == "0.14"
     assert [f.name for f in found.programs] == ["main"]
     assert found.functions[0].parameters == ("x",)
     assert [c.value for c in found.constants[-3:]] == [-5, 0.5, None]

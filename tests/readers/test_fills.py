@@ -102,10 +102,10 @@ def test_common_loops(depth: int, is_known: bool) -> None:
 
 def test_what_is_said_of_each_argument() -> None:
     found = uses(loop("y[i] = ((int32_t)x[i]);"))
-    assert [(u.element_type, u.elements, u.is_written, u.is_filled, u.is_direct) for u in found] == [
-        ("float", 12, False, False, True),
-        ("int32_t", 12, True, True, True),
-        ("", 0, False, False, False),
+    assert [(u.element_type, u.elements, u.is_filled, u.is_direct) for u in found] == [
+        ("float", 12, False, True),
+        ("int32_t", 12, True, True),
+        ("", 0, False, False),
     ]
     with pytest.raises(UnreadableError, match="an address is taken"):
         uses("float* p = &x[0];")

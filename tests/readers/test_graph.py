@@ -58,7 +58,7 @@ def test_nodes_and_entries() -> None:
     assert found.arg_nodes == (0, 1, 5)
     assert found.heads == ((6, 0),)
     assert found.row_ptr == (0, 1, 2, 3, 4, 5, 6, 7)
-    entry = GraphEntry(dtype=DType.parse("float32"), shape=(2, 4), storage_id=2, device_type=1)
+    entry = GraphEntry(dtype=DType.parse("float32"), shape=(2, 4), storage_id=2)
     assert found.entries[6] == entry == found.entry((6, 0))
     assert entry.size_bytes == 32
 

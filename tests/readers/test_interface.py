@@ -38,7 +38,6 @@ def test_inputs_outputs_and_macros() -> None:
     assert faults == []
     assert found == InterfaceHeader(
         run_function="tvmgen_tiny_run",
-        run_parameters=("inputs", "outputs"),
         inputs=("x",),
         outputs=("output",),
         workspace_pools=(),
@@ -51,7 +50,7 @@ def test_pools_and_devices() -> None:
     found, faults = parse(POOLS)
     assert faults == []
     assert found is not None
-    assert found.run_parameters == ("inputs", "outputs", "workspace_pools", "devices")
+
     assert found.inputs == ("image_0", "aux_vec")
     assert (found.outputs, found.workspace_pools, found.devices) == (("out",), ("sram",), ("ethos_u",))
     assert found.macros == {
@@ -67,7 +66,7 @@ def test_a_run_function_may_take_nothing(parameters: str) -> None:
     found, faults = parse(f"int32_t tvmgen_m_run({parameters});")
     assert faults == []
     assert found is not None
-    assert (found.run_parameters, found.inputs, found.outputs) == ((), (), ())
+    assert (found.inputs, found.outputs) == ((), ())
 
 
 @pytest.mark.parametrize(

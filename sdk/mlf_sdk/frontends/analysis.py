@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlf_sdk.analysis.c.liveness import stack_peak
 from mlf_sdk.analysis.c.preprocess import Compiler
+from mlf_sdk.analysis.c.stackpeak import stack_peak
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.kernelfacts import STACK_ALIGNMENT, kernel_facts
@@ -66,8 +66,8 @@ def _entry(model: Model, step: Step, code: Code) -> Step:
     peak = stack_peak(tuple(code.scans.values()), step.symbol, alignment=STACK_ALIGNMENT)
     objects = [u for u in model.units if u.linked and u.kind is UnitKind.OBJECT]
     faults = FaultCollector("")
-    opaque = any(getattr(read_object(u.data, u.member, faults), "allocator_sites", ()) for u in objects)
-    is_known = peak.bytes is not None and not opaque
+    found = (read_object(u.data, u.member, faults) for u in objects)
+    is_known = peak.bytes is not None and not any(info is not None and info.allocates for info in found)
     return dataclasses.replace(
         step,
         workspace_stack_bytes=(peak.bytes or 0) if is_known else model.summary.workspace_bytes or 0,

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from mlf_sdk.analysis.c.calllist import CallList, KernelCall, PassedArgument, read_calls
-from mlf_sdk.analysis.c.liveness import analyse_kernel, stack_peak
-from mlf_sdk.analysis.c.source import FunctionDefinition
+from mlf_sdk.analysis.c.liveness import analyse_kernel
+from mlf_sdk.analysis.c.stackpeak import stack_peak
 from mlf_sdk.analysis.c.symbols import Place, Request
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.aotuse import ParameterUse, Part, parameter_uses
 from mlf_sdk.frontends.aotvalues import SharedError, Storage, ViewTable

@@ -10,8 +10,8 @@ from typing import Final
 from mlf_sdk.analysis.c.arguments import element_type
 from mlf_sdk.analysis.c.calllist import PassedArgument
 from mlf_sdk.analysis.c.fills import ArgumentUse, argument_uses
-from mlf_sdk.analysis.c.source import FunctionDefinition
 from mlf_sdk.analysis.c.syntax import UnreadableError
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.frontends.readcode import Code
 from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
+from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
 from mlf_sdk.analysis.elf.objects import ObjectInfo, read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import CodeUnit, UnitKind
@@ -124,16 +125,16 @@ class CodeIndex:
         """Symbols with external linkage that a member defines."""
         if member in self.objects:
             return tuple(self.objects[member].defined)
-        found = [*_external(self.parts[member]), *(v.name for p in self.parts[member] for v in p.variables)]
-        return tuple(dict.fromkeys(found))
+        parts = self.parts[member]
+        return tuple(dict.fromkeys([*_external(parts), *(name for p in parts for name in p.variables)]))
 
     def external_headers(self, member: str) -> tuple[str, ...]:
         """Headers a source includes that come neither with the archive nor with the runtime."""
         if member not in self.scans:
             return ()
         own = {m.rpartition("/")[2] for m, f in self.files.items() if f.kind == "h"}
-        names = [include.name for part in self.parts[member] for include in part.includes]
-        return tuple(n for n in dict.fromkeys(names) if n not in _PROVIDED and n not in own)
+        names = dict.fromkeys(name for part in self.parts[member] for name in part.includes)
+        return tuple(name for name in names if name not in _PROVIDED and name not in own)
 
     def units(self, linked: Iterable[str]) -> tuple[CodeUnit, ...]:
         """All files as code units; those in ``linked`` go into the image."""
@@ -189,7 +190,7 @@ def _with_headers(scan: SourceScan, headers: Mapping[str, SourceScan]) -> tuple[
     """A source and the headers of the archive that it includes, directly or not."""
     found = [scan]
     for part in found:
-        names = [include.name.rpartition("/")[2] for include in part.includes]
+        names = [include.rpartition("/")[2] for include in part.includes]
         found += [headers[name] for name in names if name in headers and headers[name] not in found]
     return tuple(found)
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 from mlf_sdk.analysis.c.effects import Effects
 from mlf_sdk.analysis.c.extents import kernel_extents
-from mlf_sdk.analysis.c.liveness import analyse_kernel, stack_peak, written_arguments
-from mlf_sdk.analysis.c.source import FunctionDefinition
+from mlf_sdk.analysis.c.kernelbody import written_arguments
+from mlf_sdk.analysis.c.liveness import analyse_kernel
+from mlf_sdk.analysis.c.stackpeak import stack_peak
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.readcode import Code
 from mlf_sdk.ir.model import Model, Span, Step, Workspace

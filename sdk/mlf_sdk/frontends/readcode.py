@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.c.effects import EffectsOfCode
-from mlf_sdk.analysis.c.liveness import allocating_functions
 from mlf_sdk.analysis.c.preprocess import Compiler, Preprocessed, as_written, preprocess
-from mlf_sdk.analysis.c.source import FunctionDefinition, SourceScan, scan_source
+from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.analysis.c.stackpeak import allocating_functions
+from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind

@@ -39,8 +39,11 @@ from mlf_sdk.tools.cwords import ALLOCATE, FREE
 MAX_REQUEST_BYTES = (1 << 32) - 1
 """Largest request that is believed."""
 
+JUMPS = frozenset({"goto", "do", "asm", "__asm__", "__asm", "__label__", "setjmp", "sigsetjmp"})
+JUMPS |= {"longjmp", "siglongjmp", "__builtin_longjmp"}
+"""Words of a body whose statements may run in another order than they are written in."""
+
 _ALLOCATORS = frozenset({ALLOCATE, FREE})
-_JUMPS = frozenset({"goto", "do", "asm", "__asm__", "__asm", "setjmp", "longjmp", "__builtin_longjmp"})
 _SIZE_TYPES = frozenset({"uint64_t", "int64_t", "size_t", "uint32_t"})
 
 
@@ -134,7 +137,7 @@ class _Walk:
     def run(self) -> Allocations:
         if reason := indirect_call(self.function):
             raise _UncertainError(reason)
-        if jump := min(_JUMPS & self.function.words, default=""):
+        if jump := min(JUMPS & self.function.words, default=""):
             raise _UncertainError(f"the body has {jump}")
         self._block(self.function.body.parts, False)
         return Allocations(events=tuple(self.events), consumed=frozenset(self.consumed))

@@ -23,6 +23,9 @@ from mlf_sdk.tools.cwords import SCALAR_TYPES
 MAX_ARGUMENTS: Final = 10_000
 """Arguments of a kernel; the parts of a memory pool that it names are numbered behind them."""
 
+DESCRIPTOR_FIELDS: Final = frozenset({"shape", "strides", "ndim", "dtype", "byte_offset", "device", "ctx"})
+"""Fields of a DLTensor other than its data."""
+
 _BYTES: Final = ("uint8_t*", "int8_t*")
 
 

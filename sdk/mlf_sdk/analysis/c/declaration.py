@@ -4,51 +4,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.expressions import source_of
 from mlf_sdk.analysis.c.syntax import CALL, FIELD, NAME, UNARY, Expr, Return, Statement
 from mlf_sdk.analysis.c.text import type_text
-from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Struct
+from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Signature, Struct
 from mlf_sdk.tools.cwords import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _STORAGE: Final = frozenset({"static", "extern", "inline", "__inline", "__inline__", "TVM_DLL", "_Noreturn"})
-_PACKED_COUNT: Final = frozenset({"int32_t", "int"})
-_PACKED_ARGS: Final = frozenset({"void*", "TVMValue*"})
-_PACKED_CODES: Final = frozenset({"void*", "int32_t*", "int*"})
-_ALIGNED: Final = re.compile(r"\baligned\s*\(\s*(\d{1,9})\s*\)")
-_SECTION: Final = re.compile(r'\bsection\s*\(\s*"([^"]*)"\s*\)')
+_SECTION: Final = re.compile(r'\bsection\s*\(\s*"[^"]*"\s*\)')
 _SIZE: Final = re.compile(r"\d{1,18}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """Name, return type and parameters of a function; ``name_at`` and ``line`` are the place of the name."""
-
-    name: str
-    name_at: int
-    line: int
-    return_type: str
-    is_static: bool
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def is_packed(self) -> bool:
-        """Packed ABI of TVM 0.8 - 0.20: args, type codes, count, return value, its type code, resource."""
-        types = [parameter.type for parameter in self.parameters]
-        return (
-            len(types) == 6
-            and types[0] in _PACKED_ARGS
-            and types[1] in _PACKED_CODES
-            and types[2] in _PACKED_COUNT
-            and types[3] in _PACKED_ARGS
-            and types[4] in _PACKED_CODES
-            and types[5] == "void*"
-        )
 
 
 def read_signature(syntax: Node) -> Signature | None:
@@ -66,8 +35,6 @@ def read_signature(syntax: Node) -> Signature | None:
     words = _head(syntax, name.start_byte).split()
     return Signature(
         name=source_of(name),
-        name_at=name.start_byte,
-        line=name.start_point[0] + 1,
         return_type=type_text(" ".join(w for w in words if w not in _STORAGE and "STATIC" not in w)),
         is_static=any(word == "static" or "STATIC" in word for word in words),
         parameters=_parameters(parameters),
@@ -179,19 +146,17 @@ def read_struct(syntax: Node) -> Struct | None:
     return Struct(name=source_of(name), fields=tuple(fields))
 
 
-def read_pool(syntax: Node, line: int, total: re.Match[str] | None) -> Pool | None:
+def read_pool(syntax: Node, total: re.Match[str] | None) -> Pool | None:
     """Read the pool that a static variable in a section is, or None.
 
     Args:
         syntax: a declaration.
-        line: where it is.
         total: match whose first group is the size in bytes that follows a struct of constants.
     """
     attributes = " ".join(source_of(c) for c in syntax.children if c.type == "attribute_specifier")
-    section, alignment = _SECTION.search(attributes), _ALIGNED.search(attributes)
     type_, declarators = syntax.child_by_field_name("type"), syntax.children_by_field_name("declarator")
     is_static = any(source_of(c) == "static" for c in syntax.children if c.type == "storage_class_specifier")
-    if section is None or type_ is None or not is_static or len(declarators) != 1:
+    if not _SECTION.search(attributes) or type_ is None or not is_static or len(declarators) != 1:
         return None
     size: int | None = None
     is_struct = type_.type == "struct_specifier" and has_body(type_)
@@ -203,14 +168,7 @@ def read_pool(syntax: Node, line: int, total: re.Match[str] | None) -> Pool | No
         size = int(text) if _SIZE.fullmatch(text) else None
     else:
         return None
-    return Pool(
-        name=_name(declarators[0]),
-        size_bytes=size,
-        section=section[1],
-        alignment=int(alignment[1]) if alignment is not None else 0,
-        is_constant=is_struct,
-        line=line,
-    )
+    return Pool(name=_name(declarators[0]), size_bytes=size, is_constant=is_struct)
 
 
 def read_wrapper(name: str, statements: tuple[Statement, ...]) -> EntryWrapper | None:

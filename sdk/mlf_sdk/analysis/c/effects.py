@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mlf_sdk.analysis.c.arguments import argument_names, is_scalar_pointer
+from mlf_sdk.analysis.c.arguments import DESCRIPTOR_FIELDS, argument_names, is_scalar_pointer
 from mlf_sdk.analysis.c.syntax import (
     ASSIGN,
     BINARY,
@@ -37,7 +37,6 @@ from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS, SCALAR_TYPES
 Roots = frozenset[int]
 NONE: Final[Roots] = frozenset()
 
-_HANDLE_FIELDS: Final = frozenset({"shape", "strides", "ndim", "dtype", "byte_offset", "device", "ctx"})
 _WRITE_FIRST: Final = frozenset({"memcpy", "memmove", "memset"})
 _MATH: Final = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1
 fabs fdim floor fma fmax fmin fmod hypot ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround
@@ -198,7 +197,7 @@ class _Walk:
         roots = [self._value(part) for part in expression.args]
         if kind == INDEX or (kind, text) == (UNARY, "*"):
             return NONE if self._points_to_numbers(expression.args[0]) else roots[0]
-        if kind == FIELD and text.removeprefix("->") in _HANDLE_FIELDS:
+        if kind == FIELD and text.removeprefix("->") in DESCRIPTOR_FIELDS:
             return NONE
         first = 1 if kind == CHOICE or (kind == BINARY and text == ",") else 0
         return NONE.union(*roots[first:])

@@ -9,14 +9,14 @@ certainly no access. A kernel that is anything else has no answer, and a reason 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from mlf_sdk.analysis.c.accesses import AccessLog
 from mlf_sdk.analysis.c.allocations import is_error_return
 from mlf_sdk.analysis.c.arguments import argument_names
-from mlf_sdk.analysis.c.ranges import Scope, range_of
+from mlf_sdk.analysis.c.ranges import COUNTERS, Scope, range_of
 from mlf_sdk.analysis.c.syntax import (
     ASSIGN,
     BINARY,
@@ -39,8 +39,6 @@ from mlf_sdk.analysis.c.unit import FunctionDefinition
 
 MAX_STATEMENTS: Final = 100_000
 """Statements of one kernel."""
-
-_COUNTERS: Final = ("int", "int32_t", "int64_t")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +63,16 @@ class ArgumentExtent:
 class KernelExtents:
     """Extents of all arguments of a kernel in order; ``reason``: the cause if they are not known."""
 
-    name: str
-    arguments: tuple[ArgumentExtent, ...]
+    arguments: tuple[ArgumentExtent, ...] = ()
     reason: str = ""
 
 
-def kernel_extents(function: FunctionDefinition, *, macros: Collection[str] = ()) -> KernelExtents:
-    """Analyse one kernel: packed ABI, or pointers as parameters.
-
-    Args:
-        function: the kernel.
-        macros: macros of the archive's headers (those of the kernel's own source are known).
-    """
+def kernel_extents(function: FunctionDefinition) -> KernelExtents:
+    """Analyse one kernel: packed ABI, or pointers as parameters."""
     try:
-        arguments = _Walk(function).run(frozenset(macros))
+        return KernelExtents(arguments=_Walk(function).run())
     except UnreadableError as error:
-        return KernelExtents(name=function.name, arguments=(), reason=str(error))
-    return KernelExtents(name=function.name, arguments=arguments)
+        return KernelExtents(reason=str(error))
 
 
 def kernel_accesses(function: FunctionDefinition) -> tuple[AccessLog, tuple[ArgumentExtent, ...]]:
@@ -91,7 +82,7 @@ def kernel_accesses(function: FunctionDefinition) -> tuple[AccessLog, tuple[Argu
         UnreadableError: the kernel is anything but loops with constant bounds around such accesses.
     """
     walk = _Walk(function)
-    return walk.log, walk.run(frozenset())
+    return walk.log, walk.run()
 
 
 class _Walk:
@@ -103,11 +94,11 @@ class _Walk:
         self.log = AccessLog(self.names)
         self.statements = 0
 
-    def run(self, macros: frozenset[str]) -> tuple[ArgumentExtent, ...]:
+    def run(self) -> tuple[ArgumentExtent, ...]:
         words = self.function.words | {parameter.name for parameter in self.function.parameters}
         if self.function.doubts:
             raise UnreadableError(self.function.doubts[0])
-        if not words.isdisjoint(self.function.macros | macros):
+        if not words.isdisjoint(self.function.macros):
             raise UnreadableError("the code uses macros")
         if self.names.problem:
             raise UnreadableError(self.names.problem)
@@ -197,7 +188,7 @@ class _Walk:
     def _variable(self, variable: Variable, scope: Scope) -> Scope:
         """Take ``float x[4]``, ``int32_t y = ...``, ``void* w = TVMBackendAllocWorkspace(...)``."""
         self._require_new(variable.name, scope)
-        if variable.value is None or variable.type not in _COUNTERS:
+        if variable.value is None or variable.type not in COUNTERS:
             return scope
         return scope.with_number(variable.name, substitute(variable.value, scope.numbers))
 
@@ -209,7 +200,7 @@ def _counter(loop: Loop) -> tuple[str, Expr, Expr] | None:
         return None
     variable = first.variables[0]
     name = Expr(NAME, variable.name)
-    if len(first.variables) != 1 or variable.type not in _COUNTERS or variable.value is None:
+    if len(first.variables) != 1 or variable.type not in COUNTERS or variable.value is None:
         return None
     if (condition.kind, condition.text) != (BINARY, "<") or condition.args[0] != name:
         return None

@@ -16,14 +16,12 @@ import numpy.typing as npt
 
 from mlf_sdk.analysis.c.accesses import Access
 from mlf_sdk.analysis.c.extents import ArgumentExtent, kernel_accesses
+from mlf_sdk.analysis.c.ranges import BOUND, COUNTERS
 from mlf_sdk.analysis.c.syntax import BINARY, CAST, CHOICE, CONSTANT, NAME, UNARY, Expr, UnreadableError
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 
 MAX_POINTS: Final = 1 << 20
 """Points of the loops around one access that are evaluated."""
-
-_BOUND: Final = (1 << 31) - 1
-_WHOLE_TYPES: Final = {"int32_t", "int64_t", "int"}
 
 _Array = npt.NDArray[np.int64]
 _Binary = Callable[[_Array, _Array], npt.NDArray[np.generic]]
@@ -36,7 +34,6 @@ class ArgumentUse:
     Attributes:
         element_type: C type of the elements; empty when the argument is never accessed.
         elements: no access lies at or beyond; None when that is not known.
-        is_written: some element is written.
         is_filled: all ``elements`` are written, each before it is read.
         is_direct: it is accessed other than by its parts.
         part_of: argument that this is a named part of, and the byte at which it starts; None for a whole one.
@@ -45,7 +42,6 @@ class ArgumentUse:
     index: int
     element_type: str
     elements: int | None
-    is_written: bool
     is_filled: bool
     is_direct: bool
     part_of: tuple[int, int] | None = None
@@ -74,7 +70,6 @@ def _use(extent: ArgumentExtent, accesses: Sequence[Access], part_of: tuple[int,
         index=extent.index,
         element_type=extent.element_type,
         elements=extent.at_most,
-        is_written=is_written,
         is_filled=is_written and extent.at_most is not None and _fills(extent.at_most, accesses),
         is_direct=bool(accesses),
         part_of=part_of,
@@ -131,7 +126,7 @@ def _is_written_before(read: Access, writes: Iterable[_Points], elements: int) -
 def _keys(points: _Points, names: Sequence[str], read: Access) -> _Array:
     """One number for the values of ``names`` and the subscript at each point."""
     keys = points.subscripts.astype(np.int64)
-    factor = _BOUND + 1
+    factor = BOUND + 1
     for name in names:
         low, high = read.scope.names[name]
         # A value that the read's loop does not take is moved onto none that it takes.
@@ -197,7 +192,7 @@ def _evaluate(expression: Expr, variables: Mapping[str, _Array]) -> _Array:
     if kind == NAME and text in variables:
         return variables[text]
     values = [_evaluate(argument, variables) for argument in expression.args]
-    if kind == CAST and text in _WHOLE_TYPES:
+    if kind == CAST and text in COUNTERS:
         found = values[0]
     elif kind == CHOICE:
         found = np.where(values[0] != 0, values[1], values[2])
@@ -207,7 +202,7 @@ def _evaluate(expression: Expr, variables: Mapping[str, _Array]) -> _Array:
         found = _BINARY[text](values[0], values[1]).astype(np.int64)
     else:
         raise UnreadableError("an index is more than arithmetic of loop variables")
-    if found.size and np.abs(found).max() > _BOUND:
+    if found.size and np.abs(found).max() > BOUND:
         raise UnreadableError("an index overflows")
     return found
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.c.allocations import Allocations, Kind
-from mlf_sdk.analysis.c.arguments import argument_names, descriptor
+from mlf_sdk.analysis.c.arguments import DESCRIPTOR_FIELDS, argument_names, descriptor
 from mlf_sdk.analysis.c.syntax import (
     ASSIGN,
     CALL,
@@ -28,7 +28,6 @@ from mlf_sdk.analysis.c.syntax import (
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 
-_HANDLE_FIELDS = frozenset({"shape", "strides", "ndim", "dtype", "byte_offset", "device", "ctx"})
 _WORD = re.compile(r"\w+")
 
 
@@ -136,7 +135,7 @@ class KernelBody:
             expression = expression.args[0]
         base = expression.args[0]
         handle = descriptor(base, "DLTensor*")
-        is_known = expression.text in _HANDLE_FIELDS and handle is not None and handle[1] == 0
+        is_known = expression.text in DESCRIPTOR_FIELDS and handle is not None and handle[1] == 0
         if not is_known or is_address or handle is None or handle[0] not in self.names.handles:
             self._look(base, is_address=True)
 

@@ -17,27 +17,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.allocations import Allocations, find_allocations
+from mlf_sdk.analysis.c.allocations import JUMPS, Allocations, find_allocations
 from mlf_sdk.analysis.c.calls import foreign_runtime_call
-from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes, written_arguments
-from mlf_sdk.analysis.c.stackpeak import StackPeak, allocating_functions, stack_peak
+from mlf_sdk.analysis.c.kernelbody import KernelBody, slot_sizes
 from mlf_sdk.analysis.c.syntax import Unknown
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 
-__all__ = [
-    "ArgumentLiveness",
-    "KernelLiveness",
-    "SlotLiveness",
-    "StackPeak",
-    "allocating_functions",
-    "analyse_kernel",
-    "stack_peak",
-    "written_arguments",
-]
-
-_ORDER_BREAKERS = frozenset(
-    {"goto", "do", "asm", "__asm__", "__asm", "setjmp", "longjmp", "sigsetjmp", "siglongjmp", "__label__"}
-)
 _OUT_OF_VIEW = frozenset({"restrict", "__restrict", "__restrict__", "__attribute__", "typedef", "switch"})
 
 
@@ -194,7 +179,7 @@ def _whole(function: FunctionDefinition, allocations: Allocations, reason: str) 
 
 def _doubt(function: FunctionDefinition, hidden: frozenset[str]) -> str:
     """Return the reason why a kernel must be taken as a whole, judged by all of its words; empty if none."""
-    found = (_ORDER_BREAKERS | _OUT_OF_VIEW) & function.words
+    found = (JUMPS | _OUT_OF_VIEW) & function.words
     foreign = foreign_runtime_call(function.called)
     restrict = any("restrict" in parameter.type for parameter in function.parameters)
     reasons = [

@@ -16,8 +16,11 @@ from mlf_sdk.analysis.c.syntax import BINARY, CAST, CHOICE, CONSTANT, NAME, UNAR
 
 Range = tuple[int, int]
 
-_BOUND: Final = (1 << 31) - 1
+BOUND: Final = (1 << 31) - 1
 """Beyond it 32-bit arithmetic may wrap, and nothing is known."""
+
+COUNTERS: Final = frozenset({"int", "int32_t", "int64_t"})
+"""Types of loop variables and local numbers, which hold every value up to `BOUND`."""
 
 MAX_NUMBERS: Final = 1000
 """Local numbers that are kept track of; further ones are unknown."""
@@ -26,7 +29,6 @@ MAX_NUMBER_SIZE: Final = 500
 """Nodes of the value of a local number that is kept track of."""
 
 _FLIPPED: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
-_WHOLE_TYPES: Final = {"int32_t", "int64_t", "int"}
 _TESTS: Final = frozenset({"<", "<=", ">", ">=", "==", "!=", "&&", "||", "!"})
 
 
@@ -109,7 +111,7 @@ def range_of(expression: Expr, scope: Scope) -> Range | None:
     known = scope.known.get(expression) if scope.known else None
     if known is not None:
         found = known if found is None else (max(found[0], known[0]), min(found[1], known[1]))
-    if found is None or found[0] < -_BOUND or found[1] > _BOUND:
+    if found is None or found[0] < -BOUND or found[1] > BOUND:
         return None
     return found
 
@@ -134,14 +136,10 @@ def _range(expression: Expr, scope: Scope) -> Range | None:
 def _combine(expression: Expr, ranges: list[Range]) -> Range | None:
     low, high = ranges[0]
     if expression.kind == CAST:
-        return _cast(expression.text, ranges[0])
+        return ranges[0] if expression.text in COUNTERS else None
     if expression.kind == UNARY:
         return {"-": (-high, -low), "+": (low, high), "~": (-high - 1, -low - 1)}.get(expression.text)
     return _binary(expression.text, ranges[0], ranges[1])
-
-
-def _cast(type_name: str, values: Range) -> Range | None:
-    return values if type_name in _WHOLE_TYPES else None
 
 
 def _either(expression: Expr, scope: Scope) -> Range | None:
@@ -216,7 +214,7 @@ def value_at(expression: Expr, point: Mapping[str, int]) -> int | None:
     values = [value_at(arg, point) for arg in expression.args]
     known = [value for value in values if value is not None]
     found = _apply(expression, known) if len(known) == len(values) else None
-    return found if found is not None and abs(found) <= _BOUND else None
+    return found if found is not None and abs(found) <= BOUND else None
 
 
 def _apply(expression: Expr, values: list[int]) -> int | None:

@@ -13,7 +13,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.declaration import (
-    Signature,
     hides_a_number,
     mutable_names,
     read_pool,
@@ -25,38 +24,12 @@ from mlf_sdk.analysis.c.declaration import (
 from mlf_sdk.analysis.c.expressions import source_of
 from mlf_sdk.analysis.c.parser import parse
 from mlf_sdk.analysis.c.text import read_text, words_and_calls
-from mlf_sdk.analysis.c.unit import (
-    EntryArgument,
-    EntryWrapper,
-    FunctionDeclaration,
-    FunctionDefinition,
-    GlobalVariable,
-    Include,
-    LazyBody,
-    Parameter,
-    Pool,
-    SourceScan,
-    Struct,
-)
+from mlf_sdk.analysis.c.unit import FunctionDefinition, LazyBody, Pool, Signature, SourceScan, Struct
 from mlf_sdk.errors import Fault
 from mlf_sdk.tools.cwords import KEYWORDS
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-__all__ = [
-    "EntryArgument",
-    "EntryWrapper",
-    "FunctionDeclaration",
-    "FunctionDefinition",
-    "GlobalVariable",
-    "Include",
-    "Parameter",
-    "Pool",
-    "SourceScan",
-    "Struct",
-    "scan_source",
-]
 
 MAX_FAULTS: Final = 20
 """Faults kept of one source."""
@@ -90,12 +63,12 @@ class _Scanner:
         self.text = read_text(text)
         self.doubt = doubt
         self.member = member
-        self.includes: list[Include] = []
+        self.includes: list[str] = []
         self.macros: dict[str, str] = {}
         self.macro_words: set[str] = set()
         self.found: list[tuple[Signature, Node]] = []  # functions with their bodies
-        self.declarations: list[FunctionDeclaration] = []
-        self.variables: list[GlobalVariable] = []
+        self.declarations: list[Signature] = []
+        self.variables: list[str] = []
         self.mutable: set[str] = set()
         self.pools: list[Pool] = []
         self.structs: list[Struct] = []
@@ -136,8 +109,7 @@ class _Scanner:
     def _directive(self, text: str) -> None:
         self.macro_words.update(words_and_calls(text)[0])
         if (include := _INCLUDE.match(text)) is not None:
-            name = include[1] if include[1] is not None else include[2]
-            self.includes.append(Include(name=name.strip(), is_system=include[1] is not None))
+            self.includes.append((include[1] or include[2] or "").strip())
         elif (define := _DEFINE.match(text)) is not None:
             self.macros[define[1]] = define[2].strip()
 
@@ -170,24 +142,15 @@ class _Scanner:
 
     def _declaration(self, syntax: Node) -> None:
         """Read a prototype, variables, a pool, a struct, or nothing."""
-        line = _line(syntax)
         if (struct := read_struct(syntax)) is not None:
             self.structs.append(struct)
         if (signature := read_signature(syntax)) is not None:
-            self.declarations.append(
-                FunctionDeclaration(
-                    name=signature.name,
-                    return_type=signature.return_type,
-                    parameters=signature.parameters,
-                    is_packed=signature.is_packed,
-                    line=line,
-                )
-            )
+            self.declarations.append(signature)
         else:
-            self.variables += [GlobalVariable(name=name, line=line) for name in variable_names(syntax)]
+            self.variables += variable_names(syntax)
             self.mutable.update(mutable_names(syntax))
             total = _TOTAL_SIZE.match(self.text.original, syntax.end_byte)
-            if (pool := read_pool(syntax, line, total)) is not None:
+            if (pool := read_pool(syntax, total)) is not None:
                 self.pools.append(pool)
 
     def _functions(self) -> tuple[FunctionDefinition, ...]:
@@ -202,9 +165,6 @@ class _Scanner:
             return_type=signature.return_type,
             parameters=signature.parameters,
             is_static=signature.is_static,
-            is_packed=signature.is_packed,
-            offset=signature.name_at,
-            line=signature.line,
             lazy_body=LazyBody(body),
             words=words,
             called=called - _NOT_CALLS,

@@ -22,15 +22,11 @@ class StackPeak:
 
     Attributes:
         bytes: the peak; None when it does not follow from the sources (trace a run on the host instead).
-        requests: requests met in the replay, a loop's body taken once.
-        depth: most requests open at a time.
         exact: the peak is reached, rather than only never exceeded.
         reason: why it is not exact or not known; empty otherwise.
     """
 
     bytes: int | None
-    requests: int
-    depth: int
     exact: bool
     reason: str
 
@@ -40,8 +36,7 @@ class _Use:
     """Workspace that one function requests from the allocator beyond what was allocated at its call."""
 
     bytes: int = 0
-    requests: int = 0
-    depth: int = 0
+    allocates: bool = False
     reason: str = ""
     unknown: bool = False
 
@@ -81,13 +76,7 @@ def stack_peak(scans: Iterable[SourceScan], entry: str, alignment: int = 16) -> 
     if entry not in replay.functions:
         raise InputError(f"the archive has no source of {entry}")
     use = replay.run(entry)
-    return StackPeak(
-        bytes=None if use.unknown else use.bytes,
-        requests=use.requests,
-        depth=use.depth,
-        exact=not use.reason,
-        reason=use.reason,
-    )
+    return StackPeak(bytes=None if use.unknown else use.bytes, exact=not use.reason, reason=use.reason)
 
 
 class _Replay:
@@ -153,10 +142,9 @@ class _Replay:
         for event in allocations.events:
             if event.kind is Kind.ALLOCATE:
                 open_bytes.append(-(-event.size_bytes // self.alignment) * self.alignment)
-                use.requests += 1
+                use.allocates = True
                 top += open_bytes[-1]
                 use.bytes = max(use.bytes, top)
-                use.depth = max(use.depth, len(open_bytes))
             elif event.kind is Kind.FREE:
                 top -= open_bytes.pop()
             else:
@@ -164,16 +152,15 @@ class _Replay:
                 if len(callees) > 1:
                     use.unknown, use.reason = True, f"{event.name} is defined more than once"
                 for callee in callees[:1]:
-                    self._add(use, self.known[callee], (top, len(open_bytes)), event.conditional)
+                    self._add(use, self.known[callee], top, event.conditional)
         return use
 
-    def _add(self, use: _Use, below: _Use, at: tuple[int, int], conditional: bool) -> None:
-        """Take in one call, made with so many bytes in so many requests open."""
-        use.bytes = max(use.bytes, at[0] + below.bytes)
-        use.depth = max(use.depth, at[1] + below.depth)
-        use.requests += below.requests
+    def _add(self, use: _Use, below: _Use, allocated_bytes: int, conditional: bool) -> None:
+        """Take in one call, made with so many bytes allocated."""
+        use.bytes = max(use.bytes, allocated_bytes + below.bytes)
+        use.allocates = use.allocates or below.allocates
         use.unknown = use.unknown or below.unknown
         if below.reason:
             use.reason = use.reason or below.reason
-        elif conditional and below.requests:
+        elif conditional and below.allocates:
             use.reason = use.reason or "a call that allocates depends on a condition"

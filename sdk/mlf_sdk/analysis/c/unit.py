@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.statements import build_block
 from mlf_sdk.analysis.c.syntax import Block
@@ -13,6 +14,10 @@ from mlf_sdk.errors import Fault
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_PACKED_COUNT: Final = {"int32_t", "int"}
+_PACKED_ARGS: Final = {"void*", "TVMValue*"}
+_PACKED_CODES: Final = {"void*", "int32_t*", "int*"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +37,24 @@ class Struct:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Include:
-    """An ``#include``: the name between the brackets or quotes."""
+class Signature:
+    """Name, linkage and types of a function.
 
-    name: str
-    is_system: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionDeclaration:
-    """A prototype at file scope."""
+    Attributes:
+        parameters: types and names, in order.
+    """
 
     name: str
     return_type: str
+    is_static: bool
     parameters: tuple[Parameter, ...]
-    is_packed: bool
-    line: int
+
+    @property
+    def is_packed(self) -> bool:
+        """Packed ABI of TVM 0.8 - 0.20: args, type codes, count, return value, its type code, resource."""
+        types = [parameter.type for parameter in self.parameters]
+        kinds = (_PACKED_ARGS, _PACKED_CODES, _PACKED_COUNT, _PACKED_ARGS, _PACKED_CODES, {"void*"})
+        return len(types) == len(kinds) and all(map(operator.contains, kinds, types))
 
 
 class LazyBody:
@@ -67,29 +74,19 @@ class LazyBody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionDefinition:
+class FunctionDefinition(Signature):
     """A function with a body.
 
     Attributes:
-        parameters: types and names, in order.
-        is_packed: has the packed ABI (TVM 0.8 - 0.20).
         words: all words of the body, keywords too.
         called: identifiers that a parenthesis follows.
         identifiers: all identifiers of the body.
         doubts: reasons why the body may mean something else than it says; empty for generated code.
         macros: names that the same source defines as macros, anywhere in it.
         macro_words: identifiers in the preprocessor lines of the source.
-        offset, line: of the function's name in the source (with spliced lines joined).
     """
 
-    name: str
     member: str
-    return_type: str
-    parameters: tuple[Parameter, ...]
-    is_static: bool
-    is_packed: bool
-    offset: int
-    line: int
     lazy_body: LazyBody = field(repr=False, compare=False)
     words: frozenset[str] = field(repr=False)
     called: frozenset[str] = field(repr=False)
@@ -105,29 +102,17 @@ class FunctionDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalVariable:
-    """A variable with external linkage that the source defines."""
-
-    name: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """A memory pool of TVM's unified static memory planning (a static variable with a section).
 
     Attributes:
         size_bytes: of an array of bytes, or as TVM's comment says for constants; None when neither.
         is_constant: a struct of constants, else a workspace.
-        alignment: bytes, 0 when not given.
     """
 
     name: str
     size_bytes: int | None
-    section: str
-    alignment: int
     is_constant: bool
-    line: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,16 +141,19 @@ class SourceScan:
     """Scan result of one source member.
 
     Attributes:
+        includes: names between the brackets or quotes.
+        declarations: prototypes at file scope.
+        variables: those with external linkage that the source defines.
         mutable: variables at file scope that are not constant, those of other files too.
         macros: text that each macro stands for.
         unclear: first declaration that is not understood; empty when all are.
     """
 
     member: str
-    includes: tuple[Include, ...]
+    includes: tuple[str, ...]
     functions: tuple[FunctionDefinition, ...]
-    declarations: tuple[FunctionDeclaration, ...]
-    variables: tuple[GlobalVariable, ...]
+    declarations: tuple[Signature, ...]
+    variables: tuple[str, ...]
     mutable: frozenset[str]
     pools: tuple[Pool, ...]
     structs: tuple[Struct, ...]

@@ -18,13 +18,6 @@ from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.cwords import ALLOCATE
 
-__all__ = [
-    "ArmAttributes",
-    "ObjectInfo",
-    "check_object_against",
-    "read_object",
-]
-
 _ARM = 40
 _RELOCATABLE = 1
 _ATTRIBUTES_SECTION = 0x70000003
@@ -42,7 +35,7 @@ class ObjectInfo:
         defined: symbols with external linkage that it defines, weak ones included.
         strong: those of them that must not be defined again.
         undefined: symbols that it needs.
-        allocator_sites: references to the workspace allocator, by section name and offset.
+        allocates: it refers to the workspace allocator.
         computes_in_double: its code has floating-point instructions for double.
     """
 
@@ -53,7 +46,7 @@ class ObjectInfo:
     defined: tuple[str, ...]
     strong: tuple[str, ...]
     undefined: tuple[str, ...]
-    allocator_sites: tuple[tuple[str, int], ...]
+    allocates: bool
     computes_in_double: bool = False
 
 
@@ -74,11 +67,7 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
         defined=tuple(dict.fromkeys(s.name for s in defined)),
         strong=tuple(dict.fromkeys(s.name for s in defined if s.binding == rawelf.STB_GLOBAL)),
         undefined=tuple(dict.fromkeys(s.name for s in elf.symbols[1:] if s.section == rawelf.SHN_UNDEF)),
-        allocator_sites=tuple(
-            (elf.sections[r.section].name, r.offset)
-            for r in elf.relocations
-            if elf.symbols[r.symbol].name == ALLOCATE
-        ),
+        allocates=any(elf.symbols[r.symbol].name == ALLOCATE for r in elf.relocations),
         computes_in_double=attributes is not None
         and bool(attributes.fp_arch)
         and not attributes.single_precision_only

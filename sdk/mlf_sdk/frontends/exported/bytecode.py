@@ -101,7 +101,6 @@ class Executable:
 
     version: str
     functions: tuple[Function, ...]
-    scopes: Mapping[int, str]
     constants: tuple[Constant, ...]
     instructions: tuple[Instruction, ...]
 
@@ -125,11 +124,10 @@ def read_executable(stream: Stream, types: Mapping[int, str]) -> Executable:
         raise Damaged(f"no bytecode starts here, the magic is {magic:#018x}", at)
     version = stream.text("the version")
     functions = tuple(_function(stream) for _ in range(stream.count("functions", _FUNCTION_BYTES)))
-    scopes = {}
     if magic == SCOPED_MAGIC:
         for _ in range(stream.count("memory scopes", 16)):
-            index = stream.i64("a memory scope")
-            scopes[index] = stream.text("a memory scope")
+            stream.i64("a memory scope")
+            stream.text("a memory scope")
     constants = tuple(_constant(stream, index, types) for index in range(stream.count("constants", 8)))
     at = stream.at
     offsets = stream.numbers("offsets of instructions", signed=True, most=_MAX_WORDS)
@@ -139,7 +137,6 @@ def read_executable(stream: Stream, types: Mapping[int, str]) -> Executable:
     decoded = Executable(
         version=version,
         functions=functions,
-        scopes=scopes,
         constants=constants,
         instructions=tuple(_instructions(words, offsets, at)),
     )

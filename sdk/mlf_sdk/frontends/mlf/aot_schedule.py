@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from mlf_sdk.analysis.c.source import EntryWrapper
+from mlf_sdk.analysis.c.unit import EntryWrapper
 from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, operator_workspaces
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import PACKED, Abi, Argument, Convention, Field, Value, call_with
 from mlf_sdk.ir.model import Span, Step, TensorKind, Workspace
@@ -121,7 +121,7 @@ class _AotBuilder:
             workspaces=call.workspaces,
             kernels=tuple(
                 name
-                for name in operator_workspaces(self.module)
+                for name in self.module.metadata.operator_functions
                 if not linked.isdisjoint(code.defined_in.get(name, ()))
             ),
         )

@@ -220,7 +220,7 @@ class _Reader:
             self.fault(f"$.attrs.storage_id[1][{index}]", f"{storage_id} is not within 0 and {count - 1}")
         if not 0 < device < MAX_DEVICE_TYPE:
             self.fault(f"$.attrs.device_index[1][{index}]", f"{device} is not a device type")
-        return GraphEntry(dtype=dtype, shape=tuple(shape), storage_id=storage_id, device_type=device)
+        return GraphEntry(dtype=dtype, shape=tuple(shape), storage_id=storage_id)
 
     def check_row_ptr(self, nodes: Sequence[GraphNode], entries: int) -> None:
         """Check the row pointers: the entries of each node follow those of the node before it."""

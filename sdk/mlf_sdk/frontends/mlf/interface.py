@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from mlf_sdk.analysis.c.source import Parameter, SourceScan, scan_source
+from mlf_sdk.analysis.c.source import scan_source
+from mlf_sdk.analysis.c.unit import Parameter, SourceScan
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import function_name_problem, shown
 
@@ -34,7 +35,6 @@ class InterfaceHeader:
 
     Attributes:
         run_function: name of the entry, ``tvmgen_<module>_run``.
-        run_parameters: what it takes, in order: ``inputs``, ``outputs``, ``workspace_pools``, ``devices``.
         inputs: fields of the struct of inputs (legalised tensor names), in order.
         outputs: fields of the struct of outputs, in order.
         workspace_pools: fields of the struct of memory pools; empty without one.
@@ -43,7 +43,6 @@ class InterfaceHeader:
     """
 
     run_function: str
-    run_parameters: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     workspace_pools: tuple[str, ...]
@@ -83,7 +82,6 @@ def parse_interface(text: str, member: str, faults: FaultCollector) -> Interface
         return None
     return InterfaceHeader(
         run_function=name,
-        run_parameters=roles,
         inputs=structs.get("inputs", ()),
         outputs=structs.get("outputs", ()),
         workspace_pools=structs.get("workspace_pools", ()),

@@ -157,31 +157,28 @@ class MemoryReader:
         if problem is not None:
             self.fault(field, f"the name of a function {problem}")
 
-    def operators(self, value: object, field: str) -> dict[str, tuple[tuple[int, int], ...]]:
-        """``operator_functions``: documented as a map, in fact a list."""
+    def operators(self, value: object, field: str) -> dict[str, int]:
+        """``operator_functions``, documented as a map, in fact a list: bytes summed over devices."""
         if isinstance(value, dict):
             value = [{"function_name": name, "workspace": item} for name, item in value.items()]
-        result: dict[str, tuple[tuple[int, int], ...]] = {}
+        result: dict[str, int] = {}
         for index, item in enumerate(self.list_of(value, field)):
             at = f"{field}[{index}]"
             raw = convert(item, _Operator, MEMBER, at, self.faults)
             if raw is None:
                 continue
             self.function_name(raw.function_name, f"{at}.function_name")
-            pairs = [self.device(use, f"{at}.workspace[{i}]") for i, use in enumerate(raw.workspace)]
-            known = result.get(raw.function_name, ())
-            result[raw.function_name] = known + tuple(pair for pair in pairs if pair is not None)
+            used = sum(self.workspace(use, f"{at}.workspace[{i}]") for i, use in enumerate(raw.workspace))
+            result[raw.function_name] = result.get(raw.function_name, 0) + used
         return result
 
-    def device(self, value: object, field: str) -> tuple[int, int] | None:
-        """(device, workspace bytes) of one use."""
+    def workspace(self, value: object, field: str) -> int:
+        """Bytes of workspace on one device."""
         raw = convert(value, _Device, MEMBER, field, self.faults)
         if raw is None:
-            return None
-        return (
-            self.bounded(raw.device, MAX_DEVICE_TYPE, f"{field}.device"),
-            self.bounded(raw.workspace_size_bytes, MAX_BYTES, f"{field}.workspace_size_bytes"),
-        )
+            return 0
+        self.bounded(raw.device, MAX_DEVICE_TYPE, f"{field}.device")
+        return self.bounded(raw.workspace_size_bytes, MAX_BYTES, f"{field}.workspace_size_bytes")
 
     def operator_args(self, memory: object, field: str) -> dict[str, tuple[OperatorArg, ...]]:
         """``memory`` of the operator style: the arguments of each function."""

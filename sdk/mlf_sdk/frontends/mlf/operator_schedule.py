@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from mlf_sdk.analysis.c.liveness import written_arguments
-from mlf_sdk.analysis.c.source import FunctionDefinition
+from mlf_sdk.analysis.c.kernelbody import written_arguments
+from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.tensortable import TensorTable

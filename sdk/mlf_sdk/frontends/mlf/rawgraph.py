@@ -45,13 +45,11 @@ class GraphEntry:
         dtype: element type.
         shape: positive extents; empty for a scalar.
         storage_id: TVM's own plan: a hint.
-        device_type: DLPack device, 1 for the CPU.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     storage_id: int
-    device_type: int
 
     @property
     def size_bytes(self) -> int:

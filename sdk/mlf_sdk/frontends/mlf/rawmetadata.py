@@ -64,7 +64,7 @@ class ModuleMetadata:
         executors: ``graph``, ``aot``; empty for operators.
         targets: TVM's target strings.
         main: one a device.
-        operator_functions: (device, workspace bytes) of each function of a full model.
+        operator_functions: bytes of workspace of each function of a full model, summed over devices.
         storage_bytes: size of each storage id, as TVM states it; often wrong, for comparison only.
         operator_args: arguments of each function of an operator archive.
         tvm_version: of the compiler, where ``external_dependencies`` states it.
@@ -77,7 +77,7 @@ class ModuleMetadata:
     executors: tuple[str, ...]
     targets: tuple[str, ...]
     main: tuple[MainMemory, ...] = ()
-    operator_functions: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    operator_functions: Mapping[str, int] = field(default_factory=dict)
     operator_args: Mapping[str, tuple[OperatorArg, ...]] = field(default_factory=dict)
     storage_bytes: Mapping[int, int] = field(default_factory=dict)
     tvm_version: str | None = None

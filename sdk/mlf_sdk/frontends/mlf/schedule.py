@@ -38,13 +38,6 @@ class BuildInput:
     faults: FaultCollector
 
 
-def operator_workspaces(module: RawModule) -> dict[str, int]:
-    """``memory.functions.operator_functions``: bytes by function, summed over devices."""
-    return {
-        name: sum(size for _, size in sizes) for name, sizes in module.metadata.operator_functions.items()
-    }
-
-
 def assemble(source: BuildInput, schedule: Schedule) -> Model:
     """The model of ``schedule`` with its provenance, code and summary."""
     metadata = source.module.metadata
@@ -77,7 +70,7 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             workspace_bytes=main.workspace_size_bytes if main else None,
             constants_bytes=main.constants_size_bytes if main else None,
             io_bytes=main.io_size_bytes if main else None,
-            operators=operator_workspaces(source.module),
+            operators=metadata.operator_functions,
         ),
         symbol_prefix=_symbol_prefix(c_name, metadata),
         alignment=schedule.alignment,
