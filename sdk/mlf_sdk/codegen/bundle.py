@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from mlf_sdk.codegen.bundleplan import CONSTANT, BundlePlan
-from mlf_sdk.codegen.context import Values
+from mlf_sdk.codegen.context import Values, passed_values
 from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.codegen.link import external_symbols, link_models
-from mlf_sdk.codegen.templates import environment
+from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.glow.types import PlaceholderType, type_text
 from mlf_sdk.ir.abi import Value, ValueKind
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.planner.layout import align_up
-from mlf_sdk.version import __version__
 
 _TEXT_BYTES: Final = 20  # of the weights in a line of their text form
 
@@ -115,8 +114,7 @@ def source(plan: BundlePlan, *, dynamic: bool) -> bytes:
 
 
 def _render(template: str, plan: BundlePlan, **values: object) -> bytes:
-    text = environment().get_template(f"common/{template}")
-    return text.render(sdk_version=__version__, plan=plan, macro=plan.name.upper(), **values).encode()
+    return template_text(f"common/{template}", {"plan": plan, "macro": plan.name.upper(), **values})
 
 
 def _included(step: Step) -> str:
@@ -175,19 +173,7 @@ class _View:
             "arguments": [index[i] for i in step.arguments] if step.takes_tensors else [],
             "slots": [self._slot(step, w.slot, w.size_bytes) for w in step.allocated],
             "stack": stack,
-            "structs": [
-                {
-                    "tag": argument.struct,
-                    "name": f"argument_{position}",
-                    "fields": [(f.name, self._pointer(step, f.value)) for f in argument.fields],
-                }
-                for position, argument in enumerate(step.abi.arguments)
-                if argument.value is None
-            ],
-            "passed": [
-                f"&argument_{position}" if argument.value is None else self._pointer(step, argument.value)
-                for position, argument in enumerate(step.abi.arguments)
-            ],
+            **passed_values(step, self._pointer),
         }
 
     def _slot(self, step: Step, slot: int, size_bytes: int) -> Values:

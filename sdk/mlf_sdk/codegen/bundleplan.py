@@ -11,9 +11,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mlf_sdk.codegen.regions import placed_workspaces
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.glow.bundle import ALIGNMENT
-from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
+from mlf_sdk.ir.model import Model, Tensor, TensorKind
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.planner.layout import ModelLayout, align_up, lay_out
 
@@ -44,7 +45,6 @@ class BundlePlan:
         name: of the entry and of the files, a C identifier.
         placeholders: inputs, then outputs.
         constant_bytes, mutable_bytes, activations_bytes: multiples of 64.
-        split: offset in the arena at which the activations begin.
     """
 
     name: str
@@ -53,11 +53,11 @@ class BundlePlan:
     constant_bytes: int
     mutable_bytes: int
     activations_bytes: int
-    split: int
 
     def place(self, offset: int) -> tuple[int, int]:
         """Memory of a byte of the arena, and the offset in it."""
-        return (MUTABLE, offset) if offset < self.split else (ACTIVATIONS, offset - self.split)
+        behind = offset - self.mutable_bytes
+        return (MUTABLE, offset) if behind < 0 else (ACTIVATIONS, behind)
 
 
 def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:
@@ -87,7 +87,6 @@ def plan_bundle(model: Model, *, keep_inputs: bool = False) -> BundlePlan:
         constant_bytes=align_up(layout.params_bytes, ALIGNMENT),
         mutable_bytes=split,
         activations_bytes=max(align_up(layout.arena_bytes, ALIGNMENT) - split, 0),
-        split=split,
     )
 
 
@@ -154,8 +153,7 @@ def _free(taken: Sequence[tuple[int, int]], size_bytes: int) -> int:
 def _split(layout: ModelLayout, end: int) -> int:
     """The smallest offset behind the placeholders that lies within no buffer."""
     at = align_up(end, ALIGNMENT)
-    buffers = sorted(_buffers(layout))
-    for start, stop in buffers:
+    for start, stop in sorted(_buffers(layout)):
         if start < at < stop:
             at = align_up(stop, ALIGNMENT)
     return at
@@ -166,12 +164,6 @@ def _buffers(layout: ModelLayout) -> Iterator[tuple[int, int]]:
     sizes = {t.id: t.size_bytes for t in layout.model.tensors}
     yield from ((at, at + sizes[i]) for i, at in layout.plan.tensor_offsets.items())
     for step in layout.steps:
-        for slot, size in _workspaces(step):
+        for slot, size in placed_workspaces(step):
             start = layout.plan.workspace_offsets[step.index][slot]
             yield start, start + size
-
-
-def _workspaces(step: Step) -> Iterator[tuple[int, int]]:
-    yield from ((w.slot, w.size_bytes) for w in step.workspaces)
-    if step.workspace_stack_bytes:
-        yield step.stack_slot, align_up(step.workspace_stack_bytes)

@@ -6,7 +6,7 @@ Everything is decided here; templates hold layout only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_float, c_string
@@ -97,7 +97,6 @@ def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
     """Values of one adapter."""
     view = _ModelView(layout, linkage)
     stack_bytes = step.workspace_stack_bytes
-    arguments = list(enumerate(step.abi.arguments))
     return {
         "convention": step.abi.convention.value,
         "count": len(step.arguments),
@@ -106,17 +105,25 @@ def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
         "adapter": view.adapter(step),
         "stack_bytes": align_up(stack_bytes),
         "stack_address": view.workspace(step, step.stack_slot) if stack_bytes else "NULL",
+        **passed_values(step, view.pointer),
+    }
+
+
+def passed_values(step: Step, pointer: Callable[[Step, Value], str]) -> Values:
+    """Arguments of a plain C function as C expressions, and the structs that some of them point to."""
+    arguments = list(enumerate(step.abi.arguments))
+    return {
         "structs": [
             {
                 "tag": argument.struct,
                 "name": f"argument_{index}",
-                "fields": [{"name": f.name, "value": view.pointer(step, f.value)} for f in argument.fields],
+                "fields": [(f.name, pointer(step, f.value)) for f in argument.fields],
             }
             for index, argument in arguments
             if argument.value is None
         ],
-        "arguments": [
-            f"&argument_{index}" if argument.value is None else view.pointer(step, argument.value)
+        "passed": [
+            f"&argument_{index}" if argument.value is None else pointer(step, argument.value)
             for index, argument in arguments
         ],
     }

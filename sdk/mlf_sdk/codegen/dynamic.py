@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 from mlf_sdk.codegen.context import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
@@ -57,7 +56,7 @@ def dynamic_model(layout: ModelLayout) -> DynamicModel:
     steps = []
     for step in layout.steps:
         kernel = kernels.setdefault(_kernel(layout.model, step), len(kernels))
-        args = tuple(place[i] for i in (*step.inputs, *step.outputs))
+        args = tuple(place[i] for i in step.arguments)
         steps.append(BlobStep(kernel=kernel, args=args, slots=_slots(layout, step)))
     model = layout.model
     constants = [t for t in model.constants if t.id in place]
@@ -110,19 +109,16 @@ def dynamic_values(layout: ModelLayout, linkage: Linkage, values: Values) -> tup
     """Blobs of a model, and its values for ``dynamic_model.c.j2`` and ``dynamic_blobs.S.j2``."""
     dynamic = dynamic_model(layout)
     graph = dynamic.graph
-    kernels: list[dict[str, Any]] = []
-    first = 0
-    for kernel in dynamic.kernels:
-        symbol = linkage.symbol(kernel.symbol)
-        kernels.append(
-            {
-                "symbol": symbol,
-                "arg_bytes": kernel.arg_bytes,
-                "first": first,
-                "num_inputs": kernel.num_inputs,
-            }
-        )
-        first += len(kernel.arg_bytes)
+    ends = accumulate((len(kernel.arg_bytes) for kernel in dynamic.kernels), initial=0)
+    kernels = [
+        {
+            "symbol": linkage.symbol(kernel.symbol),
+            "arg_bytes": kernel.arg_bytes,
+            "first": first,
+            "num_inputs": kernel.num_inputs,
+        }
+        for first, kernel in zip(ends, dynamic.kernels, strict=False)
+    ]
     counts = (
         len(graph.tensors),
         sum(len(step.args) for step in graph.steps),
@@ -148,15 +144,14 @@ def params_sources(app: str, *, is_host: bool) -> tuple[str, ...]:
 
 def _used_tensors(layout: ModelLayout) -> list[int]:
     model = layout.model
-    ids = {i for step in layout.steps for i in (*step.inputs, *step.outputs)}
+    ids = {i for step in layout.steps for i in step.arguments}
     ids.update(model.inputs, model.outputs, (t.id for t in model.constants))
     return sorted(ids)
 
 
 def _tensor(layout: ModelLayout, tensor: int) -> BlobTensor:
     found = layout.model.tensors[tensor]
-    root = layout.model.root(tensor)
-    in_params = root.kind is TensorKind.CONSTANT
+    in_params = layout.model.root(tensor).kind is TensorKind.CONSTANT
     return BlobTensor(dtype=found.dtype, shape=found.shape, offset=layout.offset(tensor), in_params=in_params)
 
 
@@ -164,11 +159,10 @@ def _kernel(model: Model, step: Step) -> Kernel:
     return Kernel(
         symbol=step.symbol,
         num_inputs=len(step.inputs),
-        arg_bytes=tuple(model.tensors[i].size_bytes for i in (*step.inputs, *step.outputs)),
+        arg_bytes=tuple(model.tensors[i].size_bytes for i in step.arguments),
     )
 
 
 def _slots(layout: ModelLayout, step: Step) -> tuple[tuple[int, int], ...]:
     offsets = layout.plan.workspace_offsets.get(step.index, {})
-    spaces: Sequence[Any] = sorted(step.workspaces, key=lambda w: w.slot)
-    return tuple((offsets[w.slot], w.size_bytes) for w in spaces)
+    return tuple((offsets[w.slot], w.size_bytes) for w in sorted(step.workspaces, key=lambda w: w.slot))

@@ -49,7 +49,7 @@ def apart_regions(layout: ModelLayout) -> tuple[Region, ...]:
                 symbol=workspace_symbol(model.c_name, step.index, slot),
                 size_bytes=size_bytes,
             )
-            for slot, size_bytes in _workspaces(step)
+            for slot, size_bytes in placed_workspaces(step)
         ]
     return tuple(found)
 
@@ -63,7 +63,8 @@ def _of_tensor(c_name: str, tensor: Tensor) -> Region:
     )
 
 
-def _workspaces(step: Step) -> list[tuple[int, int]]:
+def placed_workspaces(step: Step) -> list[tuple[int, int]]:
+    """Slot and bytes of each workspace of a step, the last-in-first-out one among them."""
     found = [(w.slot, w.size_bytes) for w in step.workspaces]
     if step.workspace_stack_bytes:
         found.append((step.stack_slot, align_up(step.workspace_stack_bytes)))

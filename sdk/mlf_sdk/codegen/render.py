@@ -18,14 +18,13 @@ from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.samples import SampleOutput, sample_values
-from mlf_sdk.codegen.templates import environment
+from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.resources import data_dir
-from mlf_sdk.version import __version__
 
 _MODULE_FILES = frozenset(
     {
@@ -110,7 +109,6 @@ class _Renderer:
         self.linkages = linkages
         self.platform = platform
         self.options = options
-        self.templates = environment()
 
     def project_files(self) -> dict[str, bytes]:
         files = dict(self.platform.files)
@@ -121,7 +119,7 @@ class _Renderer:
             if self.options.app == "standalone":
                 sample = {"s": sample_values(layout, outputs), "m": values}
                 path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
-                files[path] = self._render("common/sample.h.j2", sample)
+                files[path] = template_text("common/sample.h.j2", sample)
             models.append({**values, **_build_values(layout, linkage)})
         crt = _crt_files(self.platform.crt_folders)
         files.update(crt)
@@ -130,15 +128,11 @@ class _Renderer:
         if templates is None:
             files["CMakePresets.json"] = _presets(self.platform.toolchain)
             templates = _plain_templates(self.options.app)
-        files.update({path: self._render(template, top) for path, template in templates.items()})
+        files.update({path: template_text(template, top) for path, template in templates.items()})
         for model in models:
             for path, template in self.platform.model_templates.items():
-                files[f"{model['dir']}/{path}"] = self._render(template, {**top, "m": model})
+                files[f"{model['dir']}/{path}"] = template_text(template, {**top, "m": model})
         return files
-
-    def _render(self, template: str, values: Values) -> bytes:
-        text = self.templates.get_template(template).render(sdk_version=__version__, **values)
-        return text.encode()
 
     def _top_values(self, models: list[Values], crt: Mapping[str, bytes]) -> Values:
         runtime = [path for path in crt if path.startswith(_WHOLE_FOLDERS) and path.endswith(".c")]
@@ -190,11 +184,11 @@ class _Renderer:
         if self.options.executor == "graph":
             return self._dynamic_tables(layout, linkage, values, stem)
         files = {
-            f"{stem}.h": self._render("common/model.h.j2", view),
-            f"{stem}.c": self._render("common/model.c.j2", view),
+            f"{stem}.h": template_text("common/model.h.j2", view),
+            f"{stem}.c": template_text("common/model.c.j2", view),
         }
         if layout.params_bytes:
-            files[f"{stem}_params.S"] = self._render("common/params.S.j2", view)
+            files[f"{stem}_params.S"] = template_text("common/params.S.j2", view)
             files[f"{stem}_params.bin"] = layout.params_blob()
         return files
 
@@ -209,7 +203,7 @@ class _Renderer:
             **self.platform.values,
         }
         templates = {".h": "dynamic_model.h.j2", ".c": "dynamic_model.c.j2", "_blobs.S": "dynamic_blobs.S.j2"}
-        files = {f"{stem}{end}": self._render(f"common/{name}", view) for end, name in templates.items()}
+        files = {f"{stem}{end}": template_text(f"common/{name}", view) for end, name in templates.items()}
         files[f"{stem}_graph.bin"] = dynamic.graph.pack()
         if layout.params_bytes:
             files[f"{stem}_params.bin"] = dynamic.params.pack()
@@ -223,7 +217,7 @@ class _Renderer:
         files.update(self._tables(layout, linkage, values))
         for path, steps in _entry_files(layout).items():
             entries = {"g": entry_values(layout, linkage, steps), **view}
-            files[path] = self._render("common/entry.c.j2", entries)
+            files[path] = template_text("common/entry.c.j2", entries)
         if model.exports:
             files[f"{folder}/exports.syms"] = "".join(f"{name}\n" for name in model.exports).encode()
         if linkage.renames:
