@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import codecs
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_EXEC, ET_REL, elf_type
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.tools.files import read_error
 
 _HEAD_BYTES: Final = 1024
-_ELF_TYPES: Final = {1: "a relocatable object", 2: "a linked program", 3: "a shared library"}
-_OBJECT: Final = (b"\x01\x00", b"\x00\x01")  # the type, in either byte order
-_SHARED: Final = b"\x03\x00"
+_ELF_TYPES: Final = {
+    ET_REL: "a relocatable object",
+    ET_EXEC: "a linked program",
+    ET_DYN: "a shared library",
+}
 MODULE_SYMBOLS: Final = ("__tvm_ffi__library_bin", "__tvm_ffi_library_bin", "__tvm_dev_mblob")
 """Ends of the symbols by which TVM's exported libraries name their serialized modules, newest first."""
 
@@ -67,7 +69,7 @@ def looks_like(path: Path) -> Look:
 def _of_head(head: bytes) -> Look:
     if not head:
         return Look(title="an empty file")
-    if head.startswith(b"\x7fELF"):
+    if head.startswith(ELF_MAGIC):
         return _of_elf(head)
     for offset, magic, title, hint in _MAGIC:
         if head.startswith(magic, offset):
@@ -84,10 +86,8 @@ def _is_text(head: bytes) -> bool:
 
 
 def _of_elf(head: bytes) -> Look:
-    order = ">" if head[5:6] == b"\x02" else "<"
-    kind = struct.unpack(f"{order}H", head[16:18])[0] if len(head) >= 18 else 0
-    hint = ""
-    if kind == 2:
+    kind, hint = elf_type(head), ""
+    if kind == ET_EXEC:
         hint = "Give the archive that the firmware was made from; mlf-sdk inspect FIRMWARE names it. "
     return Look(title=f"{_ELF_TYPES.get(kind, 'a file')} (ELF)", hint=hint)
 
@@ -105,9 +105,10 @@ def is_elf(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             head = file.read(18)
-            if head[:4] != b"\x7fELF" or head[16:] in _OBJECT:
+            kind = elf_type(head)
+            if not head.startswith(ELF_MAGIC) or kind == ET_REL:
                 return False
-            return head[16:] != _SHARED or not holds_modules(file.read(DEFAULT_LIMITS.file_bytes))
+            return kind != ET_DYN or not holds_modules(file.read(DEFAULT_LIMITS.file_bytes))
     except OSError:
         return False
 

@@ -10,6 +10,8 @@ from mlf_sdk.analysis.elf.image import Section
 from mlf_sdk.analysis.elf.notes import GNU, NT_GNU_BUILD_ID, SHT_NOTE, NoteFormatError, read_notes
 from mlf_sdk.analysis.elf.provenance import Provenance, ProvenanceError, decode_provenance
 from mlf_sdk.analysis.elf.raw import (
+    ET_DYN,
+    ET_EXEC,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHF_WRITE,
@@ -22,7 +24,7 @@ from mlf_sdk.analysis.elf.raw import (
 from mlf_sdk.errors import InputError
 
 BUILD_ID_SECTION = ".note.gnu.build-id"
-_KINDS = {2: "executable", 3: "position-independent executable"}
+_KINDS = {ET_EXEC: "executable", ET_DYN: "position-independent executable"}
 _MAX_COMMENTS = 16
 
 

@@ -18,8 +18,6 @@ from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.cwords import ALLOCATE
 
-_ARM = 40
-_RELOCATABLE = 1
 _ATTRIBUTES_SECTION = 0x70000003
 
 
@@ -96,11 +94,12 @@ def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -
 
 def is_relocatable_arm(elf: RawElf) -> bool:
     """Return whether a file is a relocatable object for a 32-bit little-endian Arm."""
-    return elf.machine == _ARM and elf.elf_class == 32 and elf.is_little_endian and elf.type == _RELOCATABLE
+    is_arm = elf.machine == rawelf.EM_ARM and elf.elf_class == 32 and elf.is_little_endian
+    return is_arm and elf.type == rawelf.ET_REL
 
 
 def _attributes(elf: RawElf) -> ArmAttributes | None:
-    if elf.machine != _ARM:
+    if elf.machine != rawelf.EM_ARM:
         return None
     for section in elf.sections:
         if section.type == _ATTRIBUTES_SECTION:

@@ -15,6 +15,8 @@ MAX_SYMBOLS = 200_000
 MAX_RELOCATIONS = 1_000_000
 MAX_NAME_BYTES = 4096
 
+ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
+EM_ARM = 40
 PT_LOAD = 1
 SHT_SYMTAB = 2
 SHT_RELA = 4
@@ -29,7 +31,7 @@ STB_LOCAL, STB_GLOBAL = 0, 1
 STT_FUNC = 2
 
 ELF_MAGIC = b"\x7fELF"
-_MACHINES = {3: "x86", 8: "MIPS", 40: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
+_MACHINES = {3: "x86", 8: "MIPS", EM_ARM: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
 _IDENT_BYTES = 16
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT = {32: "8I", 64: "IIQQQQQQ"}
@@ -124,6 +126,13 @@ class RawElf:
     def machine_name(self) -> str:
         """``ARM``, ``x86-64`` and so on."""
         return _MACHINES.get(self.machine, f"machine {self.machine}")
+
+
+def elf_type(head: bytes) -> int:
+    """Type of an ELF file by its first 18 bytes, e.g. `ET_DYN`; 0 for any other file."""
+    if len(head) < 18 or not head.startswith(ELF_MAGIC):
+        return 0
+    return int.from_bytes(head[16:18], "big" if head[5] == 2 else "little")
 
 
 def read_elf(data: bytes, *, linked: bool = False) -> RawElf:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, RawSymbol, read_elf
+from mlf_sdk.analysis.elf.raw import ET_DYN, ElfFormatError, RawElf, RawSymbol, read_elf
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.exported.generation import Generation, generation_of
 from mlf_sdk.frontends.exported.tree import Module, read_modules
@@ -15,7 +15,6 @@ from mlf_sdk.frontends.glow.weights import parse_bytes
 from mlf_sdk.frontends.mlf.params import Damaged
 
 _LENGTH_BYTES: Final = 8
-_SHARED: Final = 3
 _ARRAY: Final = re.compile(
     rb"\bconst\s+unsigned\s+char\s+([A-Za-z_][A-Za-z0-9_]{0,255})\s*\[\s*([0-9]{1,12})\s*\]\s*=\s*\{"
 )
@@ -88,7 +87,7 @@ def _symbol_data(elf: RawElf, symbol: RawSymbol) -> bytes | None:
     if symbol.section >= len(elf.sections):
         return None
     section = elf.sections[symbol.section]
-    start = symbol.value - (section.address if elf.type == _SHARED else 0)
+    start = symbol.value - (section.address if elf.type == ET_DYN else 0)
     return bytes(section.data[start:]) if 0 <= start < len(section.data) else None
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.analysis.elf.raw import ELF_MAGIC, STT_FUNC, RawElf, read_elf
+from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_REL, STT_FUNC, RawElf, elf_type, read_elf
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import KINDS, CodeFile
 from mlf_sdk.frontends.exported.blob import Serialized, serialized_in_c, serialized_in_elf
@@ -30,7 +30,6 @@ _CODE: Final = re.compile(r"lib[0-9]{1,6}\.(?:c|cc|cpp|o)")
 _OTHER_CODE: Final = re.compile(r"lib[0-9]{1,6}\.(?:cu|ll|bc|s|S)")
 _MODULES: Final = re.compile(r"[A-Za-z0-9_]{0,64}devc\.(?:c|o)")
 _TARGET: Final = re.compile(rb"^// tvm target: ([^\r\n]{1,1000})", re.MULTILINE)
-_RELOCATABLE, _SHARED = 1, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +63,10 @@ def is_library(path: Path) -> bool:
         return any(_is_typical(entry.name) for entry in islice(path.iterdir(), DEFAULT_LIMITS.members))
     with path.open("rb") as file:
         head = file.read(18)
-        if head.startswith(ELF_MAGIC):
-            file.seek(0)
-            return int.from_bytes(head[16:18], "little") in (_RELOCATABLE, _SHARED) and holds_modules(
-                file.read(DEFAULT_LIMITS.file_bytes)
-            )
         file.seek(0)
+        if head.startswith(ELF_MAGIC):
+            may_hold = elf_type(head) in (ET_REL, ET_DYN)
+            return may_hold and holds_modules(file.read(DEFAULT_LIMITS.file_bytes))
         try:
             members = iter(TarReader(ArchiveStream(file, DEFAULT_LIMITS)).next, None)
             names = (member.name.removeprefix("./") for member in islice(members, DEFAULT_LIMITS.members))
@@ -110,7 +107,7 @@ def _of_elf(path: Path, faults: FaultCollector) -> Library:
     faults.raise_if_any()
     elf = read_elf(data)
     defined = _code_symbols(elf)
-    linkable = bool(defined) and elf.type == _RELOCATABLE
+    linkable = bool(defined) and elf.type == ET_REL
     code = (CodeFile(member=f"{FOLDER}/lib0.o", kind="o", data=data),) if linkable else ()
     return Library(
         source=str(path),

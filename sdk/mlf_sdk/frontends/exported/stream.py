@@ -9,8 +9,6 @@ from typing import Final, Self
 from mlf_sdk.frontends.mlf.params import Cursor, Damaged
 
 _I32: Final = struct.Struct("<i")
-_U64: Final = struct.Struct("<Q")
-_I64: Final = struct.Struct("<q")
 _WORD: Final = 8
 
 MAX_ITEMS: Final = 65536
@@ -37,14 +35,6 @@ class Stream(Cursor):
         start = self.at
         self.take(size, what)
         return type(self)(self.data, start, self.at)
-
-    def u64(self, what: str) -> int:
-        """Give the next number without a sign."""
-        return self.unpack(_U64, what)[0]
-
-    def i64(self, what: str) -> int:
-        """Give the next number with a sign."""
-        return self.unpack(_I64, what)[0]
 
     def i32(self, what: str) -> int:
         """Give the next number of four bytes."""

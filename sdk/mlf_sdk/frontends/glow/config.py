@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mlf_sdk.analysis.elf.raw import SHN_LORESERVE, SHN_UNDEF, STB_LOCAL, RawElf, RawSection, RawSymbol
+from mlf_sdk.analysis.elf.raw import (
+    ET_REL,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    STB_LOCAL,
+    RawElf,
+    RawSection,
+    RawSymbol,
+)
 from mlf_sdk.frontends.glow.bundle import ALIGNMENT, MAX_BYTES, MAX_PLACEHOLDERS, Memory, Placeholder
 
 SUFFIX: Final = "_config"
@@ -77,7 +85,7 @@ class _Reader:
         self.order = "<" if elf.is_little_endian else ">"
         self.pointer = struct.Struct(self.order + ("I" if elf.elf_class == 32 else "Q"))
         self.relocations = {(r.section, r.offset): r for r in elf.relocations}
-        self.is_linked = elf.type != 1
+        self.is_linked = elf.type != ET_REL
 
     def config(self, symbol: RawSymbol) -> Config:
         name = symbol.name.removesuffix(SUFFIX)

@@ -10,8 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from mlf_sdk.analysis.elf.ar import AR_MAGIC
+from mlf_sdk.analysis.elf.raw import ET_REL, elf_type
 from mlf_sdk.frontends.glow.header import HEAD_BYTES, is_header
-from mlf_sdk.frontends.glow.objects import configured, is_code
+from mlf_sdk.frontends.glow.objects import configured
 from mlf_sdk.frontends.glow.weights import ENDINGS, PLAIN_ENDINGS
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.frontends.intake.members import folder_hash
@@ -102,8 +104,8 @@ def _kind(path: Path) -> str:
             head = file.read(HEAD_BYTES)
     except OSError:
         return ""
-    if is_code(head):
-        return "code" if head[16:18] in (b"\x01\x00", b"\x00\x01") or head[:1] == b"!" else ""
+    if head.startswith(AR_MAGIC) or elf_type(head) == ET_REL:
+        return "code"
     return "header" if is_header(head) else ""
 
 

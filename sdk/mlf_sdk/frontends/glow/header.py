@@ -17,7 +17,7 @@ from mlf_sdk.frontends.glow.bundle import (
     check_memory,
     check_placeholders,
 )
-from mlf_sdk.frontends.glow.types import PlaceholderType, TypeTextError, parse_type
+from mlf_sdk.frontends.glow.types import TypeTextError, parse_type
 from mlf_sdk.tools.checks import shown
 
 MAX_BYTES: Final = 4 << 20
@@ -171,11 +171,7 @@ def _placeholder(fields: dict[str, str], member: str, faults: FaultCollector) ->
             f"takes {kind.elements} and {kind.size_bytes}",
         )
         return
-    yield _made(name, int(fields["offset"]), kind)
-
-
-def _made(name: str, offset: int, kind: PlaceholderType) -> Placeholder:
-    return Placeholder(name=name, offset=offset, elements=kind.elements, type=kind)
+    yield Placeholder(name=name, offset=int(fields["offset"]), elements=kind.elements, type=kind)
 
 
 def _check_macros(

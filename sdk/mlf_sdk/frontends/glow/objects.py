@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from mlf_sdk.analysis.elf.ar import AR_MAGIC, ArFormatError, read_ar
 from mlf_sdk.analysis.elf.objects import ObjectInfo, read_object
-from mlf_sdk.analysis.elf.raw import ELF_MAGIC, STB_GLOBAL, STT_FUNC, ElfFormatError, RawElf, read_elf
+from mlf_sdk.analysis.elf.raw import (
+    ET_REL,
+    STB_GLOBAL,
+    STT_FUNC,
+    ElfFormatError,
+    RawElf,
+    read_elf,
+)
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.glow.config import config_symbols
 from mlf_sdk.tools.checks import shown
@@ -25,11 +32,6 @@ class CodeMember:
     label: str
     data: bytes
     info: ObjectInfo
-
-
-def is_code(head: bytes) -> bool:
-    """Return whether a file begins like an object or an archive of objects."""
-    return head.startswith((ELF_MAGIC, AR_MAGIC))
 
 
 def read_code(data: bytes, file: str, faults: FaultCollector) -> tuple[CodeMember, ...]:
@@ -65,7 +67,7 @@ def configured(data: bytes) -> RawElf | None:
             contents = [member.data for member in read_ar(data)]
         for content in contents:
             elf = read_elf(content)
-            if elf.type == 1 and config_symbols(elf):
+            if elf.type == ET_REL and config_symbols(elf):
                 return elf
     except (ArFormatError, ElfFormatError):
         pass

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlf_sdk.analysis.elf.raw import ELF_MAGIC
 from mlf_sdk.errors import ArchiveError, FaultCollector
 from mlf_sdk.frontends.code import CodeFile
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
@@ -149,7 +150,7 @@ def _check_code(file: CodeFile, faults: FaultCollector) -> None:
     if not file.data:
         faults.add(file.member, "is empty")
     elif file.kind == "o":
-        if not file.data.startswith(b"\x7fELF"):
+        if not file.data.startswith(ELF_MAGIC):
             faults.add(file.member, "is not an ELF object file")
     elif _text(file.data, file.member, faults) is not None and b"\x00" in file.data:
         faults.add(file.member, "source text with a NUL", field=f"byte {file.data.index(0)}")

@@ -134,6 +134,14 @@ class Cursor:
         """Give the next fields; Damaged when fewer bytes are left."""
         return layout.unpack(self.take(layout.size, what))
 
+    def u64(self, what: str) -> int:
+        """Give the next number without a sign."""
+        return self.unpack(_U64, what)[0]
+
+    def i64(self, what: str) -> int:
+        """Give the next number with a sign."""
+        return self.unpack(_I64, what)[0]
+
 
 def _parse(cursor: Cursor, tensors: list[NamedTensor], member: str, faults: FaultCollector) -> None:
     magic, reserved, count = cursor.unpack(_HEAD, "the header")
@@ -148,7 +156,7 @@ def _parse(cursor: Cursor, tensors: list[NamedTensor], member: str, faults: Faul
         if times > 1:
             faults.add(member, f"{times} parameters are called {shown(name)}")
     at = cursor.at
-    (again,) = cursor.unpack(_U64, "the number of tensors")
+    again = cursor.u64("the number of tensors")
     if again != count:
         raise Damaged(f"{again} tensors for {count} names", at)
     for name in names:
@@ -158,7 +166,7 @@ def _parse(cursor: Cursor, tensors: list[NamedTensor], member: str, faults: Faul
 
 
 def _name(cursor: Cursor, member: str, faults: FaultCollector) -> str:
-    (length,) = cursor.unpack(_U64, "the length of a name")
+    length = cursor.u64("the length of a name")
     at = cursor.at
     raw = cursor.take(length, "a name")
     name = raw.decode("utf-8", "replace")
@@ -188,7 +196,7 @@ def read_tensor(cursor: Cursor, name: str) -> NamedTensor:
         raise Damaged(f"{what}: a negative extent in its shape {shape}", at)
     expected = dtype.bytes_of(shape)
     at = cursor.at
-    (size_bytes,) = cursor.unpack(_I64, f"the size of {what}")
+    size_bytes = cursor.i64(f"the size of {what}")
     if size_bytes != expected:
         raise Damaged(f"{what}: {size_bytes} bytes stated, {expected} follow from {shape} {dtype}", at)
     return NamedTensor(name=name, dtype=dtype, shape=shape, data=cursor.take(size_bytes, what))
