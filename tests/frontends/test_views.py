@@ -8,7 +8,7 @@ import dataclasses
 import pytest
 
 from mlf_sdk.frontends.mlf.extension import CallFacts
-from mlf_sdk.frontends.mlf.views import let_share
+from mlf_sdk.frontends.mlf.views import share_memory
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import Tensor, TensorKind
 
@@ -33,20 +33,20 @@ def places(found: list[Tensor]) -> list[tuple[int | None, int]]:
 
 def test_inputs_become_parts_of_their_concatenation() -> None:
     found = tensors(8, 16, 24)
-    assert let_share(CallFacts(joins=(16, 0)), found, (0, 1), (2,))
+    assert share_memory(CallFacts(joins=(16, 0)), found, (0, 1), (2,))
     assert places(found) == [(2, 16), (2, 0), (None, 0)]
 
 
 def test_storage_of_an_input_in_another_shape_is_moved() -> None:
     found = tensors(8, 8, 16, 24)
     found[1] = dataclasses.replace(found[1], alias_of=0)
-    assert let_share(CallFacts(joins=(0, 8)), found, (1, 2), (3,))
+    assert share_memory(CallFacts(joins=(0, 8)), found, (1, 2), (3,))
     assert places(found) == [(3, 0), (0, 0), (3, 8), (None, 0)]
 
 
 def test_outputs_become_parts_of_their_input() -> None:
     found = tensors(24, 8, 12)
-    assert let_share(CallFacts(slices=(0, 12)), found, (0,), (1, 2))
+    assert share_memory(CallFacts(slices=(0, 12)), found, (0,), (1, 2))
     assert places(found) == [(None, 0), (0, 0), (0, 12)]
 
 
@@ -72,5 +72,5 @@ def test_a_call_that_is_needed_stays(
     found = tensors(8, 16, 24, 16, 16, 6, 18, t3=TensorKind.INPUT)
     found[4] = dataclasses.replace(found[4], alias_of=2, offset_bytes=8)
     before = list(found)
-    assert not let_share(facts, found, inputs, outputs)
+    assert not share_memory(facts, found, inputs, outputs)
     assert found == before

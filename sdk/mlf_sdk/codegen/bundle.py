@@ -158,7 +158,6 @@ class _View:
         }
 
     def step(self, number: int, step: Step) -> Values:
-        """A call."""
         index = {tensor: position for position, tensor in enumerate(self.arguments)}
         stack = None
         if step.workspace_stack_bytes:

@@ -94,7 +94,6 @@ def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -
 
 
 def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
-    """Values of one adapter."""
     view = _ModelView(layout, linkage)
     stack_bytes = step.workspace_stack_bytes
     return {

@@ -170,7 +170,7 @@ class _View:
         )
 
     def input_scale(self) -> tuple[float, int]:
-        """Scale and zero point of the input; of no use where nothing is quantised."""
+        """Scale and zero point of the input; not used where nothing is quantised."""
         needed = self.benchmark is not None and self.benchmark.sent == "float32"
         if not needed or self.inputs[0].dtype.code == FLOAT:
             return 1.0, 0

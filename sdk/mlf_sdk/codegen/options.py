@@ -16,7 +16,7 @@ Plan = Literal["shared", "none"]
 
 # No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
-# Generated code warns a lot, and newer compilers refuse its pointers; but a function that nobody declared
+# Generated code warns a lot, and newer compilers refuse its pointers; but a function without a declaration
 # would be called as one that returns an int.
 QUIET_C_FLAGS = (
     "-Wno-error",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of compiled models: one folder for each format, found by the content of a file.
 
-`load` is the door: whatever the format, it gives a `Model`.
+`load` gives a `Model`, whatever the format.
 """
 
 from __future__ import annotations

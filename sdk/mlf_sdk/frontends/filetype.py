@@ -36,7 +36,7 @@ _MAGIC: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FileKind:
     """Kind of a file.
 
     Attributes:
@@ -48,7 +48,7 @@ class Look:
     hint: str = ""
 
 
-def looks_like(path: Path) -> Look:
+def file_kind(path: Path) -> FileKind:
     """Kind of the file at ``path``.
 
     Raises:
@@ -56,7 +56,7 @@ def looks_like(path: Path) -> Look:
     """
     try:
         if path.is_dir():
-            return Look(title="a folder")
+            return FileKind(title="a folder")
         if path.exists() and not path.is_file():
             raise InputError("neither a file nor a folder", where=str(path))
         with path.open("rb") as file:
@@ -66,15 +66,15 @@ def looks_like(path: Path) -> Look:
     return _of_head(head)
 
 
-def _of_head(head: bytes) -> Look:
+def _of_head(head: bytes) -> FileKind:
     if not head:
-        return Look(title="an empty file")
+        return FileKind(title="an empty file")
     if head.startswith(ELF_MAGIC):
         return _of_elf(head)
     for offset, magic, title, hint in _MAGIC:
         if head.startswith(magic, offset):
-            return Look(title=title, hint=hint)
-    return Look(title="a text file" if _is_text(head) else "a file of an unknown kind")
+            return FileKind(title=title, hint=hint)
+    return FileKind(title="a text file" if _is_text(head) else "a file of an unknown kind")
 
 
 def _is_text(head: bytes) -> bool:
@@ -85,17 +85,17 @@ def _is_text(head: bytes) -> bool:
     return all(c.isprintable() or c in "\t\r\n\f" for c in text)
 
 
-def _of_elf(head: bytes) -> Look:
+def _of_elf(head: bytes) -> FileKind:
     kind, hint = elf_type(head), ""
     if kind == ET_EXEC:
         hint = "Give the archive that the firmware was made from; mlf-sdk inspect FIRMWARE names it. "
-    return Look(title=f"{_ELF_TYPES.get(kind, 'a file')} (ELF)", hint=hint)
+    return FileKind(title=f"{_ELF_TYPES.get(kind, 'a file')} (ELF)", hint=hint)
 
 
 def is_container(path: Path) -> bool:
     """Return whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
-    look = looks_like(path).title
-    return look in ("a folder", "a gzip archive", "an xz archive", "a tar archive")
+    kind = file_kind(path).title
+    return kind in ("a folder", "a gzip archive", "an xz archive", "a tar archive")
 
 
 def is_elf(path: Path) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.filetype import looks_like
+from mlf_sdk.frontends.filetype import file_kind
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def find_frontend(path: Path) -> Frontend:
     Raises:
         InputError: the file can't be read, or is of no known format; says what it looks like.
     """
-    look = looks_like(path)
+    kind = file_kind(path)
     known: list[str] = []
     for frontend in frontends():
         with contextlib.suppress(OSError):
@@ -185,7 +185,7 @@ def find_frontend(path: Path) -> Frontend:
                 return frontend
         known.append(f"{frontend.name} ({frontend.title})")
     raise InputError(
-        f"not a compiled model of a known format: it is {look.title}",
+        f"not a compiled model of a known format: it is {kind.title}",
         where=str(path),
-        hint=f"{look.hint}Known formats: {', '.join(known)}.",
+        hint=f"{kind.hint}Known formats: {', '.join(known)}.",
     )

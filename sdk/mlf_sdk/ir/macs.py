@@ -3,7 +3,7 @@
 
 A convolution needs, for each pixel of its result, one for every element of its weights, whatever its groups:
 pixels are the elements of the result over its channels. Which extent counts channels depends on the layout;
-it follows from the weights, and where two layouts fit with different results, nothing is said.
+it follows from the weights, and where two layouts fit with different results, there is no answer.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _output(argv: Sequence[str], folder: Path) -> str:
 
 
 def as_written(files: Mapping[str, bytes], sources: Sequence[str]) -> dict[str, Preprocessed]:
-    """Text of sources as they stand, for want of a compiler, and why the build may compile another one."""
+    """Text of sources as they are written, and why the build may compile another one; needs no compiler."""
     texts = {member: data.decode("utf-8", "replace") for member, data in files.items()}
     reasons = (_doubt(text, is_certain=False) for text in texts.values())
     reason = next(filter(None, reasons), "")

@@ -15,7 +15,7 @@ class Depth:
 
     Attributes:
         bytes: of all functions of ``path`` together.
-        unknown: what could make it deeper, for people: recursion, calls that lead who knows where.
+        unknown: what could make it deeper, for people: recursion, calls with unknown targets.
     """
 
     bytes: int

@@ -27,7 +27,7 @@ CALL, RETURN, GOTO, IF = 1, 2, 3, 4
 REGISTER, IMMEDIATE, CONSTANT, FUNCTION = 0, 1, 2, 3
 
 VOID: Final = 1 << 54
-"""Register that takes a result nobody wants."""
+"""Register of a result that is not used."""
 
 MACHINE: Final = VOID + 1
 """Register that holds the virtual machine itself."""

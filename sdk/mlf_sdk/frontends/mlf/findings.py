@@ -38,13 +38,13 @@ def module_findings(source: BuildInput, model: Model) -> tuple[Finding, ...]:
 def _summary(_source: BuildInput, model: Model) -> Iterator[Finding]:
     place = "metadata.json: memory.functions.main"
     entry = model.steps[0] if model.executor == "aot" else None
-    told = model.summary.workspace_bytes
-    if entry is not None and told is not None and entry.exact:
+    stated = model.summary.workspace_bytes
+    if entry is not None and stated is not None and entry.exact:
         needed = entry.workspace_bytes
-        if needed != told:
+        if needed != stated:
             yield Finding(
                 where=place,
-                what=f"workspace_size_bytes is {told:,}; the code takes {needed:,}",
+                what=f"workspace_size_bytes is {stated:,}; the code takes {needed:,}",
                 handled="the workspace is sized by replaying the code's allocations",
             )
     if not model.constants and not model.summary.constants_bytes:
@@ -69,14 +69,14 @@ def _storage(source: BuildInput, _model: Model) -> Iterator[Finding]:
     needed: dict[int, int] = {}
     for entry in source.module.graph.entries:
         needed[entry.storage_id] = max(needed.get(entry.storage_id, 0), entry.size_bytes)
-    told = source.module.metadata.storage_bytes
-    wrong = [sid for sid in sorted(told) if told[sid] != needed.get(sid, 0)]
+    stated = source.module.metadata.storage_bytes
+    wrong = [sid for sid in sorted(stated) if stated[sid] != needed.get(sid, 0)]
     if wrong:
         first = wrong[0]
         yield Finding(
             where="metadata.json: memory.sids",
-            what=f"{len(wrong)} of {len(told)} sizes are wrong: storage id {first} is {told[first]:,} bytes "
-            f"there, its tensors take {needed.get(first, 0):,}",
+            what=f"{len(wrong)} of {len(stated)} sizes are wrong: storage id {first} is {stated[first]:,} "
+            f"bytes there, its tensors take {needed.get(first, 0):,}",
             handled="not used; memory is planned from the graph's shapes and types",
         )
 
@@ -99,15 +99,15 @@ def _header(source: BuildInput, model: Model) -> Iterator[Finding]:
 
 
 def _names(_source: BuildInput, model: Model) -> Iterator[Finding]:
-    odd = [
+    illegal = [
         t.name
         for t in model.tensors
         if legal_identifier(t.name) != t.name and t.id in (*model.inputs, *model.outputs)
     ]
-    if odd:
+    if illegal:
         yield Finding(
             where="names",
-            what="not C identifiers: " + ", ".join(f"'{n}'" for n in odd[:5]),
+            what="not C identifiers: " + ", ".join(f"'{n}'" for n in illegal[:5]),
             handled="made legal for C; npz files use the real names",
         )
     alike = [n for n, k in Counter(legal_identifier(t.name) for t in model.tensors).items() if k > 1]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
-from mlf_sdk.frontends.mlf.views import let_share
+from mlf_sdk.frontends.mlf.views import share_memory
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Quantisation, Step, TensorKind
 
@@ -88,7 +88,7 @@ class _GraphBuilder:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
         index = len(self.steps)
         stated = self.extension.calls.get(node.name) if self.extension else None
-        if stated is not None and let_share(stated, self.table.tensors, inputs, outputs):
+        if stated is not None and share_memory(stated, self.table.tensors, inputs, outputs):
             return
         if stated is not None:
             self.steps.append(stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs)))
@@ -145,8 +145,8 @@ def output_names(source: BuildInput, sizes: list[int]) -> tuple[str, ...]:
     if set(default) == set(named):
         return default
     by_size: dict[int, list[str]] = {}
-    for name, told in named.items():
-        by_size.setdefault(told.size_bytes, []).append(name)
+    for name, stated in named.items():
+        by_size.setdefault(stated.size_bytes, []).append(name)
     if any(len(by_size.get(size, ())) != 1 for size in sizes):
         return default
     return tuple(by_size[size][0] for size in sizes)

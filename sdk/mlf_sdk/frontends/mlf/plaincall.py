@@ -42,17 +42,17 @@ def stated_step(
 
 
 def _layer(facts: CallFacts) -> Layer | None:
-    said = facts.layer
-    if said is None:
+    stated = facts.layer
+    if stated is None:
         return None
     return Layer(
-        number=said.number,
-        operator=said.operator,
-        detail=said.detail,
-        kernel=said.kernel,
+        number=stated.number,
+        operator=stated.operator,
+        detail=stated.detail,
+        kernel=stated.kernel,
         macs=facts.macs,
-        counted=tuple((one.kernel, one.cost) for one in said.counted),
-        origin=said.origin,
+        counted=tuple((one.kernel, one.cost) for one in stated.counted),
+        origin=stated.origin,
     )
 
 

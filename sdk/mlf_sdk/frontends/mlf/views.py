@@ -14,7 +14,9 @@ ALIGNMENT: Final = 4
 """Of parts of tensors, in bytes: kernels may read words."""
 
 
-def let_share(facts: CallFacts, tensors: list[Tensor], inputs: Sequence[int], outputs: Sequence[int]) -> bool:
+def share_memory(
+    facts: CallFacts, tensors: list[Tensor], inputs: Sequence[int], outputs: Sequence[int]
+) -> bool:
     """Make outputs parts of an input, or inputs parts of an output.
 
     Returns:
@@ -22,13 +24,13 @@ def let_share(facts: CallFacts, tensors: list[Tensor], inputs: Sequence[int], ou
         not the run's alone, or offsets that kernels can't work with.
     """
     if facts.slices and len(facts.slices) == len(outputs) and inputs:
-        return _take_parts(tensors, inputs[0], outputs, facts.slices)
+        return _slice(tensors, inputs[0], outputs, facts.slices)
     if facts.joins and len(facts.joins) == len(inputs) and len(outputs) == 1:
-        return _put_together(tensors, inputs, facts.joins, outputs[0])
+        return _join(tensors, inputs, facts.joins, outputs[0])
     return False
 
 
-def _take_parts(tensors: list[Tensor], whole: int, parts: Sequence[int], offsets: Sequence[int]) -> bool:
+def _slice(tensors: list[Tensor], whole: int, parts: Sequence[int], offsets: Sequence[int]) -> bool:
     root = tensors[whole]
     while root.alias_of is not None:
         root = tensors[root.alias_of]
@@ -40,7 +42,7 @@ def _take_parts(tensors: list[Tensor], whole: int, parts: Sequence[int], offsets
     return True
 
 
-def _put_together(tensors: list[Tensor], inputs: Sequence[int], offsets: Sequence[int], whole: int) -> bool:
+def _join(tensors: list[Tensor], inputs: Sequence[int], offsets: Sequence[int], whole: int) -> bool:
     parts = [_storage(tensors, x) for x in inputs]
     end = 0
     for part, offset in sorted(zip(parts, offsets, strict=True), key=lambda pair: pair[1]):
