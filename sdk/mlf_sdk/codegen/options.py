@@ -113,6 +113,6 @@ class ProjectOptions:
         return self.app == "rpc" if self.trace is None else self.trace
 
 
-def parse_kernel_flags(text: str) -> tuple[str, ...]:
-    """Split the value of ``--cflags`` into flags."""
-    return tuple(text.split())
+def parse_kernel_flags(text: str | None) -> tuple[str, ...]:
+    """Flags in the value of ``--cflags``; None: the default ones."""
+    return DEFAULT_KERNEL_FLAGS if text is None else tuple(text.split())

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mlf_sdk.codegen.context import c_type
 from mlf_sdk.codegen.ctext import byte_rows
 from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.planner.layout import ModelLayout
@@ -94,6 +95,6 @@ def computed_pattern(dtypes: set[DType]) -> dict[str, str] | None:
         # The difference from one half of the range, rounded once; a power of two changes no bit of it.
         return {"c_type": "float", "value": "(float)(int32_t)(mixed - 2147483648u) * (1.0f / 2147483648.0f)"}
     if dtype.lanes == 1 and dtype.code in (INT, UINT) and dtype.bits in (8, 16, 32):
-        c_type = f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
-        return {"c_type": c_type, "value": f"({c_type})(mixed >> {32 - dtype.bits}u)"}
+        name = c_type(dtype)
+        return {"c_type": name, "value": f"({name})(mixed >> {32 - dtype.bits}u)"}
     return None

@@ -13,7 +13,7 @@ from mlf_sdk.version import __version__
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     """Environment of the templates: undefined names are errors, nothing is escaped for HTML."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(data_dir("board_templates")),
@@ -27,4 +27,4 @@ def _environment() -> jinja2.Environment:
 
 def template_text(name: str, values: Values) -> bytes:
     """Render one template of ``board_templates``."""
-    return _environment().get_template(name).render(sdk_version=__version__, **values).encode()
+    return environment().get_template(name).render(sdk_version=__version__, **values).encode()

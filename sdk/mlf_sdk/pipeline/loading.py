@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mlf_sdk import frontends
-from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.compiler.options import CompileOptions, core_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.analysis import analyse
@@ -102,6 +102,6 @@ def load_analysed(request: Request) -> tuple[Model, ...]:
     board = find_board(request.board or DEFAULT_BOARD, request.board_file)
     if request.core is None and compiled_sources(request):
         request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
-    flags = DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags)
+    flags = parse_kernel_flags(request.cflags)
     options = ProjectOptions(cmsis_nn=request.cmsis_nn, kernel_flags=flags, as_compiled=request.as_compiled)
     return analyse_for(load(request), board, options)

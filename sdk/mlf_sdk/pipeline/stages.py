@@ -17,7 +17,7 @@ from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
 from mlf_sdk.codegen.mlperf import input_bytes_of
-from mlf_sdk.codegen.options import DEFAULT_KERNEL_FLAGS, ProjectOptions, parse_kernel_flags
+from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
@@ -77,7 +77,7 @@ def project_options(request: Request) -> ProjectOptions:
     return ProjectOptions(
         app=request.app,  # type: ignore[arg-type]  # checked by the request's declaration
         params=request.params,  # type: ignore[arg-type]
-        kernel_flags=DEFAULT_KERNEL_FLAGS if request.cflags is None else parse_kernel_flags(request.cflags),
+        kernel_flags=parse_kernel_flags(request.cflags),
         keep_inputs=request.keep_inputs or request.app == "mlperf",  # one input serves many runs
         share_arena=request.share_arena,
         trace=request.trace,

@@ -81,7 +81,7 @@ class CallGraph:
         self.frames = self._linked()
         self.kernels = {name: code.pointers(*span) for name, span in steps.items()}
         self.tasks, self.unknown_task = self._tasks()
-        self.init = self._init_functions()
+        self.init = code.pointers(*self._init_span())
         self.roles = {a: role for role, names in _ROLES.items() for a in self._runtime(names)}
         self.users = self._users()
         self.plain = self._plain()
@@ -128,9 +128,6 @@ class CallGraph:
         while more := {a for a, by in callers.items() if by <= found and a in static} - found:
             found |= more
         return found
-
-    def _init_functions(self) -> set[int]:
-        return self.code.pointers(*self._init_span())
 
     def _init_span(self) -> tuple[int, int]:
         start, end = (self.image.find(name) for name in _INIT)

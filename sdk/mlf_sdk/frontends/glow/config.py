@@ -20,7 +20,6 @@ from mlf_sdk.analysis.elf.raw import (
     SHN_UNDEF,
     STB_LOCAL,
     RawElf,
-    RawSection,
     RawSymbol,
 )
 from mlf_sdk.frontends.glow.bundle import ALIGNMENT, MAX_BYTES, MAX_PLACEHOLDERS, Memory, Placeholder
@@ -89,7 +88,7 @@ class _Reader:
 
     def config(self, symbol: RawSymbol) -> Config:
         name = symbol.name.removesuffix(SUFFIX)
-        place = _Place(symbol.section, symbol.value - self._section(symbol.section).address)
+        place = _Place(symbol.section, symbol.value - self.elf.sections[symbol.section].address)
         data = self._bytes(place, symbol.size, "the configuration")
         sizes = struct.unpack_from(f"{self.order}3Q", data)
         placeholders: tuple[Placeholder, ...] = ()
@@ -103,7 +102,7 @@ class _Reader:
 
     def _count(self, table: _Place, stated: int) -> int:
         """Rows of the table: by the size of its symbol, else as the configuration states it."""
-        address = self._section(table.section).address + table.offset
+        address = self.elf.sections[table.section].address + table.offset
         known = [
             symbol.size
             for symbol in self.elf.symbols
@@ -152,17 +151,14 @@ class _Reader:
                 return _Place(index, address - section.address)
         raise ConfigError(f"a pointer names the address {address:#x}, where nothing is")
 
-    def _section(self, index: int) -> RawSection:
-        return self.elf.sections[index]
-
     def _bytes(self, place: _Place, size: int, what: str) -> bytes:
-        data = self._section(place.section).data
+        data = self.elf.sections[place.section].data
         if not 0 <= place.offset <= len(data) - size:
             raise ConfigError(f"{what} at offset {place.offset} lies outside its section")
         return bytes(data[place.offset : place.offset + size])
 
     def _text(self, place: _Place) -> str:
-        data = bytes(self._section(place.section).data[max(place.offset, 0) :][: _MAX_NAME_BYTES + 1])
+        data = bytes(self.elf.sections[place.section].data[max(place.offset, 0) :][: _MAX_NAME_BYTES + 1])
         end = data.find(b"\0")
         name = data[: max(end, 0)].decode("latin-1")
         if place.offset < 0 or not name or not name.isprintable():
