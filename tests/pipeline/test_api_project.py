@@ -19,8 +19,8 @@ from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import DoesNotFitError, InputError, TargetError
 from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.progress import Progress
-from mlf_sdk.pipeline.project import OWN_BOARD
 from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.load import OWN_BOARD
 from model_cases import Net
 from planning import examine, plan_project
 
