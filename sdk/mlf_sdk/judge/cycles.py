@@ -157,7 +157,7 @@ class _Flow:
         if name == "table_branch":
             self.open.update(self.instructions)  # any instruction may be a case
             return
-        leaves = name == "branch" or (name != "call" and PC in decode.written(instruction))
+        leaves = name == "branch" or (name != "call" and PC in instruction.written)
         if not leaves:
             self._edge(address, behind)
             return
@@ -208,7 +208,7 @@ class _Flow:
 
 def _price(instruction: Instruction, name: str, before: Instruction | None, prices: Prices) -> int:
     """Cycles of an instruction whose branch is not taken."""
-    to_pc = name not in ("branch", "call") and PC in decode.written(instruction)
+    to_pc = name not in ("branch", "call") and PC in instruction.written
     if name == "multiple":
         return (prices.pop_pc if to_pc else prices.multiple) + _registers(instruction)
     price: int = getattr(prices, name)
@@ -216,7 +216,7 @@ def _price(instruction: Instruction, name: str, before: Instruction | None, pric
         price = prices.load_behind_load
     if name == "store" and prices.store_by_register is not None and instruction.operands[-1].mem.index:
         price = prices.store_by_register
-    if name == "float_load" and instruction.reg_name(instruction.operands[0].reg).startswith("d"):
+    if name == "float_load" and decode.register_name(instruction.operands[0].reg).startswith("d"):
         price = prices.float_load_double
     if name == "data" and instruction.id == arm.ARM_INS_IT:
         return 1
@@ -228,7 +228,7 @@ def _registers(instruction: Instruction) -> int:
     registers = [o for o in instruction.operands if o.type == arm.ARM_OP_REG]
     if instruction.mnemonic.startswith(("ldm", "stm", "vldm", "vstm")):
         registers = registers[1:]  # the base
-    return sum(2 if instruction.reg_name(o.reg).startswith("d") else 1 for o in registers)
+    return sum(2 if decode.register_name(o.reg).startswith("d") else 1 for o in registers)
 
 
 def _pipelined(instruction: Instruction, before: Instruction | None) -> bool:

@@ -97,8 +97,7 @@ class ThumbCode:
         """
         if self.image.section_at(address) is None:
             return ""
-        found = decode.decode_block(self.image.bytes_at(address, 4), address)[:1]
-        return " ".join(filter(None, (found[0].mnemonic, found[0].op_str))) if found else ""
+        return decode.disassemble(self.image.bytes_at(address, 4), address)
 
     def call_before(self, address: int) -> Call | None:
         """The call that returns to an address; None: there is none."""

@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
 
 import capstone
 from capstone import arm
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    Instruction: TypeAlias = Any  # capstone has no types
 
 SP, LR, PC = arm.ARM_REG_SP, arm.ARM_REG_LR, arm.ARM_REG_PC
 SCRATCH = (arm.ARM_REG_R0, arm.ARM_REG_R1, arm.ARM_REG_R2, arm.ARM_REG_R3, arm.ARM_REG_R12, LR)
@@ -30,6 +25,56 @@ _RESTORES = POPS | {arm.ARM_INS_LDM}
 _WIDE = (0b11101, 0b11110, 0b11111)  # first five bits of a 32-bit instruction
 _LONGEST_IT_BLOCK = 5  # instructions, the first of them included
 MAX_BLOCK_BYTES = 4 * _LONGEST_IT_BLOCK
+_BRANCHES = CALLS | TESTS | {arm.ARM_INS_B}  # with an address as their last operand
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand of an instruction, as capstone has it: ``reg`` is also the base register of memory."""
+
+    type: int
+    reg: int
+    imm: int
+    mem: Any
+    shift: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction at an address.
+
+    Attributes:
+        id, mnemonic, cc, operands, writeback: as capstone has them.
+        read, written: registers, those included that are no operands.
+    """
+
+    address: int
+    size: int
+    id: int
+    mnemonic: str
+    cc: int
+    writeback: bool
+    operands: tuple[Operand, ...]
+    read: frozenset[int]
+    written: frozenset[int]
+
+    def moved(self, by: int) -> Instruction:
+        """The same bytes ``by`` bytes further on: what a branch names moves with them."""
+        operands = self.operands
+        if self.id in _BRANCHES and operands[-1].type == arm.ARM_OP_IMM:
+            target = (operands[-1].imm + by) & 0xFFFFFFFF
+            operands = (*operands[:-1], replace(operands[-1], imm=target, reg=target))
+        return Instruction(
+            self.address + by,
+            self.size,
+            self.id,
+            self.mnemonic,
+            self.cc,
+            self.writeback,
+            operands,
+            self.read,
+            self.written,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +102,57 @@ def _decoder() -> capstone.Cs:
     return decoder
 
 
+def _length(code: bytes) -> int:
+    """Bytes of the first instruction, and of those that it makes conditional."""
+    first = int.from_bytes(code[:2], "little")
+    left = 1
+    if first >> 8 == 0xBF and first & 0xF:  # IT: the lowest bit that is set ends the block
+        left += 4 - ((first & -first) & 0xF).bit_length() + 1
+    at = 0
+    for _ in range(left):
+        at += 4 if int.from_bytes(code[at : at + 2], "little") >> 11 in _WIDE else 2
+    return at
+
+
+@lru_cache(maxsize=1 << 15)
+def _decoded(code: bytes) -> tuple[Instruction, ...]:
+    """Decode one instruction, or an IT block, as if it lay at address 0; what is unknown is missing.
+
+    Kept, because few encodings make up most of the code, and reading capstone's structures takes time.
+    """
+    found = []
+    for one in _decoder().disasm(code, 0):
+        read, written = one.regs_access()
+        operands = (Operand(o.type, o.reg, o.imm, o.mem, o.shift) for o in one.operands)
+        found.append(
+            Instruction(
+                address=one.address,
+                size=one.size,
+                id=one.id,
+                mnemonic=one.mnemonic,
+                cc=one.cc,
+                writeback=one.writeback,
+                operands=tuple(operands),
+                read=frozenset(read),
+                written=frozenset(written),
+            )
+        )
+    return tuple(found)
+
+
 def decode_all(code: bytes, address: int) -> Iterator[Instruction | Undecoded]:
     """Decode code that begins at an address, to its end."""
-    end = address + len(code)
-    at = address
-    while at < end:
-        for found in _decoder().disasm(code[at - address :], at):
-            yield found
-            at = found.address + found.size
-        if at < end:
-            first, second = (int.from_bytes(code[at + i - address :][:2], "little") for i in (0, 2))
+    at = 0
+    while at < len(code):
+        block = code[at : at + MAX_BLOCK_BYTES]
+        found = _decoded(block[: _length(block)])
+        for one in found:
+            yield one.moved(address + at)
+        at += sum(one.size for one in found)
+        if not found:
+            first, second = (int.from_bytes(block[i : i + 2], "little") for i in (0, 2))
             size = 4 if first >> 11 in _WIDE else 2
-            yield Undecoded(address=at, size=size, first=first, second=second)
+            yield Undecoded(address=address + at, size=size, first=first, second=second)
             at += size
 
 
@@ -77,11 +161,18 @@ def decode_block(code: bytes, address: int) -> list[Instruction]:
 
     Empty where there is no instruction.
     """
-    try:
-        found = list(_decoder().disasm(code[:MAX_BLOCK_BYTES], address, _LONGEST_IT_BLOCK))
-    except capstone.CsError:
-        return []
-    return found[: len(found[0].mnemonic) if found[0].id == arm.ARM_INS_IT else 1] if found else []
+    return [one.moved(address) for one in _decoded(code[: _length(code)])]
+
+
+def disassemble(code: bytes, address: int) -> str:
+    """Text of the first instruction, as ``vadd.f32 s0, s0, s1``; empty where there is none."""
+    found = next(_decoder().disasm(code, address, 1), None)
+    return " ".join(filter(None, (found.mnemonic, found.op_str))) if found else ""
+
+
+def register_name(register: int) -> str:
+    """Name of a register, as ``d0``."""
+    return str(_decoder().reg_name(register))
 
 
 def is_unconditional(instruction: Instruction) -> bool:
@@ -109,8 +200,3 @@ def is_return(instruction: Instruction) -> bool:
 def label(instruction: Instruction) -> int:
     """The address that a direct branch, call or test names, as far as it is linked."""
     return int(instruction.operands[-1].imm) & 0xFFFFFFFE  # capstone has it with a sign
-
-
-def written(instruction: Instruction) -> frozenset[int]:
-    """Registers that an instruction writes."""
-    return frozenset(instruction.regs_access()[1])

@@ -308,7 +308,7 @@ class _Tracer:
     # ---- what an instruction does to the stack pointer and to constants ----
 
     def _effect(self, step: TracedInstruction, instruction: Instruction) -> tuple[int, dict[int, Value]]:
-        changed = decode.written(instruction)
+        changed = instruction.written
         registers = {r: v for r, v in step.registers.items() if r not in changed}
         depth = step.depth
         if SP in changed or instruction.id in decode.PUSHES or instruction.id in decode.POPS:
@@ -342,6 +342,7 @@ class _Tracer:
 
 def _computes_pc(instruction: Instruction) -> bool:
     operands = instruction.operands
-    return bool(
-        operands and operands[0].type == arm.ARM_OP_REG and operands[0].reg == PC
-    ) and PC in decode.written(instruction)
+    return (
+        bool(operands and operands[0].type == arm.ARM_OP_REG and operands[0].reg == PC)
+        and PC in instruction.written
+    )

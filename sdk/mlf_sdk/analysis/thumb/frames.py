@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.thumb.decode import PC, SCRATCH, Undecoded, is_unconditional, written
+from mlf_sdk.analysis.thumb.decode import PC, SCRATCH, Undecoded, is_unconditional
 from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, trace_function
 
 if TYPE_CHECKING:
@@ -94,10 +94,10 @@ def _is_offset(steps: Mapping[int, TracedInstruction], at: int) -> bool:
         instruction = step.instruction
         if isinstance(instruction, Undecoded) or (step.call is not None and register in SCRATCH):
             return False
-        if register in instruction.regs_access()[0]:
+        if register in instruction.read:
             operands = instruction.operands
             adds_pc = instruction.id == arm.ARM_INS_ADD and operands[-1].reg == PC
             return adds_pc and operands[0].reg == register and is_unconditional(instruction)
-        if register in written(instruction):
+        if register in instruction.written:
             return is_unconditional(instruction)
     return False

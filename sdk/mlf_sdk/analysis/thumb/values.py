@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from capstone import arm
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.decode import Instruction
+    from mlf_sdk.analysis.thumb.decode import Instruction, Operand
     from mlf_sdk.analysis.thumb.flow import Code
 
 _MASK = 0xFFFFFFFF
@@ -67,11 +67,11 @@ def value_of(
         return None
     last = operands[-1]
     if last.type == arm.ARM_OP_MEM:
-        return _loaded(code, instruction, last.mem, registers) if instruction.id == arm.ARM_INS_LDR else None
+        return _loaded(code, instruction, registers) if instruction.id == arm.ARM_INS_LDR else None
     if any(o.shift.type for o in operands):
         return None
 
-    def held(operand: Instruction) -> Value | None:
+    def held(operand: Operand) -> Value | None:
         if operand.type == arm.ARM_OP_IMM:
             return int(operand.imm) & _MASK
         if operand.reg == arm.ARM_REG_PC:
@@ -121,10 +121,9 @@ def _moved(operation: int, address: Below, by: int) -> Below | None:
     return Below(address.bytes + mask) if mask is not None and mask < 1 << _MOST_ALIGNED_BITS else None
 
 
-def _loaded(
-    code: Code, instruction: Instruction, memory: Instruction, registers: Mapping[int, Value]
-) -> Value | None:
+def _loaded(code: Code, instruction: Instruction, registers: Mapping[int, Value]) -> Value | None:
     """The word beside the code that a load takes, or the object that it takes a word from."""
+    memory = instruction.operands[-1].mem
     is_scaled = bool(instruction.operands[-1].shift.type)  # else either register may hold the address
     if instruction.writeback or (memory.index and not is_scaled):
         return None
