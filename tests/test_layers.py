@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -52,9 +53,32 @@ def layer_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget_trees() -> Iterator[None]:
+    """Free the trees of all modules after the last test."""
+    yield
+    for kept in (parsed, nodes, text_of):
+        kept.cache_clear()
+
+
+@functools.lru_cache(maxsize=1024)
+def parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@functools.lru_cache(maxsize=1024)
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
 def imports(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
     """Every absolute module name that is imported, wherever in the file, with its line."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -76,7 +100,7 @@ def upward(source: str, path: Path) -> list[str]:
     own = layer_of(path)
     return [
         f"line {line}: {own} imports {used}"
-        for line, used in layers_used(ast.parse(source), path)
+        for line, used in layers_used(parsed(source), path)
         if used != own and LEVEL[used] <= LEVEL[own]
     ]
 
@@ -84,7 +108,7 @@ def upward(source: str, path: Path) -> list[str]:
 def circle(sources: Mapping[str, str]) -> list[str]:
     """Modules that import each other at run time, wherever in the file; empty: there are none."""
     graph = {
-        name: {used for _, used in imports(without_type_checking(ast.parse(source)), PACKAGE / name)}
+        name: {used for _, used in imports(without_type_checking(parsed(source)), PACKAGE / name)}
         for name, source in sources.items()
     }
     files = {"mlf_sdk." + name.removesuffix(".py").replace("/", "."): name for name in sources}
@@ -97,21 +121,21 @@ def circle(sources: Mapping[str, str]) -> list[str]:
 
 
 def without_type_checking(tree: ast.Module) -> ast.Module:
-    tree.body = [
+    body = [
         node
         for node in tree.body
         if not (
             isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         )
     ]
-    return tree
+    return ast.Module(body=body, type_ignores=[])
 
 
 def uses(source: str, path: Path) -> set[str]:
     """Find uses that only some layers may contain: print, exit, subprocess, assert."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = {"subprocess" for _, module in imports(tree, path) if module.split(".")[0] == "subprocess"}
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Assert):
             found.add("assert")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -131,24 +155,24 @@ def uses(source: str, path: Path) -> set[str]:
 
 def docstrings(tree: ast.AST) -> Iterator[str]:
     """Docstrings of a module, and of its classes and functions."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield ast.get_docstring(node) or ""
 
 
 def riddles(source: str) -> list[str]:
     """First lines of docstrings that begin with a question word."""
-    found = (text.partition("\n")[0] for text in docstrings(ast.parse(source)))
+    found = (text.partition("\n")[0] for text in docstrings(parsed(source)))
     return [line for line in found if RIDDLE.match(line)]
 
 
 def names_of_formats(source: str) -> list[str]:
     """Strings, docstrings aside, that name a format or what its compiler calls things."""
-    tree = ast.parse(source)
-    docs = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    tree = parsed(source)
+    docs = {node.value for node in nodes(tree) if isinstance(node, ast.Expr)}
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if FORMAT_NAME.search(node.value) and node not in docs
     ]
@@ -156,7 +180,7 @@ def names_of_formats(source: str) -> list[str]:
 
 def complaints(check: Callable[[str, Path], object]) -> dict[str, object]:
     """Findings of ``check`` by module; modules without a finding are left out."""
-    found = {name_of(path): check(path.read_text(), path) for path in MODULES}
+    found = {name_of(path): check(text_of(path), path) for path in MODULES}
     return {name: said for name, said in found.items() if said}
 
 
@@ -172,7 +196,7 @@ def test_imports_go_down() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert circle({name_of(path): path.read_text() for path in MODULES}) == []
+    assert circle({name_of(path): text_of(path) for path in MODULES}) == []
 
 
 def test_a_circle_is_seen() -> None:
@@ -195,7 +219,7 @@ def test_only_some_print_exit_or_start_programs() -> None:
 
 
 def test_modules_are_short() -> None:
-    lines = {name_of(path): len(path.read_text().splitlines()) for path in MODULES}
+    lines = {name_of(path): len(text_of(path).splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
 
 
