@@ -264,7 +264,7 @@ def processes_with(text: str) -> list[int]:
             words = path.read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if any(text in word and word.endswith("app.elf") for word in words):
+        if "qemu" in words[0] and any(text in word and word.endswith("app.elf") for word in words):
             found.append(int(path.parent.name))
     return found
 
