@@ -176,6 +176,38 @@ def test_model_without_parameters(tmp_path: Path, lock: Lock) -> None:
 
 def test_no_stack_symbols(lock: Lock) -> None:
     assert check_image(lock, image(), []).stack_bytes is None
+    for alone in ("__mlf_stack_top", "__mlf_stack_bottom"):
+        assert check_image(lock, image(symbols=(symbol(alone, 0),)), []).stack_bytes is None
+
+
+@pytest.mark.parametrize(("linked", "state"), [(8, "proven"), (7, "failed"), (9, "failed"), (None, "failed")])
+def test_states_that_live_between_runs(lock: Lock, linked: int | None, state: str) -> None:
+    model = msgspec.structs.replace(lock.models[0], state_bytes=8)
+    symbols = () if linked is None else (symbol("tiny_state", linked + 2 * GUARD),)
+    found = rows(check_image(msgspec.structs.replace(lock, models=(model,)), image(symbols=symbols), []))
+    assert (found["states"].planned, found["states"].image, found["states"].state) == (8, linked, state)
+    assert "states" not in rows(check_image(lock, image(symbols=symbols), []))
+
+
+@pytest.mark.parametrize(("reserved", "note"), [(80, ""), (88, "shared with"), (4096, "shared with")])
+def test_an_arena_of_several_models(lock: Lock, reserved: int, note: str) -> None:
+    """The smaller model's arena is larger than its plan by more than its alignment."""
+    model = msgspec.structs.replace(lock.models[0], arena_reserved_bytes=reserved)
+    linked = image(symbols=(symbol("tiny_arena", reserved + 2 * GUARD),))
+    arena = rows(check_image(msgspec.structs.replace(lock, models=(model,)), linked, []))["arena"]
+    assert arena.state == "proven" and arena.note.startswith(note) and bool(arena.note) == bool(note)
+
+
+@pytest.mark.parametrize("summary", [71, 73])
+def test_a_summary_of_the_archive_that_differs(lock: Lock, summary: int) -> None:
+    """Below or above the plan; whose figure it is depends on the executor."""
+    notes = []
+    for executor in ("graph", "aot"):
+        stated = msgspec.structs.replace(lock.models[0].summary, workspace_bytes=summary)
+        model = msgspec.structs.replace(lock.models[0], summary=stated, executor=executor)
+        report = check_image(msgspec.structs.replace(lock, models=(model,)), image(), [])
+        notes.append(rows(report)["arena"].summary_note)
+    assert all(notes) and notes[0] != notes[1]
 
 
 # ---- the rows' states ----
@@ -220,6 +252,7 @@ def bound_of(unknown: tuple[str, ...] = ()) -> StackBound:
     ("bound", "reserved", "state", "note"),
     [
         (bound_of(), 344, "proven", ""),
+        (bound_of(), 8192, "proven", ""),
         (bound_of(), 343, "failed", "the stack can need more than is reserved"),
         (bound_of(("unknown call: f",)), 8192, "unproven", "no bound: unknown call: f"),
         (bound_of(("unknown call: f",)), 8, "unproven", "no bound: unknown call: f"),
@@ -288,7 +321,7 @@ def test_a_run_on_zephyr_has_a_bound_where_drivers_have_none(
     row = rows(report)["run stack"]
     assert (row.model, row.state, row.planned, row.note) == ("tiny", state, planned, note)
     if state == "proven":  # the mark is the thread's: deeper than a run, and within what is reserved
-        assert with_painted(row, 300).state == "proven"
+        assert with_painted(row, reserved - 1).state == "proven"
         assert with_painted(row, reserved).state == "failed"
 
 
@@ -296,6 +329,7 @@ def test_a_run_on_zephyr_has_a_bound_where_drivers_have_none(
     ("used", "state", "note"),
     [
         (None, "proven", ""),
+        (300, "proven", ""),
         (344, "proven", ""),
         (345, "failed", "measured use exceeds the static bound"),
         (399, "failed", "measured use exceeds the static bound"),
@@ -313,6 +347,7 @@ def test_painted_mark_against_bound_and_reservation(used: int | None, state: str
 def test_a_mark_proves_no_bound(used: int, state: str) -> None:
     row = ProofRow(model="", item="stack", image=400, state="unproven", note="no bound: why")
     assert with_painted(row, used).state == state
+    assert with_painted(dataclasses.replace(row, note="unknown call: f"), used).state == state
 
 
 def allocator(used_by_model: bool | None) -> Allocator:
@@ -332,6 +367,13 @@ def test_state_of_the_heap(found: tuple[Allocator, ...], state: str) -> None:
     row = heap_row(found)
     assert (row.item, row.state, row.planned, row.image) == ("heap", state, 0, len(found))
     assert bool(row.note) == bool(found)
+    assert all(f"{a.name} (from app)" in row.note for a in found)
+
+
+def test_an_allocator_that_only_a_table_names() -> None:
+    assert (
+        "calloc (from a table)" in heap_row((Allocator(name="calloc", callers=(), used_by_model=None),)).note
+    )
 
 
 def test_strict(lock: Lock) -> None:
@@ -346,6 +388,9 @@ def test_strict(lock: Lock) -> None:
     assert report("proven", strict=True).ok
     assert not report("proven", "failed", strict=False).ok
     assert not report("failed", strict=True).ok
+    rest = ProofRow(model="", item="heap", state="unproven")
+    assert CheckReport(rows=(rest,), kernels=(), groups=(), regions=(), stack_bytes=None).ok
+    assert not check_image(lock, image(), []).strict
 
 
 # ---- image ----
