@@ -26,9 +26,8 @@ from mlf_sdk.planner.storage import (
 )
 
 _Key = int | tuple[int, int]  # of a buffer: the root of its tensors, or the step and slot of a workspace
-_Distances = Mapping[
-    tuple[_Key, _Key], int
-]  # least distance of an output before an input, by the keys of both
+# Least distance of an output before an input that it may lie over, by the keys of both.
+_Distances = Mapping[tuple[_Key, _Key], int]
 
 
 class PlanError(CheckError):

@@ -18,10 +18,25 @@ _LICENCE_LINE = re.compile(
 )
 _LICENCE_WITHIN_BYTES = 2048
 # Licences that a file's own line is believed to name; another one is not asserted.
-_LICENCES = """
-Apache-2.0 BSD-2-Clause BSD-3-Clause CC0-1.0 ISC MIT MPL-2.0 Unlicense Zlib GPL-2.0-only GPL-2.0-or-later
-GPL-3.0-only GPL-3.0-or-later LGPL-2.1-only LGPL-2.1-or-later
-"""
+_LICENCES = frozenset(
+    {
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "ISC",
+        "MIT",
+        "MPL-2.0",
+        "Unlicense",
+        "Zlib",
+        "GPL-2.0-only",
+        "GPL-2.0-or-later",
+        "GPL-3.0-only",
+        "GPL-3.0-or-later",
+        "LGPL-2.1-only",
+        "LGPL-2.1-or-later",
+    }
+)
 _TYPES = {
     "SOURCE": frozenset((".c", ".cc", ".cpp", ".h", ".hpp", ".S", ".s", ".ld", ".py", ".cmake")),
     "BINARY": frozenset((".o", ".a", ".bin", ".elf", ".exe", ".hex")),
@@ -189,7 +204,7 @@ def encode_document(
 def _licence_of(data: bytes) -> str:
     found = _LICENCE_LINE.search(data[:_LICENCE_WITHIN_BYTES])
     name = found[1].decode("ascii") if found else ""
-    return name if name in _LICENCES.split() else NOASSERTION
+    return name if name in _LICENCES else NOASSERTION
 
 
 def _verification_code(files: Sequence[File]) -> VerificationCode:

@@ -13,7 +13,21 @@ _COMPILER: Final = re.compile(
     r"__gnu_(?:h2f|f2h)_ieee|__stack_chk_\w+|_GLOBAL_OFFSET_TABLE_"
 )
 _RUNTIME: Final = re.compile(r"TVM\w+|mlf_\w+|tvm_runtime_\w+")
-_STRING: Final = "memcpy memset memmove memcmp memchr strlen strcmp strncmp strcpy strncpy abs"
+_STRING: Final = frozenset(
+    {
+        "memcpy",
+        "memset",
+        "memmove",
+        "memcmp",
+        "memchr",
+        "strlen",
+        "strcmp",
+        "strncmp",
+        "strcpy",
+        "strncpy",
+        "abs",
+    }
+)
 _MATH: Final = re.compile(
     r"(?:"
     r"acos|acosh|asin|asinh|atan|atan2|atanh|cbrt|ceil|copysign|cos|cosh|erf|erfc|exp|exp2|"
@@ -27,4 +41,4 @@ _MATH: Final = re.compile(
 
 def is_provided(name: str) -> bool:
     """Return whether an image has the function ``name`` without the model's own code."""
-    return name in _STRING.split() or any(p.fullmatch(name) for p in (_MATH, _COMPILER, _RUNTIME))
+    return name in _STRING or any(p.fullmatch(name) for p in (_MATH, _COMPILER, _RUNTIME))
