@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.abi import Value, call_with
+from mlf_sdk.ir.abi import Abi, Argument, Convention, Value, call_with
 from mlf_sdk.ir.model import Model, Overlap, Quantisation, Span, Tensor, TensorKind, Workspace
+from mlf_sdk.ir.step import Layer
 from toy_format import ToyFrontend, write_toy
 
 
@@ -36,7 +37,12 @@ def with_alias(model: Model, **changes: Any) -> dict[str, Any]:
     return {"tensors": (*model.tensors, alias)}
 
 
+def with_values(model: Model, *values: Value) -> dict[str, Any]:
+    return with_step(model, abi=call_with(values))
+
+
 WHOLE = Span(first=0, last=0)
+OVERLAP = Overlap(input=2, output=0, distance_bytes=4)
 PER_AXIS = Quantisation(scale=(0.5, 0.25), zero_point=(0, 1), axis=0)
 WRONG = {
     "alignment": (lambda m: {"alignment": 24}, "alignment", "24 is not a power of two"),
@@ -65,15 +71,92 @@ WRONG = {
     "size": (
         lambda m: with_step(m, workspaces=(Workspace(slot=0, size_bytes=-1, span=WHOLE),)),
         "steps[0].workspaces",
-        "a negative size",
+        "a size of -1 bytes; 0 to 2147483647",
+    ),
+    "stack": (
+        lambda m: with_step(m, workspace_stack_bytes=1 << 31),
+        "steps[0].workspaces",
+        "a size of 2147483648 bytes; 0 to 2147483647",
+    ),
+    "huge": (
+        lambda m: with_tensor(m, 1, shape=(1 << 29, 1)),
+        "tensors[1].shape",
+        "[536870912, 1] float32 takes more than 2147483647 bytes",
+    ),
+    "scale": (
+        lambda m: with_tensor(m, 1, quantisation=Quantisation(scale=(0.0,), zero_point=(0,))),
+        "tensors[1].quantisation",
+        "a scale of 0.0",
+    ),
+    "infinite": (
+        lambda m: with_tensor(m, 1, quantisation=Quantisation(scale=(1e300,), zero_point=(0,))),
+        "tensors[1].quantisation",
+        "a scale of 1e+300",
+    ),
+    "zero point": (
+        lambda m: with_tensor(m, 1, quantisation=Quantisation(scale=(0.5,), zero_point=(-(1 << 31) - 1,))),
+        "tensors[1].quantisation",
+        "a zero point of -2147483649",
+    ),
+    "dimensions": (
+        lambda m: with_tensor(m, 1, shape=(4, *(1,) * 16)),
+        "tensors[1].shape",
+        "17 dimensions; at most 16",
+    ),
+    "constant input": (lambda m: {"inputs": (0,)}, "inputs[0]", "the constant 'w' is never written"),
+    "layer": (
+        lambda m: with_step(m, layer=Layer(number=0, operator="ADD", detail="", kernel="", macs=-1)),
+        "steps[0].layer",
+        "a negative number",
     ),
     "slot": (lambda m: with_step(m, workspaces=()), "steps[0].abi", "no workspace 0"),
-    "value": (lambda m: with_step(m, abi=call_with([Value.of_tensor(5)])), "steps[0].abi", "no tensor 5"),
+    "value": (lambda m: with_values(m, Value.of_tensor(5)), "steps[0].abi", "no storage of the step's"),
+    "other value": (
+        lambda m: with_values(m, Value.of_tensor(4)) | with_alias(m, alias_of=None),
+        "steps[0].abi",
+        "tensor 4 is in no storage of the step's inputs and outputs",
+    ),
+    "behind a tensor": (
+        lambda m: with_values(m, dataclasses.replace(Value.of_tensor(1), offset_bytes=4)),
+        "steps[0].abi",
+        "an address 4 bytes behind the start of a tensor; 0 to 0",
+    ),
+    "behind a workspace": (
+        lambda m: with_values(m, *(Value.of_workspace(0, at) for at in (-9, 32, 33))),
+        "steps[0].abi",
+        "an address 33 bytes behind the start of a workspace; -2147483647 to 32",
+    ),
+    "before a symbol": (
+        lambda m: with_values(m, Value.of_symbol("table", 4), Value.of_symbol("table", -4)),
+        "steps[0].abi",
+        "an address -4 bytes behind the start of a symbol; 0 to 2147483647",
+    ),
+    "symbol": (lambda m: with_values(m, Value.of_symbol("")), "steps[0].abi", "a symbol without a name"),
+    "symbol with a slot": (
+        lambda m: with_values(m, dataclasses.replace(Value.of_symbol("table"), slot=0)),
+        "steps[0].abi",
+        "there is no symbol 0",
+    ),
+    "no argument": (
+        lambda m: with_step(m, abi=Abi(convention=Convention.C, arguments=(Argument(),))),
+        "steps[0].abi",
+        "an argument is neither a pointer nor a struct",
+    ),
     "unit": (lambda m: with_step(m, abi=call_with([], unit="x.c")), "steps[0].abi", "no code member 'x.c'"),
     "overlap": (
         lambda m: with_step(m, overlaps=(Overlap(input=0, output=1, distance_bytes=0),)),
-        "steps[0].overlaps",
-        "input 0, output 1",
+        "steps[0].overlaps[0]",
+        "input 0, output 1 of 'scale', which has 3 inputs and 1 outputs",
+    ),
+    "negative overlap": (
+        lambda m: with_step(m, overlaps=(OVERLAP, Overlap(input=1, output=0, distance_bytes=-4))),
+        "steps[0].overlaps[1].distance_bytes",
+        "-4 for input 1, output 0 of 'scale': it is not negative",
+    ),
+    "overlap twice": (
+        lambda m: with_step(m, overlaps=(OVERLAP, dataclasses.replace(OVERLAP, distance_bytes=0))),
+        "steps[0].overlaps[1]",
+        "input 2, output 0 of 'scale' is stated twice",
     ),
     "writes": (lambda m: with_step(m, writes=(3,)), "steps[0].writes", "inputs [3] of 3"),
     "constant": (lambda m: with_step(m, writes=(0,)), "steps[0]", "writes to the constant 'w'"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,17 @@ def test_two_conversions_are_equal(tmp_path: Path) -> None:
     assert first == second
 
 
+def restate(folder: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
+    """``folder/out.tar`` as a folder, with what its metadata states under ``mlf_sdk`` edited."""
+    subprocess.run(["tar", "xf", "out.tar", "--one-top-level=out"], cwd=folder, check=True)
+    member = folder / "out" / "metadata.json"
+    top = json.loads(member.read_bytes())
+    (module,) = top["modules"].values()
+    edit(module["mlf_sdk"])
+    member.write_text(json.dumps(top))
+    return folder / "out"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
@@ -81,37 +94,63 @@ def test_two_conversions_are_equal(tmp_path: Path) -> None:
 )
 def test_a_stated_model_is_checked(tmp_path: Path, key: str, value: str, said: str) -> None:
     mlf_sdk.convert(archive(tmp_path, "aot-c"), tmp_path / "out.tar")
-    subprocess.run(["tar", "xf", "out.tar", "--one-top-level=out"], cwd=tmp_path, check=True)
 
-    def edit(top: dict[str, Any]) -> None:
-        model = top["modules"]["tiny"]["mlf_sdk"]["model"]
-        step, tensor = model["steps"][0], model["tensors"][0]
+    def edit(stated: dict[str, Any]) -> None:
+        step, tensor = stated["model"]["steps"][0], stated["model"]["tensors"][0]
         if key == "param":
             tensor.update(kind="constant", param=value)
         else:
             {"symbol": step, "result": step["abi"], "dtype": tensor}[key][key] = value
 
-    member = tmp_path / "out" / "metadata.json"
-    member.write_bytes(
-        edit_json({"metadata.json": member.read_bytes()}, "metadata.json", edit)["metadata.json"]
-    )
     with pytest.raises((ArchiveError, InputError), match=said):
-        mlf_sdk.load(tmp_path / "out")
+        mlf_sdk.load(restate(tmp_path, edit))
 
 
-def test_a_stated_model_that_contradicts_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("edit", "where", "what"),
+    [
+        (lambda model: model.update(inputs=[77]), "inputs[0]", "there is no tensor 77"),
+        (
+            lambda model: model["steps"][0].update(
+                overlaps=[{"input": 0, "output": 0, "distance_bytes": -16}]
+            ),
+            "steps[0].overlaps[0].distance_bytes",
+            "-16 for input 0, output 0 of '",
+        ),
+    ],
+)
+def test_a_stated_model_that_contradicts_itself(tmp_path: Path, edit: Any, where: str, what: str) -> None:
     mlf_sdk.convert(archive(tmp_path, "aot-c"), tmp_path / "out.tar")
-    subprocess.run(["tar", "xf", "out.tar", "--one-top-level=out"], cwd=tmp_path, check=True)
-    member = tmp_path / "out" / "metadata.json"
+    with pytest.raises(InputError) as caught:
+        mlf_sdk.load(restate(tmp_path, lambda stated: edit(stated["model"])))
+    assert (caught.value.where, caught.value.what.startswith(what)) == (f"model tiny: {where}", True)
+    assert caught.value.hint.startswith("metadata.json states it under mlf_sdk")
 
-    def edit(top: dict[str, Any]) -> None:
-        top["modules"]["tiny"]["mlf_sdk"]["model"]["inputs"] = [77]
 
-    member.write_bytes(
-        edit_json({"metadata.json": member.read_bytes()}, "metadata.json", edit)["metadata.json"]
-    )
-    with pytest.raises(InputError, match="there is no tensor 77"):
-        mlf_sdk.load(tmp_path / "out")
+def test_facts_about_a_call_are_checked(tmp_path: Path) -> None:
+    mlf_sdk.convert(LAYERS, tmp_path / "out.tar")
+
+    def overlap(**changes: int) -> Callable[[dict[str, Any]], None]:
+        return lambda stated: stated["calls"]["conv_2d_0"]["overlaps"][0].update(changes)
+
+    with pytest.raises(
+        ArchiveError,
+        match=r"mlf_sdk\.calls\['conv_2d_0'\]\.overlaps\[0\]\.distance_bytes: Expected `int` >= 0",
+    ):
+        mlf_sdk.load(restate(tmp_path, overlap(distance_bytes=-1)))
+    with pytest.raises(
+        InputError, match="input 9, output 0 of 'conv_2d_0', which has 2 inputs and 1"
+    ) as caught:
+        mlf_sdk.load(restate(tmp_path, overlap(input=9)))
+    assert caught.value.where == "model layers: steps[0].overlaps[0]"
+    assert caught.value.hint.startswith("metadata.json states it under mlf_sdk")
+
+
+def test_a_layer_of_many_multiplications(tmp_path: Path) -> None:
+    mlf_sdk.convert(LAYERS, tmp_path / "out.tar")
+    found = mlf_sdk.load(restate(tmp_path, lambda stated: stated["calls"]["conv_2d_0"].update(macs=1 << 31)))
+    assert found.steps[0].layer is not None
+    assert found.steps[0].layer.macs == 1 << 31
 
 
 # ---- bundles ----

@@ -11,9 +11,12 @@ from mlf_sdk.errors import InputError
 if TYPE_CHECKING:
     from mlf_sdk.ir.model import Model
     from mlf_sdk.ir.step import Step
-    from mlf_sdk.ir.tensor import Tensor
+    from mlf_sdk.ir.tensor import Quantisation, Tensor
 
 MAX_ALIGNMENT: Final = 4096
+MAX_BYTES: Final = (1 << 31) - 1  # of a buffer: half of what a pointer of a microcontroller reaches
+MAX_NDIM: Final = 16
+_SCALES: Final = (2.0**-149, 2.0**128)  # of a float32: the least, and the first that is none
 
 _Problem = tuple[str, str]
 
@@ -45,6 +48,12 @@ def _problems(model: Model) -> Iterator[_Problem]:
     known = range(len(model.tensors))
     for name, ids in (("inputs", model.inputs), ("outputs", model.outputs)):
         yield from _unknown(ids, known, name)
+    for position, tensor_id in enumerate(model.inputs):
+        if model.root(tensor_id).kind.value == "constant":
+            yield (
+                f"inputs[{position}]",
+                f"the constant {model.tensors[tensor_id].name[:80]!r} is never written",
+            )
     if len(model.output_names) != len(model.outputs):
         yield "output_names", f"{len(model.output_names)} names for {len(model.outputs)} outputs"
     for index, step in enumerate(model.steps):
@@ -52,7 +61,9 @@ def _problems(model: Model) -> Iterator[_Problem]:
         if step.index != index:
             yield f"{place}.index", f"is {step.index}"
         yield from _unknown(step.arguments, known, f"{place}.arguments")
-        yield from _step_problems(step, place, known)
+        yield from _step_problems(step, place)
+        yield from _overlap_problems(step, place)
+        yield from _abi_problems(model, step, f"{place}.abi")
         yield from _write_problems(model, step, place)
     yield from _unit_problems(model)
 
@@ -66,6 +77,10 @@ def _unknown(ids: Iterable[int], known: range, place: str) -> Iterator[_Problem]
 def _tensor_problems(model: Model, tensor: Tensor, place: str) -> Iterator[_Problem]:
     if any(extent < 0 for extent in tensor.shape):
         yield f"{place}.shape", f"a negative extent: {list(tensor.shape)}"
+    if len(tensor.shape) > MAX_NDIM:
+        yield f"{place}.shape", f"{len(tensor.shape)} dimensions; at most {MAX_NDIM}"
+    if tensor.size_bytes > MAX_BYTES:
+        yield f"{place}.shape", f"{list(tensor.shape)} {tensor.dtype} takes more than {MAX_BYTES} bytes"
     if tensor.data is not None and len(tensor.data) != tensor.size_bytes:
         yield f"{place}.data", f"{len(tensor.data)} bytes; shape and type take {tensor.size_bytes}"
     if tensor.kind.value == "constant" and tensor.data is None and tensor.alias_of is None:
@@ -74,13 +89,21 @@ def _tensor_problems(model: Model, tensor: Tensor, place: str) -> Iterator[_Prob
         yield f"{place}.alias_of", f"there is no tensor {tensor.alias_of}"
     if tensor.offset_bytes < 0 or (tensor.offset_bytes and tensor.alias_of is None):
         yield f"{place}.offset_bytes", f"{tensor.offset_bytes}, which is no distance into another tensor"
-    if (known := tensor.quantisation) is not None:
-        axis = known.axis
-        wanted = 1
-        if axis is not None:
-            wanted = tensor.shape[axis] if axis in range(len(tensor.shape)) else -1
-        if not len(known.scale) == len(known.zero_point) == wanted:
-            yield f"{place}.quantisation", "scales and zero points do not fit the axis"
+    if tensor.quantisation is not None:
+        yield from _quantisation_problems(tensor.quantisation, tensor.shape, f"{place}.quantisation")
+
+
+def _quantisation_problems(found: Quantisation, shape: tuple[int, ...], place: str) -> Iterator[_Problem]:
+    wanted = 1
+    if found.axis is not None:
+        wanted = shape[found.axis] if found.axis in range(len(shape)) else -1
+    if not len(found.scale) == len(found.zero_point) == wanted:
+        yield place, "scales and zero points do not fit the axis"
+    for scale, zero_point in zip(found.scale, found.zero_point, strict=True):
+        if not _SCALES[0] <= scale < _SCALES[1]:
+            yield place, f"a scale of {scale}, which is no float32 > 0"
+        if not -(1 << 31) <= zero_point < 1 << 31:
+            yield place, f"a zero point of {zero_point}, which is no int32"
 
 
 def _alias_problems(model: Model) -> Iterator[_Problem]:
@@ -107,7 +130,7 @@ def _alias_problems(model: Model) -> Iterator[_Problem]:
                 )
 
 
-def _step_problems(step: Step, place: str, known: range) -> Iterator[_Problem]:
+def _step_problems(step: Step, place: str) -> Iterator[_Problem]:
     if step.phases < 1:
         yield f"{place}.phases", f"{step.phases}; at least 1"
     if step.spans and len(step.spans) != len(step.arguments):
@@ -118,20 +141,56 @@ def _step_problems(step: Step, place: str, known: range) -> Iterator[_Problem]:
     for span in (*step.spans, *(w.span for w in step.workspaces)):
         if not 0 <= span.first <= span.last < step.phases:
             yield f"{place}.spans", f"phases {span.first} to {span.last} of {step.phases}"
-    if min([w.size_bytes for w in step.workspaces] + [step.workspace_stack_bytes]) < 0:
-        yield f"{place}.workspaces", "a negative size"
+    sizes = [*(w.size_bytes for w in step.workspaces), step.workspace_stack_bytes]
+    for size in sizes:
+        if not 0 <= size <= MAX_BYTES:
+            yield f"{place}.workspaces", f"a size of {size} bytes; 0 to {MAX_BYTES}"
     if not step.is_packed and step.allocated and step.workspace_stack_bytes:
         yield f"{place}.workspaces", "both slots and a stack"
-    for value in step.abi.values:
-        if (value.slot is not None and value.slot not in slots) or (
-            value.tensor is not None and value.tensor not in known
-        ):
-            yield f"{place}.abi", f"there is no {value.kind.value} {value.slot or value.tensor or 0}"
+    layer = step.layer
+    if layer and min(layer.number, layer.macs, *(cost for _, cost in layer.counted)) < 0:
+        yield f"{place}.layer", "a negative number"
     if any(position not in range(len(step.arguments)) for position in step.kept):
         yield f"{place}.kept", f"arguments {list(step.kept)} of {len(step.arguments)}"
-    for overlap in step.overlaps:
+
+
+def _overlap_problems(step: Step, place: str) -> Iterator[_Problem]:
+    seen: set[tuple[int, int]] = set()
+    for index, overlap in enumerate(step.overlaps):
+        at = f"{place}.overlaps[{index}]"
+        pair = overlap.input, overlap.output
+        said = f"input {overlap.input}, output {overlap.output} of '{step.name[:80]}'"
         if overlap.input not in range(len(step.inputs)) or overlap.output not in range(len(step.outputs)):
-            yield f"{place}.overlaps", f"input {overlap.input}, output {overlap.output}"
+            yield at, f"{said}, which has {len(step.inputs)} inputs and {len(step.outputs)} outputs"
+        if overlap.distance_bytes < 0:
+            yield f"{at}.distance_bytes", f"{overlap.distance_bytes} for {said}: it is not negative"
+        if pair in seen:
+            yield at, f"{said} is stated twice"
+        seen.add(pair)
+
+
+def _abi_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:
+    """Check what a plain C function gets: storages that the step uses, its workspaces, addresses in them."""
+    used = {model.root(tensor).id for tensor in step.arguments}
+    room = {w.slot: w.size_bytes for w in step.workspaces}
+    if any(argument.value is None and not argument.struct for argument in step.abi.arguments):
+        yield place, "an argument is neither a pointer nor a struct"
+    for value in step.abi.values:
+        kind, tensor, offset, least, most = value.kind.value, value.tensor, value.offset_bytes, 0, 0
+        if kind == "tensor" and (
+            tensor not in range(len(model.tensors)) or model.root(tensor or 0).id not in used
+        ):
+            yield place, f"tensor {tensor} is in no storage of the step's inputs and outputs"
+        if (value.slot in room) != (kind == "workspace"):
+            yield place, f"there is no {kind} {value.slot}"
+        if value.slot is not None:
+            least, most = -MAX_BYTES, room.get(value.slot, 0)
+        if kind == "symbol":
+            if not value.symbol:
+                yield place, "a symbol without a name"
+            most = MAX_BYTES
+        if not least <= offset <= most:
+            yield place, f"an address {offset} bytes behind the start of a {kind}; {least} to {most}"
 
 
 def _write_problems(model: Model, step: Step, place: str) -> Iterator[_Problem]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,19 +58,19 @@ class Extent:
 
 
 def savings(overlaps: Iterable[Overlay], extents: Mapping[Any, Extent]) -> Iterator[tuple[int, int, int]]:
-    """Most bytes that overlaps can save: (bytes, time, time) of each time at which they save some.
+    """Most bytes that overlaps can save: (bytes, first, last time) of each span with the same live buffers.
 
     Inputs lie apart from each other, outputs too. An output that lies over any input begins before all of
     them, by the least of its distances: those bytes are over none. So inputs and outputs together take at
     least the bytes of the outputs, and at least those of the inputs and of all that lies before them.
     """
     pairs = [(o, extents[o.input], extents[o.output]) for o in overlaps]
-    times = sorted({time for _, x, y in pairs for time in range(y.first, x.last + 1)})
-    for time in times:
-        now = [o for o, x, y in pairs if y.first <= time <= x.last]
+    times = sorted({time for _, x, y in pairs for time in (y.first, x.last + 1)})
+    for first, end in itertools.pairwise(times):
+        now = [o for o, x, y in pairs if y.first <= first <= x.last]
         inputs = sum(extents[x].size for x in {o.input for o in now})
         before: dict[int, int] = {}
         for o in now:
             before[o.output] = min(before.get(o.output, o.distance), o.distance)
         outputs = sum(extents[y].size for y in before)
-        yield inputs + outputs - max(outputs, inputs + sum(before.values())), time, time
+        yield inputs + outputs - max(outputs, inputs + sum(before.values())), first, end - 1

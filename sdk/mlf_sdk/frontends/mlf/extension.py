@@ -17,19 +17,21 @@ from mlf_sdk.errors import FaultCollector
 from mlf_sdk.ir.model import ALIGNMENT
 from mlf_sdk.ir.step import Step
 from mlf_sdk.ir.tensor import Quantisation, TensorKind
+from mlf_sdk.tools.checks import shown
 from mlf_sdk.tools.jsontext import convert
 
 KEY: Final = "mlf_sdk"
 MAX_BYTES: Final = 1 << 30
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]
+LargeCount = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class KernelCost(msgspec.Struct, frozen=True, kw_only=True):
     """A kernel that was measured for a layer, and what one call takes, in the unit that the options state."""
 
     kernel: str
-    cost: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    cost: LargeCount
 
 
 class LayerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +85,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     overlaps: tuple[OverlapFact, ...] = ()
     joins: tuple[Count, ...] = ()
     slices: tuple[Count, ...] = ()
-    macs: Count = 0
+    macs: LargeCount = 0
     layer: LayerFacts | None = None
 
 
@@ -147,5 +149,10 @@ def parse_extension(
     """The extension of a module's metadata; None without one."""
     if KEY not in table:
         return None
-    found: Extension | None = convert(table[KEY], Extension, member, f"{field}.{KEY}", faults)
+    stated, place = table[KEY], f"{field}.{KEY}"
+    calls = stated.get("calls") if isinstance(stated, dict) else None
+    for name, call in calls.items() if isinstance(calls, dict) else ():  # one by one: a fault names its call
+        if convert(call, CallFacts, member, f"{place}.calls[{shown(name)}]", faults) is None:
+            return None
+    found: Extension | None = convert(stated, Extension, member, place, faults)
     return found

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from mlf_sdk.errors import FaultCollector, ModuleChoiceError
+from mlf_sdk.errors import FaultCollector, InputError, ModuleChoiceError
 from mlf_sdk.frontends.code import index_code
 from mlf_sdk.frontends.mlf.aot_schedule import schedule_aot
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, load_mlf
+from mlf_sdk.frontends.mlf.extension import KEY
 from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
 from mlf_sdk.frontends.mlf.operator_schedule import schedule_operator
 from mlf_sdk.frontends.mlf.rawmetadata import OPERATOR
 from mlf_sdk.frontends.mlf.schedule import BuildInput, assemble
 from mlf_sdk.frontends.mlf.stated_schedule import schedule_stated
 from mlf_sdk.ir.model import Model
+
+_STATED: Final = f"metadata.json states it under {KEY}: correct the program that wrote the archive."
 
 
 def load_model(path: Path, *, module: str | None = None) -> Model:
@@ -49,7 +53,12 @@ def schedule_model(source: BuildInput, module: str | None) -> Model:
     else:
         schedule = schedule_aot(source)
     source.faults.raise_if_any()
-    return assemble(source, schedule)
+    try:
+        return assemble(source, schedule)
+    except InputError as error:
+        if raw.metadata.extension is not None:
+            error.hint = _STATED
+        raise
 
 
 def choose_module(archive: RawArchive, module: str | None) -> RawModule:
