@@ -202,12 +202,12 @@ def test_an_arena_of_several_models(lock: Lock, reserved: int, note: str) -> Non
 def test_a_summary_of_the_archive_that_differs(lock: Lock, summary: int) -> None:
     """Below or above the plan; whose figure it is depends on the executor."""
     notes = []
-    for executor in ("graph", "aot"):
+    for executor in ("graph", "aot", "operator"):
         stated = msgspec.structs.replace(lock.models[0].summary, workspace_bytes=summary)
         model = msgspec.structs.replace(lock.models[0], summary=stated, executor=executor)
         report = check_image(msgspec.structs.replace(lock, models=(model,)), image(), [])
         notes.append(rows(report)["arena"].summary_note)
-    assert all(notes) and notes[0] != notes[1]
+    assert all(notes) and notes[0] != notes[1] == notes[2]
 
 
 # ---- the rows' states ----

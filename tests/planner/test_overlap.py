@@ -159,6 +159,39 @@ def test_check_finds_an_output_that_begins_too_late(offset: int) -> None:
         check_plan(problem, changed)
 
 
+def test_check_looks_below_operands_that_begin_between() -> None:
+    """The workspace lies in tensor 1, above tensor 0, which lies in tensor 1 as well, as it may."""
+    step = PlanStep(
+        phases=2,
+        reads=(touch(0, 0, 1),),
+        writes=(touch(1, 0, 1),),
+        workspaces=(scratch(16, 1),),
+        overlaps=(over(0, 1, 32),),
+    )
+    problem = chain(step, sizes=(32, 160), outputs=(1,))
+    plan = plan_memory(problem)
+    moved = {0: 32, 1: 0, (0, 0): 96}
+    changed = dataclasses.replace(
+        plan,
+        tensor_offsets={0: 32, 1: 0},
+        workspace_offsets={0: {0: 96}},
+        buffers=tuple(dataclasses.replace(b, offset=moved[b.key]) for b in plan.buffers),
+        arena_bytes=160,
+    )
+    with pytest.raises(PlanError, match=r"workspace \(0, 0\) overlaps tensor 1 at byte 96, time 2"):
+        check_plan(problem, changed)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_input_that_is_used_later_lies_under_nothing(swapped: bool) -> None:
+    """Two steps read tensor 0; only the one that comes last may put its output over it."""
+    steps = [call((0,), 1), call((0,), 2, over(0, 2, 0))][:: -1 if swapped else 1]
+    graph = build_graph(chain(*steps, sizes=(160, 160, 160), outputs=(1, 2)))
+    overlapping = 0 if swapped else 1
+    assert overlays(graph, (overlapping, 1 - overlapping)) == ()
+    assert overlays(graph, (1 - overlapping, overlapping)) == (Overlay(input=0, output=2, distance=0),)
+
+
 @pytest.mark.parametrize("swapped", [False, True])
 def test_an_output_that_is_in_use_already_lies_over_nothing(swapped: bool) -> None:
     """Two steps write tensor 2; only the one that comes first may put it over its input."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mlf_sdk.planner.search import MAX_SHAPES, PlacementSearch
+from mlf_sdk.planner.search import MAX_SHAPES, BudgetExceeded, PlacementSearch
 from mlf_sdk.planner.storage import Buffer, lower_bound
 
 place_module = importlib.import_module("mlf_sdk.planner.place")
@@ -134,6 +134,39 @@ def test_stages_end_where_the_target_is_reached(stages: Stages, seed: int, above
 def test_a_target_that_is_proven_out_of_reach_is_approached(stages: Stages) -> None:
     assert stages.place([(12, 5, 5), (12, 2, 3), (6, 4, 5), (5, 0, 4)], 4) == 2
     assert stages.log[-3:] == [f"exact:{QUICK}=none", f"exact:{QUICK}=found", f"exact:{QUICK}=none"]
+
+
+def test_a_placement_that_is_not_proven_lowest_is_searched_for_locally(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target is proven out of reach, and the budget ends before the next placement is found."""
+    heights: list[int] = []
+    real = PlacementSearch.find_within
+
+    def search(own: PlacementSearch, height: int, order: Sequence[int], share: int) -> list[int] | None:
+        heights.append(height)
+        if share == QUICK and height > heights[0]:
+            raise BudgetExceeded
+        return real(own, height, order, share)
+
+    monkeypatch.setattr(PlacementSearch, "find_within", search)
+    spans, alignment = drawn(994)
+    assert stages.place(spans, alignment) == 6
+    assert " ".join(stages.log).startswith(f"{GREEDY} exact:{QUICK}=none local:")
+
+
+def test_a_target_above_the_first_placement_ends_the_search(stages: Stages) -> None:
+    assert stages.place([(3, 0, 1), (2, 1, 2)], 1, target=6) == -1
+    assert stages.log == ["greedy"]
+
+
+def test_the_first_of_placements_that_are_equally_high_is_kept() -> None:
+    """Its mirror image, and what later stages find, must be lower."""
+    buffers = [Buffer(kind="workspace", key=(0, i), size_bytes=i + 1, first=0, last=1) for i in range(2)]
+    shapes = shapes_module.build_shapes(buffers, 1)
+    first = place_module.fit(shapes, next(iter(place_module.greedy_orders(shapes))), best_fit=False)
+    assert shapes.mirrored(first) != first
+    assert place_module.place(buffers, 1, 3) == (first, 3)
 
 
 @pytest.mark.parametrize("shapes", [MAX_SHAPES - 1, MAX_SHAPES, MAX_SHAPES + 1])

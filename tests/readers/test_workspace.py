@@ -845,6 +845,10 @@ def test_arguments_by_their_number() -> None:
     known, unknown = analyse(text), analyse(text, whole="x")
     assert (span(known.argument(7)), known.argument(7).is_exact) == ((None, None), True)
     assert (span(unknown.argument(7)), unknown.argument(7).is_exact) == ((0, 0), False)
+    plain = analyse("int32_t k(float* p0, float* p1) { p1[0] = p0[0]; }", whole="x")
+    assert [(a.name, span(a), a.is_exact) for a in plain.arguments] == [
+        (name, (0, 0), False) for name in ("p0", "p1")
+    ]
 
 
 @pytest.mark.parametrize(
