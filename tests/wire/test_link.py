@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from mlf_sdk.testing.fake import FakeClock
+from mlf_sdk.triage.fault_report import parse_fault
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Opcode, Status
 from mlf_sdk.wire.errors import DeviceError, NoAnswerError
@@ -27,12 +28,18 @@ class RatedLine(LoopbackTransport):
         raise NotImplementedError
 
 
-def link_to(device: Callable[[bytes], bytes], *, rated: bool = False, started_s: float = 0.0) -> Link:
+def link_to(
+    device: Callable[[bytes], bytes],
+    *,
+    rated: bool = False,
+    started_s: float = 0.0,
+    console: Callable[[str], None] | None = None,
+) -> Link:
     """A link of session 7, whose first request has the number 500."""
     clock = FakeClock()
     clock.now = started_s
     transport = (RatedLine if rated else LoopbackTransport)(device, idle=clock.sleep)
-    link = Link(transport, Timeouts(first_try_s=1, tries=3, clock=clock), console=None, sequence=500)
+    link = Link(transport, Timeouts(first_try_s=1, tries=3, clock=clock), console=console, sequence=500)
     link.session = 7
     return link
 
@@ -109,6 +116,7 @@ def refusal(opcode: int, sequence: int, status: Status) -> bytes:
         refusal(Opcode.HELLO + 1, 500, Status.VERSION),
         refusal(Opcode.HELLO, 500, Status.OK),
         refusal(Opcode.HELLO, 500, Status.OPCODE),
+        frames.encode(b"short"),
     ],
 )
 def test_a_refusal_of_the_version_answers_this_very_hello(noise: bytes) -> None:
@@ -118,6 +126,32 @@ def test_a_refusal_of_the_version_answers_this_very_hello(noise: bytes) -> None:
     with pytest.raises(DeviceError, match="VERSION") as caught:
         link.call(Opcode.HELLO, b"", link.after(10))
     assert "It speaks versions 8 to 9" in caught.value.hint
+
+
+def test_a_refusal_of_the_version_answers_no_other_request() -> None:
+    link = link_to(lambda data: refusal(Opcode.STATS, 500, Status.VERSION) + reply(b"\0yes"))
+    assert link.call(Opcode.STATS, b"", link.after(10)) == b"yes"
+
+
+@pytest.mark.parametrize("status", [1, 127])
+def test_a_status_that_no_version_has_is_an_error(status: int) -> None:
+    link = link_to(lambda data: reply(bytes([status])))
+    with pytest.raises(DeviceError, match=f"STATS.*{status}|{status}.*STATS"):
+        link.call(Opcode.STATS, b"", link.after(10))
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "hint"),
+    [
+        (FAULT, "model twins", "Run it on the board 'host' as well"),
+        (b"mlf-fault: abort step=-1 model=-\n", "", ""),
+    ],
+)
+def test_a_fault_names_its_model_and_what_to_do_about_an_access(line: bytes, where: str, hint: str) -> None:
+    fault = parse_fault(line)
+    assert fault is not None
+    error = DeviceFaultError(fault)
+    assert (error.where, error.hint.partition(":")[0]) == (where, hint)
 
 
 @pytest.mark.parametrize("before", [b"", b"text\n" * 2000])
@@ -142,6 +176,26 @@ def test_a_fault_that_comes_in_pieces_is_one() -> None:
     assert caught.value.fault.kind == "busfault"
 
 
+@pytest.mark.parametrize(("text", "said"), [(b"!", "!"), (b"I\x02 am gone", r"I\x02 am gone")])
+def test_last_words_hold_what_a_frame_may_begin_with(text: bytes, said: str) -> None:
+    """When nothing follows for as long as all tries take, no frame is under way."""
+    pieces = iter([text])
+    link = link_to(lambda data: next(pieces, b""))
+    with pytest.raises(NoAnswerError) as caught:
+        link.call(Opcode.STATS, b"", link.after(100))
+    assert caught.value.hint == f"The last it printed:\n{said}"
+
+
+def test_text_is_handed_over_when_the_device_pauses() -> None:
+    """Not where a read happens to end, which may be within a line."""
+    heard: list[str] = []
+    text = "a line of the application\n" * 400
+    link = link_to(lambda data: text.encode(), console=heard.append)
+    link.post(Opcode.STATS, b"", link.after(10))
+    assert link.next_reply(link.after(10), "") is None
+    assert heard == [text]
+
+
 def test_last_words_are_the_end_of_a_long_text() -> None:
     link = link_to(lambda data: b"0123456789\n" * 1000 + b"the end\n")
     with pytest.raises(NoAnswerError) as caught:
@@ -149,3 +203,10 @@ def test_last_words_are_the_end_of_a_long_text() -> None:
     said = caught.value.hint.partition("The last it printed:\n")[2]
     assert said.endswith("the end") and 1900 < len(said) <= 2000
     assert len(link._recent) == 2000
+
+
+def test_last_words_are_so_many_characters() -> None:
+    link = link_to(lambda data: b"x" * 3000)
+    with pytest.raises(NoAnswerError) as caught:
+        link.call(Opcode.STATS, b"", link.after(100))
+    assert caught.value.hint == "The last it printed:\n" + "x" * 2000
