@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulated import start_qemu
 from mlf_sdk.analysis.elf.image import Image
 from mlf_sdk.judge.counting import Counts, Window, counter
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.qemu import QemuOptions, start_qemu
+from mlf_sdk.targets.qemu import QemuOptions
 
 DONE = b"mlf: done"
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import mlf_sdk
+from emulated import start_qemu
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.boards.load import find_board, load_boards
-from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
 
 ROOT = Path(__file__).parents[2]

@@ -325,7 +325,7 @@ def test_push_over_a_port(emulated: Board, scaled_params: Path, capsys: pytest.C
     emulated.forget()
     old = emulated.output()
     machine_board = with_slots(emulated.board, emulated.elf)
-    with start_qemu(machine_board, emulated.elf, timeout_s=60) as machine:
+    with start_qemu(machine_board, emulated.elf) as machine:
         bridge = SocketBridge(machine.socket)
         try:
             command = ["params", "push", str(scaled_params), "--port", bridge.path, "--json"]

@@ -9,11 +9,11 @@ import pytest
 
 import mlf_sdk
 from archives import write
+from emulated import start_qemu
 from injected import FILE, KERNEL, STEP, choosing, faulty, line_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware, triage_log
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.triage.explain import CallFrame, Triage
 from mlf_sdk.triage.fault_report import parse_fault

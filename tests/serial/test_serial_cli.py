@@ -308,7 +308,7 @@ def test_a_board_that_does_not_tell_its_build_id_is_refused(call: Caller, projec
 def test_inferences_on_the_emulator_over_a_bad_line(project: Path) -> None:
     samples = np.load(EXAMPLES / "test.npz")
     board = find_board(BOARD)
-    with start_qemu(board, project / "build" / "app.elf", timeout_s=120) as machine:
+    with start_qemu(board, project / "build" / "app.elf") as machine:
         bridge = SocketBridge(machine.socket)
         try:
             clean = TargetChoice(port=bridge.path)

@@ -8,14 +8,16 @@ import random
 import shutil
 import struct
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from emulated import EmulatedBoard, start_qemu
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.qemu import QemuMachine, QemuOptions, instructions, start_qemu
+from mlf_sdk.targets.qemu import QemuOptions, instructions
 from mlf_sdk.tools.process import ProcessError, run_process
 from mlf_sdk.triage.fault_report import parse_fault
 from probe_firmware import STRICT, build, compile_flags, platform_sources, render
@@ -36,6 +38,7 @@ def needs_qemu(test):
 
 ROWS = load_boards()
 BOARDS = [name for name, row in ROWS.items() if row.qemu is not None]
+SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 EXACT_SHIFT = 6  # 64 ns an instruction: more than one tick of each board's counter
 
 
@@ -55,11 +58,11 @@ def probe(tmp_path_factory):
     return image
 
 
-def boot(board: Board, elf: Path, **options: object) -> QemuMachine:
+def boot(board: Board, elf: Path, **options: object) -> AbstractContextManager[EmulatedBoard]:
     return start_qemu(board, elf, timeout_s=30, options=QemuOptions(**options))
 
 
-def ask(machine: QemuMachine, command: str, argument: int | None = None) -> int:
+def ask(machine: EmulatedBoard, command: str, argument: int | None = None) -> int:
     data = command.encode() + (b"" if argument is None else struct.pack("<I", argument))
     machine.socket.sendall(data)
     return int(machine.read_until(b"\n").split(b"=")[1], 16)
@@ -154,10 +157,10 @@ class TestOnBoard:
 class TestRunner:
     def test_semihosting_ends_with_the_status(self, name, tmp_path):
         elf = build(ROWS[name], tmp_path, "-DMLF_SEMIHOSTING=1")
-        with boot(ROWS[name], elf, semihosting=True) as machine:
+        with boot(ROWS[name], elf, args=SEMIHOSTING) as machine:
             machine.read_until(b"\n")
             machine.socket.sendall(b"x" + struct.pack("<I", 42))
-            assert machine.wait(timeout_s=10) == 42
+            assert machine.process.wait(10) == 42
 
     def test_a_late_answer_is_an_error_and_qemu_is_gone(self, name, probe):
         with boot(ROWS[name], probe(name)) as machine:
@@ -270,7 +273,7 @@ def test_caches_are_switched_on_by_choice(name, caches, tmp_path):
         assert machine.read_until(b"\n") == b"1 0 1\n"
 
 
-def receive(machine: QemuMachine, size: int) -> bytes:
+def receive(machine: EmulatedBoard, size: int) -> bytes:
     machine.socket.settimeout(10)
     data = b""
     while len(data) < size:
@@ -280,7 +283,7 @@ def receive(machine: QemuMachine, size: int) -> bytes:
     return data
 
 
-def wait_until_asleep(machine: QemuMachine) -> None:
+def wait_until_asleep(machine: EmulatedBoard) -> None:
     deadline = time.monotonic() + 60
     while not all(all_threads_sleep(machine.process.pid) for _ in range(20)):
         assert time.monotonic() < deadline, "the emulator never waits"

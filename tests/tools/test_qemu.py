@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from emulated import start_qemu
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.row import QemuRow
-from mlf_sdk.targets.qemu import (
-    QemuOptions,
-    instructions,
-    qemu_argv,
-    start_qemu,
-)
+from mlf_sdk.targets.qemu import QemuOptions, instructions, qemu_argv
 from mlf_sdk.tools.process import start_process
 from mlf_sdk.triage.fault_report import locate_faults, parse_fault
 
@@ -45,16 +41,14 @@ class TestArgv:
         assert argv[argv.index("-chardev") + 1] == "socket,id=console,fd=9"
         assert argv.count("-serial") == 1
         assert "-cpu" not in argv
-        assert "-semihosting-config" not in argv
 
     def test_all_options(self):
         row = QemuRow(machine="m", cpu="c", serial_index=2, args=("-x",))
-        argv = self.argv(row, icount_shift=6, semihosting=True, args=("-y",))
+        argv = self.argv(row, icount_shift=6, args=("-y",))
         serials = [argv[i + 1] for i, a in enumerate(argv) if a == "-serial"]
         assert serials == ["null", "null", "chardev:console"]
         assert argv[argv.index("-cpu") + 1] == "c"
         assert argv[argv.index("-icount") + 1] == "shift=6"
-        assert "-semihosting-config" in argv
         assert argv[-4:-2] == ["-x", "-y"]
 
     def test_time_of_the_host(self):
@@ -63,17 +57,6 @@ class TestArgv:
     def test_a_board_that_is_not_emulated(self):
         with pytest.raises(InputError, match="not emulated"):
             qemu_argv(FakeBoard(qemu=None), Path("x"), console_fd=3, options=QemuOptions())
-
-
-def fake_qemu(code: str):
-    """Starts a Python program in QEMU's place: its argument is the console's file descriptor."""
-
-    def starter(argv, *, pass_fds, cpus):
-        assert argv[0] == "qemu-system-arm"
-        assert cpus is None or cpus < os.sched_getaffinity(0) or len(cpus) == 1
-        return start_process([sys.executable, "-c", code, str(pass_fds[0])], pass_fds=pass_fds)
-
-    return starter
 
 
 CONSOLE = "import os, socket, sys, time; s = socket.socket(fileno=int(sys.argv[1]))\n"
@@ -86,54 +69,59 @@ class TestMachine:
         path.touch()
         return path
 
-    def start(self, image, code, timeout_s=20.0):
-        return start_qemu(FakeBoard(), image, timeout_s=timeout_s, starter=fake_qemu(CONSOLE + code))
+    @pytest.fixture
+    def start(self, image, monkeypatch):
+        """Starts a Python program in QEMU's place: its argument is the console's file descriptor."""
 
-    def test_console_both_ways(self, image):
+        def start(code, timeout_s=20.0, elf=image):
+            def starter(argv, *, pass_fds, cpus):
+                assert argv[0] == "qemu-system-arm"
+                assert cpus is None or cpus < os.sched_getaffinity(0) or len(cpus) == 1
+                program = [sys.executable, "-c", CONSOLE + code, str(pass_fds[0])]
+                return start_process(program, pass_fds=pass_fds)
+
+            monkeypatch.setattr("mlf_sdk.targets.qemu.start_process", starter)
+            return start_qemu(FakeBoard(), elf, timeout_s=timeout_s)
+
+        return start
+
+    def test_console_both_ways(self, start):
         code = "s.sendall(b'boot text\\nready>rest'); s.sendall(s.recv(9).upper()); time.sleep(60)"
-        with self.start(image, code) as machine:
+        with start(code) as machine:
             assert machine.read_until(b"ready>") == b"boot text\nready>"
             machine.socket.sendall(b"go")
             assert machine.read_until(b"GO") == b"restGO"  # nothing was swallowed
         assert machine.process.exit_code() is not None
 
-    def test_no_such_image(self, tmp_path):
-        with pytest.raises(InputError, match="no such image"):
-            self.start(tmp_path / "none.elf", "")
-
-    def test_its_last_words_are_shown_when_it_ends(self, image):
+    def test_no_such_image(self, start, tmp_path):
         with (
-            self.start(image, "s.sendall(b'half a li'); sys.exit('qemu: no such machine')") as machine,
+            pytest.raises(InputError, match="no such image"),
+            start("", elf=tmp_path / "none.elf"),
+        ):
+            pass
+
+    def test_its_last_words_are_shown_when_it_ends(self, start):
+        with (
+            start("s.sendall(b'half a li'); sys.exit('qemu: no such machine')") as machine,
             pytest.raises(TargetError, match=r"ended; .*half a li; .*no such machine") as caught,
         ):
             machine.read_until(b"\n")
         assert caught.value.where == "board fake (QEMU)"
 
-    def test_silence_is_an_error_in_time(self, image):
+    def test_silence_is_an_error_in_time(self, start):
         with (
-            self.start(image, "time.sleep(60)", timeout_s=0.2) as machine,
+            start("time.sleep(60)", timeout_s=0.2) as machine,
             pytest.raises(TargetError, match="did not come in time"),
         ):
             machine.read_until(b"\n")
 
-    def test_a_fault_is_an_error_at_once(self, image):
+    def test_a_fault_is_an_error_at_once(self, start):
         code = f"s.sendall({b'working' + LINE!r}); time.sleep(60)"
         with (
-            self.start(image, code) as machine,
+            start(code) as machine,
             pytest.raises(TargetError, match=r"the board faulted; .*mlf-fault: busfault"),
         ):
             machine.read_until(b"done")
-
-    def test_exit_code(self, image):
-        with self.start(image, "sys.exit(7)") as machine:
-            assert machine.wait(timeout_s=10) == 7
-
-    def test_an_exit_that_does_not_come(self, image):
-        with (
-            self.start(image, "time.sleep(60)") as machine,
-            pytest.raises(TargetError, match=r"after 0\.1 s"),
-        ):
-            machine.wait(timeout_s=0.1)
 
 
 class TestFault:

@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from measuring import measure
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.testing.fake import FakeClock, FakeDevice, FakeTensor
 from mlf_sdk.wire import frames, protocol
@@ -16,7 +17,6 @@ from mlf_sdk.wire.codes import STATUS_TEXT, Capability, Direction, Opcode, Statu
 from mlf_sdk.wire.device import TensorInfo
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
 from mlf_sdk.wire.link import Timeouts
-from mlf_sdk.wire.measure import measure
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.transport import LoopbackTransport
 from rpc_models import SUM, X, Y, fake_device, fake_models, numbers, session_over

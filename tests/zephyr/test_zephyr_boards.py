@@ -16,13 +16,14 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, reference, write
+from emulated import start_qemu
 from injected import CASES, FILE, KERNEL, MEMBER, STEP, choosing, faulty, line_of
 from mlf_sdk.pipeline.mlperf.bench import Host, bench_mlperf
 from mlf_sdk.pipeline.options import MlperfOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import find_firmware, triage_log
-from mlf_sdk.targets.qemu import QemuOptions, start_qemu
+from mlf_sdk.targets.qemu import QemuOptions
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_environment
 from mlf_sdk.targets.zephyr.files import zephyr_board, zephyr_naming
 from mlf_sdk.targets.zephyr.output import has_option

@@ -182,8 +182,7 @@ class Observer:
         return StepArrays(inputs=inputs, outputs=self.outputs(number))
 
     def _begin(self) -> None:
-        for index, array in enumerate(self._inputs):
-            self._session.write_input(self._info, index, array, self._deadline)
+        self._session.write_inputs(self._info, self._inputs, self._deadline)
         self._position = 0
 
     def _go(self, position: int) -> None:

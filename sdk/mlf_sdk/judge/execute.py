@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,17 +98,17 @@ def _execute(
     ticks = 0
     session.prepare(info, PATTERNS[0], until())
     for index in range(batch.count):
-        ran, outputs = _infer(session, info, batch.inputs(index), until())
-        ticks += ran
-        found.append(outputs)
+        session.write_inputs(info, batch.inputs(index), deadline := until())
+        ticks += session.run(info, deadline=deadline).ticks
+        found.append(session.read_outputs(info, deadline))
         if index == 0:
             first = session.stats(info, until())
         if progress is not None:
             progress(index + 1, batch.count)
     last = session.stats(info, until())
     session.prepare(info, PATTERNS[1], until())
-    _infer(session, info, batch.inputs(0), until())
-    stats = largest((first, session.stats(info, until())))
+    session.infer(info, batch.inputs(0), until())
+    stats = largest(first, session.stats(info, until()))
     if stats.written_guard is None:
         stats = replace(stats, written_guard=last.written_guard)
     return Execution(
@@ -122,16 +122,6 @@ def _execute(
         stats=stats,
         console=session.console_text,
     )
-
-
-def _infer(
-    session: Session, info: ModelInfo, inputs: Sequence[Array], deadline: Deadline
-) -> tuple[int, list[Array]]:
-    """Run one inference; returns its ticks and its outputs."""
-    for slot, array in enumerate(inputs):
-        session.write_input(info, slot, array, deadline)
-    ticks = session.run(info, deadline=deadline).ticks
-    return ticks, [session.read_output(info, slot, deadline) for slot in range(len(info.outputs))]
 
 
 def find_model(session: Session, model: LockModel) -> ModelInfo:

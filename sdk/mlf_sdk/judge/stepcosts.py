@@ -76,7 +76,7 @@ def count_steps(
             info = find_model(session, model)
             for _ in range(1 + runs):  # the first one is not counted: it may find other state than the others
                 deadline = Deadline.after(timeout_s)
-                _write(session, info, inputs, deadline)
+                session.write_inputs(info, inputs, deadline)
                 session.run(info, deadline=deadline)
         counts = counting.read()
     costs = _costs(model, image, counts, runs)
@@ -146,23 +146,18 @@ def time_steps(
     """
     totals: list[int] = []
     rows: list[tuple[int, ...]] = []
-    _write(session, info, inputs, deadline)
+    session.write_inputs(info, inputs, deadline)
     session.run(info, deadline=deadline)  # not counted: caches are cold
     for _ in range(runs):
-        _write(session, info, inputs, deadline)
+        session.write_inputs(info, inputs, deadline)
         totals.append(session.run(info, deadline=deadline).ticks)
-        _write(session, info, inputs, deadline)
+        session.write_inputs(info, inputs, deadline)
         ticks: list[int] = []
         while len(ticks) < info.num_steps:
             done = advance(session, info, len(ticks), info.num_steps - len(ticks), deadline)
             ticks += done.ticks
         rows.append(tuple(ticks))
     return Costs(totals=tuple(totals), names=tuple(s.name for s in model.steps), rows=tuple(rows))
-
-
-def _write(session: Session, info: ModelInfo, inputs: Sequence[Array], deadline: Deadline | None) -> None:
-    for index, array in enumerate(inputs):
-        session.write_input(info, index, array, deadline)
 
 
 def scaled(costs: Costs, numerator: int, denominator: int) -> Costs:

@@ -64,8 +64,8 @@ def _paints(pipeline: Pipeline, probe: Request) -> tuple[list[str], list[str]]:
         for pattern in PATTERNS:
             session.prepare(opened.info, pattern)
             session.run(opened.info)
-            for index, tensor in enumerate(opened.model.outputs):
-                data = np.frombuffer(session.read_output(opened.info, index).tobytes(), np.uint8)
+            for tensor, array in zip(opened.model.outputs, session.read_outputs(opened.info), strict=True):
+                data = np.frombuffer(array.tobytes(), np.uint8)
                 differs.setdefault(tensor.name, []).append(data != pattern)
     kept = [name for name, both in differs.items() if not np.any(both)]
     changed = [name for name, both in differs.items() if np.logical_or(*both).all()]

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from mlf_sdk.judge.profile import Profile, StepProfile
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table
@@ -21,30 +22,60 @@ def profile_parts(profile: Profile) -> Parts:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table: its heading, the text of a step, and what the last two rows have in it."""
+
+    heading: str
+    cell: Callable[[StepProfile], str]
+    overhead: str = ""
+    total: str = ""
+
+
 def measured_parts(profile: Profile, steps: Iterable[StepProfile]) -> Parts:
     """Lay out the measurement, the cost of each of ``steps`` in their order, and the sums."""
-    rows = [_row(profile, step) for step in steps]
-    ends = [""] * (len(_last_headings(profile)) - 1)
-    rows.append(
-        (
-            "",
-            _share_text(profile, profile.overhead),
-            "",
-            number(profile.overhead),
-            *_blanks(profile),
-            _rest(profile),
-            *ends,
-        )
-    )
-    cycles = _cycles_cell(profile, profile.cycles.cycles if profile.cycles else None)
-    rows.append(("", "", "", number(profile.total), *cycles, *_sums(profile), "total", *ends))
+    columns = list(_columns(profile))
+    rows = [[column.cell(step) for column in columns] for step in steps]
+    rows.append([column.overhead for column in columns])
+    rows.append([column.total for column in columns])
     return [
         line("measured", f"{counted(profile.runs, 'run')}; {profile.method}"),
         *_estimate_lines(profile),
         *lines("note", profile.notes),
         "",
-        table(_headings(profile), rows),
+        table([column.heading for column in columns], rows),
     ]
+
+
+def _columns(profile: Profile) -> Iterator[_Column]:
+    overhead = f"{profile.overhead / profile.total:.1%}" if profile.total else "-"
+    yield _Column(">step", lambda step: str(step.index))
+    yield _Column(">share", lambda step: f"{step.share:.1%}", overhead)
+    yield _Column("~", lambda step: bar(step.share))
+    cost, total = number(profile.overhead), number(profile.total)
+    yield _Column(f">{profile.unit}", lambda step: number(step.cost), cost, total)
+    if profile.cycles is not None:
+        total = f"~{number(profile.cycles.cycles)}"
+        yield _Column(">cycles", lambda step: f"~{number(step.cycles)}", total=total)
+    if profile.runs > 1:
+        yield _Column(">least", lambda step: number(step.least))
+        yield _Column(">most", lambda step: number(step.most))
+    if profile.rows == "steps":
+        each = f"{profile.total / profile.macs:.2f}" if profile.macs else "-"
+        yield _Column(">MACs", lambda step: number(step.work.macs), total=number(profile.macs))
+        yield _Column(">each", lambda s: "-" if s.per_mac is None else f"{s.per_mac:.2f}", total=each)
+        yield _Column(">bytes", lambda step: number(step.work.moved_bytes), total=_moved_text(profile))
+
+    def name(step: StepProfile) -> str:
+        return step.name.removeprefix(profile.symbol_prefix)
+
+    rest = "the executor" if profile.rows == "steps" else "executor, entry, and what is part of it"
+    if profile.has_layers:
+        yield _Column("layer", lambda step: step.layer.text if step.layer else name(step), rest, "total")
+        yield _Column("shapes", lambda step: step.shapes)
+        yield _Column("kernel", lambda step: step.layer.kernel if step.layer else "")
+    else:
+        yield _Column("function", name, rest, "total")
 
 
 def _estimate_lines(profile: Profile) -> Parts:
@@ -68,63 +99,10 @@ def _estimate_lines(profile: Profile) -> Parts:
     return parts
 
 
-def _cycles_cell(profile: Profile, cycles: int | None) -> list[str]:
-    return [] if profile.cycles is None else [f"~{number(cycles)}"]
-
-
-def _rest(profile: Profile) -> str:
-    return "the executor" if profile.rows == "steps" else "executor, entry, and what is part of it"
-
-
-def _headings(profile: Profile) -> list[str]:
-    spread = [">least", ">most"] if profile.runs > 1 else []
-    more = [">MACs", ">each", ">bytes"] if profile.rows == "steps" else []
-    cycles = [] if profile.cycles is None else [">cycles"]
-    return [">step", ">share", "~", f">{profile.unit}", *cycles, *spread, *more, *_last_headings(profile)]
-
-
-def _last_headings(profile: Profile) -> list[str]:
-    return ["layer", "shapes", "kernel"] if profile.has_layers else ["function"]
-
-
-def _row(profile: Profile, step: StepProfile) -> tuple[str, ...]:
-    spread = [number(step.least), number(step.most)] if profile.runs > 1 else []
-    each = "-" if step.per_mac is None else f"{step.per_mac:.2f}"
-    more = [number(step.work.macs), each, number(step.work.moved_bytes)] if profile.rows == "steps" else []
-    share = f"{step.share:.1%}"
-    name = step.name.removeprefix(profile.symbol_prefix)
-    last = [name]
-    if profile.has_layers:
-        layer = step.layer
-        last = [name, step.shapes, ""] if layer is None else [layer.text, step.shapes, layer.kernel]
-    return (
-        str(step.index),
-        share,
-        bar(step.share),
-        number(step.cost),
-        *_cycles_cell(profile, step.cycles),
-        *spread,
-        *more,
-        *last,
-    )
-
-
-def _share_text(profile: Profile, cost: int) -> str:
-    return f"{cost / profile.total:.1%}" if profile.total else "-"
-
-
-def _blanks(profile: Profile) -> list[str]:
-    return [""] * (len(_headings(profile)) - len(_last_headings(profile)) - 4)
-
-
-def _sums(profile: Profile) -> list[str]:
-    spread = ["", ""] if profile.runs > 1 else []
-    if profile.rows != "steps":
-        return spread
+def _moved_text(profile: Profile) -> str:
     moved = [step.work.moved_bytes for step in profile.steps]
     known = [m for m in moved if m is not None]
-    each = f"{profile.total / profile.macs:.2f}" if profile.macs else "-"
-    return [*spread, number(profile.macs), each, number(sum(known)) if len(known) == len(moved) else "-"]
+    return number(sum(known)) if len(known) == len(moved) else "-"
 
 
 def bar(share: float) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -193,15 +193,14 @@ def diff_values(found: SweepDifference) -> dict[str, Any]:
     return {
         "ok": found.ok,
         "compared": found.compared,
-        "differences": [_plain(one) for one in found.differences],
-    }
-
-
-def _plain(one: Difference) -> Mapping[str, Any]:
-    return {
-        "labels": dict(one.labels),
-        "what": one.what,
-        "before": one.before,
-        "after": one.after,
-        "regression": one.is_regression,
+        "differences": [
+            {
+                "labels": dict(one.labels),
+                "what": one.what,
+                "before": one.before,
+                "after": one.after,
+                "regression": one.is_regression,
+            }
+            for one in found.differences
+        ],
     }

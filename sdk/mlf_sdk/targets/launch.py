@@ -68,7 +68,7 @@ def open_emulated(
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
-    with start_qemu(board, elf, timeout_s=timeout_s) as machine:
+    with start_qemu(board, elf) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
         with (
             Session(transport, timeouts=_timeouts(timeout_s), console=console) as session,

@@ -42,7 +42,7 @@ def start_pty_board(board: Board, elf: Path, options: QemuOptions) -> Iterator[s
         TargetError: QEMU ended at once.
     """
     argv = qemu_argv(board, elf.resolve(), console_fd=None, options=options)
-    with start_process(argv, pipes=True, cpus=one_cpu() if options.one_cpu else None) as process:
+    with start_process(argv, pipes=True, cpus=one_cpu()) as process:
         yield _pty_of(process, board)
 
 

@@ -217,6 +217,12 @@ class Session:
         until = deadline or self._link.after(self.timeouts.transfer_s)
         write_tensor(self._link, self._pace, info, tensor, data, until)
 
+    def write_inputs(self, model: ModelKey, inputs: Inputs, deadline: Deadline | None = None) -> None:
+        """Write all inputs: an array for each, in order, or by name (or by index as text)."""
+        info = self.model(model)
+        for index, array in enumerate(arrays_of(info, inputs)):
+            self.write_input(info, index, array, deadline)
+
     def run(self, model: ModelKey, count: int = 1, deadline: Deadline | None = None) -> RunResult:
         """Run a model ``count`` times on its inputs; more than once only if it keeps its inputs."""
         info = self.model(model)
@@ -232,6 +238,11 @@ class Session:
         """Return an output of the last run as a new array."""
         info = self.model(model)
         return self._read(info, pick(info, info.outputs, index), deadline)
+
+    def read_outputs(self, model: ModelKey, deadline: Deadline | None = None) -> list[Array]:
+        """Return all outputs of the last run as new arrays."""
+        info = self.model(model)
+        return [self._read(info, tensor, deadline) for tensor in info.outputs]
 
     def read_input(self, model: ModelKey, index: int, deadline: Deadline | None = None) -> Array:
         """Return the content of an input as a new array; it must be completely written."""
@@ -252,11 +263,9 @@ class Session:
             inputs: an array for each input, in order, or by name (or by index as text).
             deadline: for all of it together.
         """
-        info = self.model(model)
-        for index, array in enumerate(arrays_of(info, inputs)):
-            self.write_input(info, index, array, deadline)
-        self.run(info, deadline=deadline)
-        return [self.read_output(info, index, deadline) for index in range(len(info.outputs))]
+        self.write_inputs(model, inputs, deadline)
+        self.run(model, deadline=deadline)
+        return self.read_outputs(model, deadline)
 
     @property
     def line(self) -> tuple[Link, Pace]:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 from mlf_sdk.reporting.html.data import Arena, ArenaRect, StepRow
 from mlf_sdk.reporting.html.names import shorten
-from mlf_sdk.reporting.html.svg import SMALL_CHAR, element, filled, markup, path, picture, ticks
+from mlf_sdk.reporting.html.svg import SMALL_CHAR, centred, element, filled, markup, picture, stroke, ticks
 from mlf_sdk.reporting.layout import number, size
 
 _LEFT, _RIGHT, _TOP = 76.0, 14.0, 44.0
@@ -83,10 +83,10 @@ class _Picture:
         right = self.width - _RIGHT
         for value in ticks(self.top):
             y = self.y(value)
-            element(self.root, "path", class_="grid", d=path([(_LEFT, y), (right, y)]))
+            stroke(self.root, "grid", (_LEFT, y), (right, y))
             element(self.root, "text", number(value), class_="tick", x=_LEFT - 8, y=y + 4, text_anchor="end")
         for edge in (*(self.x(start) for start in self.starts), self.x(self.arena.end)):
-            element(self.root, "path", class_="grid", d=path([(edge, _TOP), (edge, self.bottom)]))
+            stroke(self.root, "grid", (edge, _TOP), (edge, self.bottom))
         self._peak("peak")
 
     def _peak(self, style: str) -> None:
@@ -99,13 +99,8 @@ class _Picture:
         top, bottom = self.y(rect.offset + rect.size_bytes), self.y(rect.offset)
         width, height = max(right - left, _LEAST_SIDE + 1), max(bottom - top, _LEAST_SIDE)
         top = bottom - height
-        title = "\n".join(
-            (
-                rect.name,
-                f"{rect.kind}, {size(rect.size_bytes)} at offset {number(rect.offset)}",
-                when_text(rect),
-            )
-        )
+        place = f"{rect.kind}, {size(rect.size_bytes)} at offset {number(rect.offset)}"
+        title = f"{rect.name}\n{place}\n{when_text(rect)}"
         group = filled(self.root, rect.kind, left + 0.5, top, width - 1, height, title=title)
         _label(group, rect, (left, top, width, height))
 
@@ -114,16 +109,12 @@ class _Picture:
         arena = self.arena
         right = self.width - _RIGHT
         planned, bound = arena.size_bytes, arena.lower_bound_bytes
-        element(
-            self.root, "path", class_="mark", d=path([(_LEFT, self.y(planned)), (right, self.y(planned))])
-        )
+        stroke(self.root, "mark", (_LEFT, self.y(planned)), (right, self.y(planned)))
         said = [f"planned {size(planned)}"]
         if bound == planned:
             said.append("= lower bound")
         else:
-            element(
-                self.root, "path", class_="bound", d=path([(_LEFT, self.y(bound)), (right, self.y(bound))])
-            )
+            stroke(self.root, "bound", (_LEFT, self.y(bound)), (right, self.y(bound)))
             said.append(f"lower bound {size(bound)} (dashed)")
         if arena.measured_bytes is not None:
             equal = "=" if arena.measured_bytes == planned else ""
@@ -132,21 +123,12 @@ class _Picture:
 
     def _axis(self) -> None:
         y = self.bottom + 16
-        element(self.root, "text", "in", class_="tick", x=_LEFT + _ENDS / 2, y=y, text_anchor="middle")
+        centred(self.root, "in", _LEFT + _ENDS / 2, y, "tick")
         for step in self.steps:
             middle = self.x(step.first) + self.column / 2
-            element(
-                self.root,
-                "text",
-                str(step.index),
-                class_="tick",
-                title=step.name,
-                x=middle,
-                y=y,
-                text_anchor="middle",
-            )
+            centred(self.root, str(step.index), middle, y, "tick", title=step.name)
         end = self.x(self.arena.end) + _ENDS / 2
-        element(self.root, "text", "out", class_="tick", x=end, y=y, text_anchor="middle")
+        centred(self.root, "out", end, y, "tick")
         element(self.root, "text", "step", class_="tick", x=_LEFT - 8, y=y, text_anchor="end")
 
     def _live(self) -> None:
@@ -161,15 +143,15 @@ class _Picture:
             y = base - _STRIP * live / most
             points += [(self.x(start), y), (self.x(stop), y)]
         points.append((points[-1][0], base))
-        element(self.root, "path", class_="live", d=path(points) + "Z")
-        element(self.root, "path", class_="axis", d=path([(_LEFT, base), (self.width - _RIGHT, base)]))
+        stroke(self.root, "live", *points, closed=True)
+        stroke(self.root, "axis", (_LEFT, base), (self.width - _RIGHT, base))
         element(self.root, "text", "in use", class_="tick", x=_LEFT - 8, y=base - 2, text_anchor="end")
         x = (self.x(self.arena.peak) + self.x(self.arena.peak + 1)) / 2
         element(self.root, "circle", class_="dot", cx=x, cy=self.strip, r=3.5)
         text = f"peak: {size(most)} in step {self._step_at(self.arena.peak)}"
         wide = SMALL_CHAR * len(text)
         at = min(max(x, _LEFT + wide / 2), self.width - _RIGHT - wide / 2)
-        element(self.root, "text", text, class_="label out", x=at, y=self.strip - 8, text_anchor="middle")
+        centred(self.root, text, at, self.strip - 8, "label out")
 
 
 def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, float]) -> None:
@@ -182,7 +164,7 @@ def _label(group: ET.Element, rect: ArenaRect, box: tuple[float, float, float, f
     turn = {} if lies else {"transform": f"rotate(-90 {x:.2f} {y:.2f})"}
     for index, text in enumerate(lines):
         line_y = y + 4 + _LINE * (index - (len(lines) - 1) / 2)
-        element(group, "text", text, class_="small in", x=x, y=line_y, text_anchor="middle", **turn)
+        centred(group, text, x, line_y, "small in", **turn)
 
 
 def _lines(rect: ArenaRect, fits: int, rows: int) -> list[str]:

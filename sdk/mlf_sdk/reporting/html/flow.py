@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mlf_sdk.reporting.html.data import Flow, FlowEdge, FlowNode
 from mlf_sdk.reporting.html.names import shorten
-from mlf_sdk.reporting.html.svg import element, markup, path, picture
+from mlf_sdk.reporting.html.svg import centred, element, markup, path, picture
 
 _BOX_W, _BOX_H = 232.0, 40.0
 _ROW, _SIDE = 66.0, 14.0  # from one row to the next; room between boxes of a row
@@ -182,15 +182,5 @@ class _Picture:
             rx=4 if node.step is not None else 18,
         )
         text = shorten(node.label, _CHARS - len(number))
-        element(
-            group, "text", number + text, class_="small out", x=spot.x, y=spot.y + 17, text_anchor="middle"
-        )
-        element(
-            group,
-            "text",
-            shorten(node.detail, _CHARS),
-            class_="small muted",
-            x=spot.x,
-            y=spot.y + 32,
-            text_anchor="middle",
-        )
+        centred(group, number + text, spot.x, spot.y + 17, "small out")
+        centred(group, shorten(node.detail, _CHARS), spot.x, spot.y + 32, "small muted")

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from mlf_sdk.judge.memorymap import MemoryMap
-from mlf_sdk.reporting.html.svg import CHAR, LabelRequest, element, filled, markup, path, picture, spread
+from mlf_sdk.reporting.html.svg import (
+    CHAR,
+    LabelRequest,
+    centred,
+    element,
+    filled,
+    markup,
+    picture,
+    spread,
+    stroke,
+)
 from mlf_sdk.reporting.layout import capacity, size
 
 LABELS = {
@@ -89,7 +99,7 @@ class _Picture:
         """Connect the used part of the bar above with the bar below."""
         top, below = self.y - _AFTER, self.y + 8
         points = [(left, top), (right, top), (_WIDTH - _EDGE, below), (_EDGE, below)]
-        element(self.root, "path", class_="funnel", d=path(points) + "Z")
+        stroke(self.root, "funnel", *points, closed=True)
 
     def _bar(self, parts: Sequence[_Part], total: int, *, labels: bool, free: int = 0) -> None:
         height = _BAR if labels or not free else 24.0
@@ -98,16 +108,8 @@ class _Picture:
         outside: list[tuple[LabelRequest, _Part]] = []
         for part in parts:
             width = part.size_bytes * scale
-            share = f"{part.size_bytes / total:.1%}"
-            group = filled(
-                self.root,
-                part.kind,
-                x,
-                self.y,
-                width,
-                height,
-                title=f"{part.label}: {size(part.size_bytes)}, {share}",
-            )
+            title = f"{part.label}: {size(part.size_bytes)}, {part.size_bytes / total:.1%}"
+            group = filled(self.root, part.kind, x, self.y, width, height, title=title)
             room = CHAR * max(len(part.label), len(size(part.size_bytes))) + 8
             if width >= room and height >= _BAR:
                 _two_lines(group, part, x + width / 2, self.y + 18)
@@ -127,22 +129,14 @@ class _Picture:
         element(group, "rect", class_="free", x=x, y=self.y, width=width, height=height)
         text = f"free {size(free)} ({free / total:.1%})"
         if width > CHAR * len(text):
-            element(
-                group,
-                "text",
-                text,
-                class_="muted",
-                x=x + width / 2,
-                y=self.y + height / 2 + 4,
-                text_anchor="middle",
-            )
+            centred(group, text, x + width / 2, self.y + height / 2 + 4, "muted")
 
     def _leaders(self, outside: Sequence[tuple[LabelRequest, _Part]]) -> None:
         """Draw labels below the bar for parts that are too narrow for them."""
         middles = spread([wanted for wanted, _ in outside], _EDGE, _WIDTH - _EDGE)
         for (wanted, part), x in zip(outside, middles, strict=True):
             elbow = [(wanted.x, self.y), (wanted.x, self.y + 5), (x, self.y + 16), (x, self.y + 20)]
-            element(self.root, "path", class_="leader", d=path(elbow))
+            stroke(self.root, "leader", *elbow)
             _two_lines(self.root, part, x, self.y + 33)
         self.y += _LEADER
 
@@ -153,7 +147,5 @@ def _times(factor: float) -> str:
 
 def _two_lines(parent: ET.Element, part: _Part, x: float, y: float) -> None:
     inside = "in" if parent.tag == "g" and parent.find("rect") is not None else "out"
-    element(parent, "text", part.label, class_=f"label {inside}", x=x, y=y, text_anchor="middle")
-    element(
-        parent, "text", size(part.size_bytes), class_=f"figure {inside}", x=x, y=y + 15, text_anchor="middle"
-    )
+    centred(parent, part.label, x, y, f"label {inside}")
+    centred(parent, size(part.size_bytes), x, y + 15, f"figure {inside}")

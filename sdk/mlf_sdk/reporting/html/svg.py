@@ -36,6 +36,18 @@ def element(
     return found
 
 
+def centred(
+    parent: ET.Element, text: str, x: float, y: float, style: str, *, title: str = "", **attributes: Attribute
+) -> None:
+    """Add text whose middle is at ``x`` and whose baseline is at ``y``."""
+    element(parent, "text", text, title=title, class_=style, x=x, y=y, text_anchor="middle", **attributes)
+
+
+def stroke(parent: ET.Element, style: str, *points: tuple[float, float], closed: bool = False) -> None:
+    """Add a line through points."""
+    element(parent, "path", class_=style, d=path(points) + ("Z" if closed else ""))
+
+
 def _value(value: Attribute) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else printable(str(value))
 
