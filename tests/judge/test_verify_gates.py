@@ -29,7 +29,7 @@ SIZES = Sizes(
     stack_note="",
     sections={".text": 10_000, ".rodata": 16_000},
     symbols={"kernel_a": 300, "kernel_b": 500, "main": 40},
-    models={"digits": {"arena": 7296, "params": 16_872}},
+    models={"digits arena": 7296, "digits params": 16_872},
 )
 REPORT = CheckReport(rows=(), kernels=(), groups=(), regions=(), stack_bytes=2048, allocators=())
 

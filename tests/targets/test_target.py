@@ -27,7 +27,7 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets import registry as targets
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.choice import FlashOptions, TargetChoice
+from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.host import HostTarget
 from mlf_sdk.targets.registry import project_target, register_target, resolve_target, target_schemes
 from mlf_sdk.targets.serial.target import SerialTarget
@@ -170,11 +170,11 @@ def test_what_can_not_be_done_says_so(tmp_path: Path):
     with pytest.raises(InputError, match="can't be reset"):
         host.reset()
     with pytest.raises(InputError, match="nothing has to be flashed"):
-        host.flash(tmp_path, FlashOptions())
+        host.flash(tmp_path, FlashChoice())
     with pytest.raises(InputError, match="only the images of Zephyr projects are signed"):
         host.build(tmp_path, timeout_s=1, sign=tmp_path / "key")
     with pytest.raises(InputError, match="the project is not built"):
-        resolve_target(TargetChoice(board="microbit")).flash(tmp_path, FlashOptions(runner="pyocd"))
+        resolve_target(TargetChoice(board="microbit")).flash(tmp_path, FlashChoice(runner="pyocd"))
     with pytest.raises(InputError, match="no image to start"):
         host.open(None, timeout_s=1)
 

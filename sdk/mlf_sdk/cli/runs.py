@@ -81,14 +81,14 @@ def test(request: Request, own: TestOptions, progress: Progress) -> Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProofTable(ProofOptions):
+class ProofCommand(ProofOptions):
     """Options of ``proof`` beside those of the request."""
 
     markdown: str | None = option(None, "Write the table to this file.", metavar="FILE")
     made_by: str | None = option(None, "Command that the table names, if not this one.", metavar="TEXT")
 
 
-def proof(request: Request, own: ProofTable, progress: Progress) -> Outcome:
+def proof(request: Request, own: ProofCommand, progress: Progress) -> Outcome:
     """Prove many models on many boards.
 
     Memory, stack, heap and outputs of each, as one table. Results are kept: a proof that was stopped goes
@@ -206,7 +206,7 @@ COMMANDS = {
         source_help="Archives; each model of each.",
         count="many",
         stages=RUN_STAGES,
-        own=ProofTable,
+        own=ProofCommand,
         omits=(*_APP, "module", "port", "baud", "max_baud", "image", "inputs", "expect", "twin"),
         defaults={"timeout_s": 600.0},
         shows_output=True,

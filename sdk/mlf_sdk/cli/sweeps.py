@@ -20,13 +20,13 @@ _FOLDER = "Folder of the sweep."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(SweepOptions):
+class SweepRunOptions(SweepOptions):
     """Options of ``sweep run``."""
 
     junit: str | None = option(None, "Write a JUnit XML report to this file.", metavar="FILE")
 
 
-def run(request: Request, own: RunOptions, progress: Status) -> Outcome:
+def run(request: Request, own: SweepRunOptions, progress: Status) -> Outcome:
     """Run the cells of a plan that are not finished, and write results and a page.
 
     The word run may be left out. A sweep that was stopped goes on where it was.
@@ -194,7 +194,7 @@ COMMANDS = {
         source="PLAN",
         source_help="TOML file of the plan; or --archive, --board and --set.",
         count="optional",
-        own=RunOptions,
+        own=SweepRunOptions,
     ),
     "sweep status": Command(call=status, source="FOLDER", source_help=_FOLDER),
     "sweep show": Command(call=show, source="FOLDER", source_help=_FOLDER, own=CellOptions),

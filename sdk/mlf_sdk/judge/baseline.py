@@ -88,7 +88,7 @@ def make_baseline(lock: Lock, sizes: Sizes) -> Baseline:
         totals=totals,
         sections=sizes.sections,
         symbols=sizes.symbols,
-        models={f"{name} {what}": size for name, of in sizes.models.items() for what, size in of.items()},
+        models=sizes.models,
     )
 
 

@@ -144,10 +144,7 @@ def _line(limit: Limit, sizes: Sizes, report: CheckReport) -> BudgetLine:
 
 
 def _matching(limit: Limit, sizes: Sizes) -> list[int]:
-    if limit.kind == "model":
-        known = {f"{name} {what}": size for name, of in sizes.models.items() for what, size in of.items()}
-    else:
-        known = sizes.sections if limit.kind == "section" else sizes.symbols
+    known = {"model": sizes.models, "section": sizes.sections, "symbol": sizes.symbols}[limit.kind]
     found = [size for name, size in known.items() if name == limit.name]
     if not found and limit.kind == "symbol":
         found = [size for name, size in known.items() if fnmatchcase(name, limit.name)]

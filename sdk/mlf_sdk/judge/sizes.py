@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from mlf_sdk.analysis.elf.image import Image
@@ -26,7 +27,7 @@ class Sizes:
         ram: of everything that is written at run time, the stack's reservation and padding included.
         stack: the static bound; None where it is not known, and ``stack_note`` says why.
         sections, symbols: by name; symbols of one name (local ones) together.
-        models: by model and kind: ``arena``, ``params``.
+        models: by model and kind: ``digits arena``, ``digits params``.
     """
 
     flash: int
@@ -35,19 +36,19 @@ class Sizes:
     stack_note: str
     sections: dict[str, int]
     symbols: dict[str, int]
-    models: dict[str, dict[str, int]]
+    models: dict[str, int]
 
 
 def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
     """The sizes of a linked image."""
-    sections: dict[str, int] = {}
+    sections: Counter[str] = Counter()
     for section in image.sections:
-        sections[section.name] = sections.get(section.name, 0) + section.size_bytes
+        sections[section.name] += section.size_bytes
     flash, ram = _totals(image, report)
-    symbols: dict[str, int] = {}
+    symbols: Counter[str] = Counter()
     for symbol in image.symbols:
         if symbol.size_bytes:
-            symbols[symbol.name] = symbols.get(symbol.name, 0) + symbol.size_bytes
+            symbols[symbol.name] += symbol.size_bytes
     bound = report.stack
     known = bound is not None and bound.is_complete
     note = "no static bound: the image is not for a Cortex-M" if bound is None else ""
@@ -58,7 +59,11 @@ def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
         stack_note=f"no static bound: {bound.image.unknown[0]}" if bound is not None and not known else note,
         sections=sections,
         symbols=symbols,
-        models={m.name: {"arena": m.arena_bytes, "params": m.params_bytes} for m in lock.models},
+        models={
+            f"{model.name} {what}": size
+            for model in lock.models
+            for what, size in (("arena", model.arena_bytes), ("params", model.params_bytes))
+        },
     )
 
 

@@ -17,8 +17,7 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.verification import Expected, Verification, compare_device, expected_of_project
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import FlashOptions as FlashJob
-from mlf_sdk.targets.choice import TargetChoice
+from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
@@ -92,7 +91,7 @@ def flash_request(request: Request, own: FlashOptions, pipeline: Pipeline) -> Fl
     deadline = Deadline.after(request.timeout_s)
     project = pipeline.project(request.replace(port=None))
     target, lock, progress = project.target, project.lock, pipeline.progress
-    job = FlashJob(
+    job = FlashChoice(
         runner=own.runner,
         runner_file=Path(own.runner_file) if own.runner_file else None,
         port=request.port or "",

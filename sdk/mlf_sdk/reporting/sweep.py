@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -103,12 +104,9 @@ def status_parts(found: SweepStatus) -> Parts:
 
 def status_values(found: SweepStatus) -> dict[str, Any]:
     """State of a sweep as plain values."""
-    states: dict[str, int] = {}
-    for row in found.result.rows:
-        states[row.state] = states.get(row.state, 0) + 1
     return {
         "title": found.result.title,
-        "states": states,
+        "states": dict(Counter(row.state for row in found.result.rows)),
         "running": [{"cell": name, "worker": a.worker, "started": a.started} for name, a in found.running],
         "boards_set_aside": dict(found.boards),
     }

@@ -16,7 +16,7 @@ from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
-from mlf_sdk.targets.choice import FlashOptions
+from mlf_sdk.targets.choice import FlashChoice
 from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
 from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
@@ -104,7 +104,7 @@ class BaremetalTarget(CmakeTarget):
         """See Target."""
         return BaremetalTarget(with_arguments(self.board, arguments), board_file=self.board_file)
 
-    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+    def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """See Target."""
         if job.sign is not None:
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
@@ -113,7 +113,7 @@ class BaremetalTarget(CmakeTarget):
             raise NotBuiltError(folder)
         return found
 
-    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+    def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """See Target."""
         return run_runner(
             self.runner(folder, job),

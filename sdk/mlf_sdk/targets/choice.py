@@ -43,8 +43,8 @@ class TargetChoice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlashOptions:
-    """Options of one flash.
+class FlashChoice:
+    """How to flash, as the user states it.
 
     Attributes:
         runner: name of the runner (on Zephyr: west's); None: that of ``runner_file``, else the board's.

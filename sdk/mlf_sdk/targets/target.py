@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mlf_sdk.errors import InputError, ToolError, command_text
 from mlf_sdk.targets.boards.load import OWN_BOARD, own_sources
-from mlf_sdk.targets.choice import FlashOptions, TargetChoice
+from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 
 if TYPE_CHECKING:
     from mlf_sdk.codegen.lock import Lock, LockZephyr
@@ -164,7 +164,7 @@ class Target(ABC):
         """
         raise InputError("the target can't be reset from here", where=self.name)
 
-    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+    def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """Return the runner that :meth:`flash` would use.
 
         Raises:
@@ -176,7 +176,7 @@ class Target(ABC):
             hint=f"Run it: {command_text('run', folder)}",
         )
 
-    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+    def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """Flash the image of a built project.
 
         Raises:

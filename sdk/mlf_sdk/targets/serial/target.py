@@ -9,7 +9,7 @@ from pathlib import Path
 from mlf_sdk.codegen.lock import Lock, LockZephyr
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
-from mlf_sdk.targets.choice import FlashOptions, TargetChoice
+from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
@@ -58,11 +58,11 @@ class AttachedTarget(Target):
         """See Target."""
         return self.inner.regions(folder)
 
-    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+    def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """See Target."""
         return self.inner.runner(folder, job)
 
-    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+    def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """See Target."""
         return self.inner.flash(folder, job)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError, NotBuiltError, command_text
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import FlashOptions
+from mlf_sdk.targets.choice import FlashChoice
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.image import load_segments
 from mlf_sdk.targets.flashers.load import load_runners
@@ -52,7 +52,7 @@ def zephyr_runner(folder: Path, build: Path, board: Board, name: str, wanted: st
 
 
 def flash_zephyr(
-    folder: Path, build: Path, board: str, runner: str, job: FlashOptions, setup: ZephyrSetup
+    folder: Path, build: Path, board: str, runner: str, job: FlashChoice, setup: ZephyrSetup
 ) -> FlashRun:
     """Flash the built image, signed if the project signs it.
 

@@ -14,7 +14,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board, with_arguments
-from mlf_sdk.targets.choice import FlashOptions, TargetChoice
+from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
@@ -131,7 +131,7 @@ class ZephyrTarget(BoardTarget):
             with_arguments(self.board, arguments), self.setup, name=self.name, board_file=self.board_file
         )
 
-    def runner(self, folder: Path, job: FlashOptions) -> RunnerRow:
+    def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """See Target."""
         if job.runner_file is not None:
             raise InputError(
@@ -139,7 +139,7 @@ class ZephyrTarget(BoardTarget):
             )
         return zephyr_runner(folder, self._build_of(folder), self.board, _board_of(folder), job.runner)
 
-    def flash(self, folder: Path, job: FlashOptions) -> FlashRun:
+    def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """See Target."""
         runner, setup = self.runner(folder, job).name, self.setup.recalled(folder)
         return flash_zephyr(folder, self._build_of(folder), _board_of(folder), runner, job, setup)
