@@ -44,7 +44,7 @@ class TargetChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlashChoice:
-    """How to flash, as the user states it.
+    """Flasher and runner that the user states.
 
     Attributes:
         runner: name of the runner (on Zephyr: west's); None: that of ``runner_file``, else the board's.

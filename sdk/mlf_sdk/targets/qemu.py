@@ -121,7 +121,7 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
 
 
 def one_cpu() -> set[int] | None:
-    """One of the CPUs that we may use, for all of QEMU's threads; by chance: several emulators spread out.
+    """Choose a CPU for all of QEMU's threads, by chance: several emulators spread out.
 
     They take turns, and a hand-over within a CPU is faster: input over the UART is three times as fast.
     """
