@@ -55,12 +55,23 @@ void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault
   put_text(" cfsr=\1 hfsr=\2 mmfar=\3 bfar=\4", (const uint32_t *)status);
 }
 
+/* The first place from `low` on that holds a word; `at` if there is none before it. */
+static uintptr_t first_of(uintptr_t low, uintptr_t at, uint32_t word) {
+  while (low < at && *(const volatile uint32_t *)low != word) {
+    low += 4u;
+  }
+  return low;
+}
+
+/* In the second half of the list a word is printed once, so that a recursion leaves room for what called it. */
 void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end) {
   const char *text = " calls=\1:\2";
   uint32_t left = CALLS_MAX;
-  for (uintptr_t at = (low + 3u) & ~(uintptr_t)3u; at < top && left != 0u; at += 4u) {
+  low = (low + 3u) & ~(uintptr_t)3u;
+  for (uintptr_t at = low; at < top && left != 0u; at += 4u) {
     const uint32_t word = *(const volatile uint32_t *)at;
-    if ((word & 1u) != 0u && word > code_low && word < code_end) {
+    if ((word & 1u) != 0u && word > code_low && word < code_end &&
+        (left > CALLS_MAX / 2u || first_of(low, at, word) == at)) {
       const uint32_t call[2] = {(uint32_t)(at - sp), word};
       put_text(text, call);
       text = ",\1:\2";

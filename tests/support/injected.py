@@ -22,10 +22,10 @@ static int32_t (*volatile nowhere)(void);
 static volatile int32_t forever = 1;
 
 __attribute__((noinline)) static int32_t deep(int32_t depth, volatile int32_t* out) {
-  volatile int32_t frame[165];  // few frames: a report holds 24 words of the stack, and a frame may show two
-  frame[depth % 165] = out[0];
+  volatile int32_t frame[13];  // many frames, more than the words of the stack in a report
+  frame[depth % 13] = out[0];
   int32_t inner = deep(depth + 1, out);  // here: recursion
-  return inner + frame[(depth + 1) % 165];
+  return inner + frame[(depth + 1) % 13];
 }
 
 __attribute__((noinline)) static int32_t touch(volatile int32_t* at, int32_t count) {

@@ -45,8 +45,8 @@ void mlf_fault_begin_exception(uint32_t exception);
  * of the code that faulted. */
 void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status);
 
-/* Print the words of a stack, from `low` up to `top`, that are odd and point into the code. All of it must be
- * readable. */
+/* Print words of a stack, from `low` up to `top`, that are odd and point into the code: 24 at most, of which the last
+ * 12 are no repetitions. All of it must be readable. */
 void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_low, uintptr_t code_end);
 
 /* The model and the step that run, by mlf_fault_context(); ends the line. */
