@@ -53,14 +53,19 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Measure coverage of the parsers' own tests only, so that no other test stands in for a missing one."""
-    coverage = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if coverage is None or READERS in item.path.parents:
+    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if controller is None or READERS in item.path.parents:
         return (yield)
-    coverage.pause()
+    from coverage import Coverage
+
+    controller.pause()
+    # In a process of pytest-xdist, pytest-cov starts two measurements and forgets the first, which now goes on.
+    while (forgotten := Coverage.current()) is not None:
+        forgotten.stop()
     try:
         return (yield)
     finally:
-        coverage.resume()
+        controller.resume()
 
 
 @pytest.fixture(scope="session")

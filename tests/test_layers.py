@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -292,6 +293,14 @@ def test_the_name_of_a_format_is_seen() -> None:
 )
 def test_a_forbidden_use_is_seen(source: str, found: set[str]) -> None:
     assert uses(source, PACKAGE / "ir" / "x.py") == found
+
+
+# ---- coverage ----
+
+
+def test_coverage_is_measured_in_the_tests_of_the_readers_only() -> None:
+    """Elsewhere it is off, in the processes of pytest-xdist too (see conftest.py): it doubles the time of a test."""
+    assert not type(sys.gettrace()).__module__.startswith("coverage")
 
 
 # ---- licences ----
