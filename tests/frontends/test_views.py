@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import mlf_sdk
+from archives import edit_json, write
+from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.extension import CallFacts
 from mlf_sdk.frontends.mlf.views import share_memory
+from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import Tensor, TensorKind
 
@@ -74,3 +81,71 @@ def test_a_call_that_is_needed_stays(
     before = list(found)
     assert not share_memory(facts, found, inputs, outputs)
     assert found == before
+
+
+CODE = b"""
+#include <stdint.h>
+void net_read(float* x, float* a) { for (int i = 0; i < 8; ++i) a[i] = 2.0f * x[i]; }
+void net_slice(float* a, float* p) { for (int i = 0; i < 8; ++i) p[i] = a[i]; }
+void net_bump(float* p, float* d) { for (int i = 0; i < 8; ++i) d[i] = p[i] += 1.0f; }
+void net_sum(float* a, float* d, float* y) { for (int i = 0; i < 8; ++i) y[i] = 10.0f * a[i] + d[i]; }
+"""
+FLOATS = (DType.parse("float32"), (8,))
+SLICE = CallFacts(slices=(0,))
+
+
+def net(**facts: CallFacts) -> dict[str, bytes]:
+    """y = 10 a + (p + 1) with a = 2 x, and p a copy of a, in which another call may count."""
+    calls = (("read", ("x",)), ("slice", ("read",)), ("bump", ("slice",)), ("sum", ("read", "bump")))
+    return archive_files(
+        ArchiveContent(
+            name="net",
+            compiler="hand",
+            compiler_version="1",
+            code={"codegen/host/src/net.c": CODE},
+            inputs=(("x", FLOATS),),
+            outputs=(("sum", "y", FLOATS),),
+            quantisation={},
+            params=(),
+            states=(),
+            calls=tuple(
+                Call(
+                    name=name,
+                    symbol=f"net_{name}",
+                    inputs=inputs,
+                    outputs=(FLOATS,),
+                    facts=facts.get(name, CallFacts()),
+                )
+                for name, inputs in calls
+            ),
+        )
+    )
+
+
+def test_a_copy_is_made_where_a_call_writes_to_one_of_both(tmp_path: Path) -> None:
+    path = write(net(slice=SLICE, bump=CallFacts(writes=(0,))), tmp_path / "net.tar")
+    assert [step.name for step in mlf_sdk.load(path).steps] == ["read", "slice", "bump", "sum"]
+    x = np.arange(8, dtype=np.float32)
+    found = mlf_sdk.run(path, board="host", inputs={"x": x}).outputs
+    assert np.array_equal(np.asarray(found["y"]).reshape(-1), 22 * x + 1)
+
+
+def test_no_copy_is_made_where_calls_write_to_states_alone(tmp_path: Path) -> None:
+    model = mlf_sdk.load(write(net(slice=SLICE), tmp_path / "net.tar"))
+    assert [step.name for step in model.steps] == ["read", "bump", "sum"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("calls", {"bumb": {}}, "mlf_sdk.calls: the graph has no call 'bumb'"),
+        ("states", ["count"], "mlf_sdk.states: there is no parameter 'count'"),
+    ],
+)
+def test_facts_about_what_there_is_not(tmp_path: Path, key: str, value: Any, said: str) -> None:
+    files = edit_json(
+        net(), "metadata.json", lambda top: top["modules"]["net"]["mlf_sdk"].update({key: value})
+    )
+    with pytest.raises(ArchiveError) as caught:
+        mlf_sdk.load(write(files, tmp_path / "net.tar"))
+    assert said in str(caught.value)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from mlf_sdk.frontends.mlf.extension import KEY
 from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.mlf.views import share_memory
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.model import Quantisation, Step, TensorKind
+from mlf_sdk.tools.checks import shown
 
 
 def schedule_graph(source: BuildInput, graph: RawGraph) -> Schedule:
@@ -27,6 +29,7 @@ class _GraphBuilder:
         self.steps: list[Step] = []
         self.inputs: list[int] = []
         self.extension = source.module.metadata.extension
+        self.shares = self._writes_states_only()
 
     def schedule(self) -> Schedule:
         for index, node in enumerate(self.graph.nodes):
@@ -37,6 +40,7 @@ class _GraphBuilder:
             else:
                 self._call(index, node)
         self._unused_parameters()
+        self._unknown_names()
         outputs = tuple(self.tensor_of[self.graph.entry_index(head)] for head in self.graph.heads)
         return Schedule(
             tensors=tuple(self.table.tensors),
@@ -88,9 +92,9 @@ class _GraphBuilder:
             inputs, outputs = [self._flatten(i) for i in inputs], [self._flatten(o) for o in outputs]
         index = len(self.steps)
         stated = self.extension.calls.get(node.name) if self.extension else None
-        if stated is not None and share_memory(stated, self.table.tensors, inputs, outputs):
-            return
         if stated is not None:
+            if self.shares and share_memory(stated, self.table.tensors, inputs, outputs):
+                return
             self.steps.append(stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs)))
             return
         self.steps.append(
@@ -117,6 +121,33 @@ class _GraphBuilder:
                 found.name, found.dtype, (found.elements,), TensorKind.INTERMEDIATE, alias_of=tensor
             )
         return self.flat[tensor]
+
+    def _writes_states_only(self) -> bool:
+        """Check that calls write to no other inputs than states; of others a part would have to be a copy."""
+        if self.extension is None:
+            return True
+        return all(
+            self.graph.nodes[node.inputs[position][0]].name in self.extension.states
+            for node in self.graph.nodes
+            if (facts := self.extension.calls.get(node.name)) is not None
+            for position in facts.writes
+            if position < len(node.inputs)
+        )
+
+    def _unknown_names(self) -> None:
+        """Facts are about calls and parameters that there are."""
+        if self.extension is None:
+            return
+        calls = {node.name for node in self.graph.nodes if node.op != "null"}
+        params = {param.name for param in self.source.module.params}
+        for name in sorted(self.extension.calls.keys() - calls):
+            self.source.faults.add(
+                "metadata.json", f"the graph has no call {shown(name)}", field=f"{KEY}.calls"
+            )
+        for name in sorted(set(self.extension.states) - params):
+            self.source.faults.add(
+                "metadata.json", f"there is no parameter {shown(name)}", field=f"{KEY}.states"
+            )
 
     def _unused_parameters(self) -> None:
         names = {node.name for node in self.graph.nodes if node.op == "null"}
