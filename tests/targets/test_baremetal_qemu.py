@@ -197,10 +197,11 @@ def test_runs_repeat_to_the_instruction(probe):
 
 
 @needs_qemu
-def test_large_transfers_lose_nothing(probe):
+@pytest.mark.parametrize(("read_ahead", "size"), [(False, 16_000), (True, 40_000)])
+def test_large_transfers_lose_nothing(probe, read_ahead, size):
     board = ROWS["mps2-an386"]
-    data = os.urandom(40_000)
-    with boot(board, probe(board.name)) as machine:
+    data = os.urandom(size)
+    with boot(board, probe(board.name), read_ahead=read_ahead) as machine:
         machine.read_until(b"\n")
         machine.socket.sendall(b"e" + struct.pack("<I", len(data)))
         got = b""

@@ -54,6 +54,11 @@ class TestArgv:
     def test_time_of_the_host(self):
         assert "-icount" not in self.argv(QemuRow(machine="m"), icount_shift=None)
 
+    def test_reading_ahead_by_a_multiplexer_without_an_escape_character(self):
+        argv = self.argv(QemuRow(machine="m"), read_ahead=True)
+        assert argv[argv.index("-chardev") + 1] == "socket,id=console,fd=9,mux=on"
+        assert int(argv[argv.index("-echr") + 1]) > 0xFF
+
     def test_a_board_that_is_not_emulated(self):
         with pytest.raises(InputError, match="not emulated"):
             qemu_argv(FakeBoard(qemu=None), Path("x"), console_fd=3, options=QemuOptions())

@@ -548,6 +548,12 @@ def test_what_takes_as_long_as_the_model_is_asked_until_its_deadline(opcode: Opc
     assert len(list(islice(Timeouts().waits(opcode), 20))) == tries
 
 
+def test_a_first_hello_may_be_repeated_sooner_than_other_requests() -> None:
+    timeouts = Timeouts(first_try_s=0.5, hello_first_s=0.25)
+    assert list(islice(timeouts.waits(Opcode.HELLO), 4)) == [0.25, 0.5, 1.0, 1.0]
+    assert next(timeouts.waits(Opcode.WRITE)) == 0.5
+
+
 def test_hello_waits_for_a_device_that_boots_late(device: FakeDevice) -> None:
     clock = FakeClock()
     session = Session(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.qemu import start_qemu
+from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.triage.explain import triage
 from mlf_sdk.triage.sanitizer import add_sanitizer_report, sanitizer_summary
@@ -25,6 +25,7 @@ from mlf_sdk.wire.transport import PipeTransport, SocketTransport
 Console = Callable[[str], None]
 _END_S = 2.0  # for a program that closed its connection to be gone
 _WORDS = 2000
+_HELLO_S = 0.02  # an emulated board that was spoken to before it listened hears it with the next byte
 # Lines of QEMU and the address sanitizer without information: an unused network card, dumps of shadow memory.
 _NOISE = re.compile(r"warning: nic \S+ has no peer|^(  |=>)0x[0-9a-f]+:|^Shadow byte|^=+$|DEADLYSIGNAL$")
 
@@ -68,10 +69,11 @@ def open_emulated(
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
-    with start_qemu(board, elf) as machine:
+    with start_qemu(board, elf, QemuOptions(read_ahead=True)) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
+        timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
         with (
-            Session(transport, timeouts=_timeouts(timeout_s), console=console) as session,
+            Session(transport, timeouts=timeouts, console=console) as session,
             _explained(machine.process, elf),
         ):
             yield session

@@ -31,11 +31,15 @@ class QemuOptions:
     Attributes:
         icount_shift: one instruction takes ``2**icount_shift`` ns (0 to 10); None: as long as it takes.
         real_time: the machine's clock never runs ahead of the host's (with ``icount_shift``).
+        read_ahead: QEMU takes up to 32 bytes more than the UART holds, so that its threads need not take
+            turns for each byte: input takes a third of the time. A byte that comes before the image
+            enables its receiver waits there for the next one: for hosts that repeat what is not answered.
         args: more arguments.
     """
 
     icount_shift: int | None = 0
     real_time: bool = False
+    read_ahead: bool = False
     args: tuple[str, ...] = ()
 
 
@@ -88,6 +92,9 @@ def qemu_argv(board: Board, elf: Path, *, console_fd: int | None, options: QemuO
     if row.cpu:
         argv += ["-cpu", row.cpu]
     kind = "pty,id=console" if console_fd is None else f"socket,id=console,fd={console_fd}"
+    if options.read_ahead:  # a multiplexer of one device, which has a buffer; no byte is its escape character
+        kind += ",mux=on"
+        argv += ["-echr", "256"]
     argv += ["-chardev", kind]
     for _ in range(row.serial_index):
         argv += ["-serial", "null"]

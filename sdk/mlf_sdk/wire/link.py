@@ -69,6 +69,7 @@ class Timeouts:
         first_try_s: wait after the first try; each further wait is ``back_off`` times longer.
         tries: transmissions of a request; HELLO and RUN go on until their deadline.
         back_off: growth of the waits.
+        hello_first_s: wait after the first HELLO; None: ``first_try_s``.
         hello_retry_s: the longest wait between two HELLOs.
         hello_s: for a device to boot and to describe itself.
         transfer_s: for all of a tensor.
@@ -80,6 +81,7 @@ class Timeouts:
     first_try_s: float = 0.5
     tries: int = 5
     back_off: float = 2.0
+    hello_first_s: float | None = None
     hello_retry_s: float = 1.0
     hello_s: float = 20.0
     transfer_s: float = 60.0
@@ -94,7 +96,8 @@ class Timeouts:
 
     def waits(self, opcode: Opcode) -> Iterator[float]:
         """Yield how long to wait for an answer after each transmission of a request."""
-        wait = self.first_try_s
+        early = self.hello_first_s if opcode is Opcode.HELLO else None
+        wait = self.first_try_s if early is None else early
         tries = 0
         while opcode in _UNTIL_THE_DEADLINE or tries < self.tries:
             yield wait
