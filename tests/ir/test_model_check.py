@@ -38,6 +38,10 @@ def with_alias(model: Model, **changes: Any) -> dict[str, Any]:
     return {"tensors": (*model.tensors, alias)}
 
 
+def with_member(model: Model, member: str) -> dict[str, Any]:
+    return {"units": (dataclasses.replace(model.units[0], member=member),)}
+
+
 def with_values(model: Model, *values: Value) -> dict[str, Any]:
     return with_step(model, abi=call_with(values))
 
@@ -227,11 +231,14 @@ WRONG = {
     "writes": (lambda m: with_step(m, writes=(3,)), "steps[0].writes", "inputs [3] of 3"),
     "constant": (lambda m: with_step(m, writes=(0,)), "steps[0]", "writes to the constant 'w'"),
     "members": (lambda m: {"units": m.units * 2}, "units", "two have one name"),
-    "member": (
-        lambda m: {"units": (dataclasses.replace(m.units[0], member="scale.c"),)},
-        "units",
-        "'scale.c' is not a path inside a folder",
-    ),
+    **{
+        f"member {member}": (
+            lambda m, member=member: with_member(m, member),
+            "units",
+            f"'{member}' is not a path inside a folder",
+        )
+        for member in ("scale.c", "code//scale.c", "/scale.c", "code/../scale.c", "./scale.c")
+    },
 }  # fmt: skip
 
 
@@ -245,6 +252,8 @@ def test_refused(model: Model, name: str) -> None:
 
 
 ACCEPTED = {
+    "folders": lambda m: with_member(m, "codegen/host/src/scale.c"),
+    "at the start": with_alias,
     "no alignment": lambda m: {"alignment": 1},
     "alignment of a page": lambda m: {"alignment": 4096},
     "nothing in it": lambda m: with_tensor(m, 1, shape=(0,)),
