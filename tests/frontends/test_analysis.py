@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analysed import host_compiler, load_model
@@ -47,9 +47,11 @@ def test_a_condition_is_decided_by_the_compiler_of_the_build(tmp_path: Path) -> 
     model, compiler = loaded(TWICE, tmp_path), host_compiler()
     assert compiler is not None
     plain = analyse(model, compiler).steps[1]
-    dsp = analyse(model, dataclasses.replace(compiler, argv=(*compiler.argv, "-D__ARM_FEATURE_DSP"))).steps[1]
+    dsp = analyse(
+        model, msgspec.structs.replace(compiler, argv=(*compiler.argv, "-D__ARM_FEATURE_DSP"))
+    ).steps[1]
     assert (plain.workspaces, len(dsp.workspaces)) == ((), 1)
-    other = dataclasses.replace(compiler, is_builds=False)
+    other = msgspec.structs.replace(compiler, is_builds=False)
     with pytest.raises(ArchiveError, match="conditions that only the build's compiler"):
         analyse(model, other)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from mlf_sdk.errors import InputError
@@ -224,7 +225,7 @@ WRONG = {
         "-4 for input 1, output 0 of 'scale': it is not negative",
     ),
     "overlap twice": (
-        lambda m: with_step(m, overlaps=(OVERLAP, dataclasses.replace(OVERLAP, distance_bytes=0))),
+        lambda m: with_step(m, overlaps=(OVERLAP, msgspec.structs.replace(OVERLAP, distance_bytes=0))),
         "steps[0].overlaps[1]",
         "input 2, output 0 of 'scale' is stated twice",
     ),

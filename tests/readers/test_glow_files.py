@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from glow_bundles import ROWS, Dynamic, Placeholder, Text, X, Y, archive, code, write_bundle
@@ -420,7 +421,9 @@ def test_early_configuration_with_a_header(tmp_path: Path) -> None:
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_bundle(tmp_path / "b")
-    monkeypatch.setattr(files, "DEFAULT_LIMITS", replace(files.DEFAULT_LIMITS, file_bytes=100))
+    monkeypatch.setattr(
+        files, "DEFAULT_LIMITS", msgspec.structs.replace(files.DEFAULT_LIMITS, file_bytes=100)
+    )
     with pytest.raises(InputError, match="more than 100 bytes"):
         frontends.load(folder)
     headerless(tmp_path / "c", Dynamic())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -59,7 +60,7 @@ def test_hello_describes_all(session: Session) -> None:
 def test_a_model_is_found_by_index_name_or_description(session: Session) -> None:
     twins = session.info.models[0]
     assert session.model(0) is session.model("twins") is session.model(twins) is twins
-    for key in (3, -1, "other", replace(twins, index=9)):
+    for key in (3, -1, "other", msgspec.structs.replace(twins, index=9)):
         with pytest.raises(InputError, match="no single model") as error:
             session.model(key)
         assert "twins" in error.value.hint
@@ -724,8 +725,8 @@ def test_a_reply_to_another_request_is_passed_over(device: FakeDevice, change: d
         if reply.opcode != Opcode.RUN | protocol.REPLY:
             return real
         inserted += 1
-        said = replace(protocol.RunReply.unpack(reply.body[1:]), runs=99)
-        other = replace(reply, **{"body": reply.body[:1] + said.pack(), **change})  # type: ignore[arg-type]
+        said = msgspec.structs.replace(protocol.RunReply.unpack(reply.body[1:]), runs=99)
+        other = msgspec.structs.replace(reply, **{"body": reply.body[:1] + said.pack(), **change})  # type: ignore[arg-type]
         return frames.encode(other.pack()) + real
 
     session = session_over(feed)

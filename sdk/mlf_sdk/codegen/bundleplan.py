@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.codegen.regions import placed_workspaces
 from mlf_sdk.errors import InputError
@@ -21,8 +22,7 @@ from mlf_sdk.planner.layout import ModelLayout, align_up, lay_out
 CONSTANT, MUTABLE, ACTIVATIONS = range(3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placeholder:
+class Placeholder(msgspec.Struct, frozen=True, kw_only=True):
     """An input or output in the mutable memory.
 
     Attributes:
@@ -37,8 +37,7 @@ class Placeholder:
     copied_from: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundlePlan:
+class BundlePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of a bundle.
 
     Attributes:

@@ -6,14 +6,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES, file_hash
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The difference between a project on disk and the new one; paths are relative.
 
     Attributes:

@@ -7,6 +7,8 @@ import hashlib
 from dataclasses import dataclass
 from itertools import accumulate
 
+import msgspec
+
 from mlf_sdk.codegen.context import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.linkage import Linkage
@@ -34,8 +36,7 @@ class Kernel:
     arg_bytes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicModel:
+class DynamicModel(msgspec.Struct, frozen=True, kw_only=True):
     """Graph, parameters of the image and table of kernels."""
 
     graph: GraphBlob

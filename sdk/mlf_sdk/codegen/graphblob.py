@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
 
@@ -30,8 +32,7 @@ _INPUTS_KEPT: Final = 1
 _U32: Final = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobTensor:
+class BlobTensor(msgspec.Struct, frozen=True, kw_only=True):
     """Tensor at a byte offset in the arena or in the parameters."""
 
     dtype: DType
@@ -45,8 +46,7 @@ class BlobTensor:
         return self.dtype.bytes_of(self.shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobStep:
+class BlobStep(msgspec.Struct, frozen=True, kw_only=True):
     """A call: index of the kernel in the image's table, tensors, and (offset, bytes) of each workspace."""
 
     kernel: int
@@ -54,8 +54,7 @@ class BlobStep:
     slots: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlobName:
+class BlobName(msgspec.Struct, frozen=True, kw_only=True):
     """Name of a tensor."""
 
     tensor: int

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.ir.model import ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Linkage:
+class Linkage(msgspec.Struct, frozen=True, kw_only=True):
     """Symbols that depend on what else is in the image.
 
     Attributes:

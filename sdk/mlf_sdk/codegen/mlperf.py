@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from mlf_sdk.codegen.ctext import c_string
 from mlf_sdk.codegen.options import ProjectOptions
@@ -17,8 +18,7 @@ from mlf_sdk.ir.tensor import Tensor
 VENDOR: Final = "mlf-sdk"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Benchmark:
+class Benchmark(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs and results of a benchmark, by its reference implementation.
 
     Attributes:

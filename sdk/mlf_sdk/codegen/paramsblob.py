@@ -8,6 +8,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from mlf_sdk.errors import InputError
 
 MAGIC: Final = b"MLFP"
@@ -55,8 +57,7 @@ class ParamsBlob:
         return HEADER.pack(MAGIC, *counts, 0, self.graph_id, self.archive_sha256)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParamsHeader:
+class ParamsHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Header of a blob: sizes in bytes, CRCs, hashes."""
 
     blob_bytes: int

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.ir.model import Step, Tensor
 from mlf_sdk.planner.layout import OUTSIDE, ModelLayout, align_up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
+class Region(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of a model with guard bytes on both sides.
 
     Attributes:

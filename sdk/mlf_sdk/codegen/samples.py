@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -16,8 +16,7 @@ from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.planner.layout import ModelLayout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleOutput:
+class SampleOutput(msgspec.Struct, frozen=True, kw_only=True):
     """An output of a model for the sample, as a run has given it.
 
     Attributes:

@@ -13,8 +13,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from mlf_sdk.codegen.changes import Changes, compare
 from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest, read_manifest
@@ -45,8 +46,7 @@ class ChangedFilesError(InputError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
+class WriteResult(msgspec.Struct, frozen=True, kw_only=True):
     """Files that were not simply written, relative to the project.
 
     Attributes:

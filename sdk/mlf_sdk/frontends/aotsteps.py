@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from mlf_sdk.analysis.c.calllist import CallList, KernelCall, PassedArgument, read_calls
 from mlf_sdk.analysis.c.liveness import analyse_kernel
@@ -102,13 +103,12 @@ class _Role(Enum):
     OUTPUT = "output"
 
 
-@dataclass(slots=True)
-class _Arguments:
+class _Arguments(msgspec.Struct):
     """Arguments of one step so far: tensors by role, and what is passed for each parameter."""
 
-    found: list[tuple[int, _Role, int]] = field(default_factory=list)  # parameter, role, tensor
-    values: dict[int, Value] = field(default_factory=dict)
-    scratch: dict[int, tuple[Place, tuple[Part, ...]]] = field(default_factory=dict)
+    found: list[tuple[int, _Role, int]] = msgspec.field(default_factory=list)  # parameter, role, tensor
+    values: dict[int, Value] = msgspec.field(default_factory=dict)
+    scratch: dict[int, tuple[Place, tuple[Part, ...]]] = msgspec.field(default_factory=dict)
 
     def add(self, parameter: int, role: _Role, tensor: int) -> None:
         self.found.append((parameter, role, tensor))

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.arguments import element_type
 from mlf_sdk.analysis.c.calllist import PassedArgument
@@ -24,8 +25,7 @@ _TYPES: Final = {
 _BYTE: Final = DType(code=UINT, bits=8)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """Part of a memory pool that a kernel uses as its own workspace.
 
     Attributes:
@@ -38,8 +38,7 @@ class Part:
     end: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParameterUse:
+class ParameterUse(msgspec.Struct, frozen=True, kw_only=True):
     """Use of one parameter.
 
     Attributes:

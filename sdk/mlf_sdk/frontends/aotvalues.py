@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.calllist import PassedArgument
 from mlf_sdk.frontends.aotuse import ParameterUse
@@ -58,8 +59,7 @@ class ViewTable(TensorTable):
         return self._views[key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
+class _Value(msgspec.Struct, frozen=True):
     """Bytes of a storage that hold the value of one tensor."""
 
     first: int

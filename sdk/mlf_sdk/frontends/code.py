@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
@@ -67,8 +68,7 @@ KINDS = {".c": "c", ".cc": "cc", ".cpp": "cc", ".cxx": "cc", ".o": "o", ".h": "h
 """Kind of a file of code by the end of its name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFile:
+class CodeFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of code.
 
     Attributes:
@@ -82,8 +82,7 @@ class CodeFile:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeIndex:
+class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
     """Code of a module by member and by symbol, as it is written.
 
     Attributes:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_EXEC, ET_REL, elf_type
 from mlf_sdk.errors import InputError
@@ -35,8 +36,7 @@ _MAGIC: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKind:
+class FileKind(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of a file.
 
     Attributes:

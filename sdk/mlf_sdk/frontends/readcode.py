@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from mlf_sdk.analysis.c.effects import EffectsOfCode
 from mlf_sdk.analysis.c.preprocess import Compiler, Preprocessed, as_written, preprocess
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 NO_COMPILER = "there is no compiler here to preprocess its code"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class Code(msgspec.Struct, frozen=True, kw_only=True):
     """Linked code of a model, as the build compiles it.
 
     Attributes:
@@ -39,7 +39,7 @@ class Code:
     effects: EffectsOfCode
     kernels: Mapping[str, ObjectWorkspace]
     allocating: frozenset[str]
-    macros: frozenset[str] = field(default=frozenset())
+    macros: frozenset[str] = msgspec.field(default=frozenset())
     whole: str = ""
     reader: str = ""
 

@@ -12,9 +12,10 @@ import contextlib
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import file_kind
@@ -101,8 +102,7 @@ class Frontend(ABC):
         return Examination(model=analyse(self.load_stated(path, module, stated), compiler))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """A model, and the findings about the file that it came from."""
 
     model: Model

@@ -7,8 +7,9 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError
@@ -20,16 +21,14 @@ _FLAG: Final = "--quantisation"
 _TYPE: Final = re.compile(r"([^=\s]{1,1024})=([a-z0-9]{1,16})(?:\[([0-9, ]{0,200})\])?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedType:
+class StatedType(msgspec.Struct, frozen=True, kw_only=True):
     """Element type of a tensor, and its extents (None: one, of all elements)."""
 
     dtype: DType
     shape: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stated:
+class Stated(msgspec.Struct, frozen=True, kw_only=True):
     """Statements of the user about one file.
 
     Attributes:

@@ -7,6 +7,8 @@ import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 
 class Convention(enum.Enum):
     """Way in which a step's function takes its arguments."""
@@ -69,16 +71,14 @@ class Value:
         return cls(kind=ValueKind.NULL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(msgspec.Struct, frozen=True, kw_only=True):
     """A field of a struct and the pointer in it."""
 
     name: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(msgspec.Struct, frozen=True, kw_only=True):
     """An argument of a C function: a pointer, or the address of a struct of pointers.
 
     Attributes:

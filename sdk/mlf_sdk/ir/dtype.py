@@ -6,8 +6,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.checks import shown
@@ -36,8 +37,7 @@ _NUMPY_KIND: Final = {INT: "i", UINT: "u", FLOAT: "f"}
 _SPELLING: Final = re.compile(r"(int|uint|float|handle|bfloat)([0-9]{1,3})?(?:x([0-9]{1,4}))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DType:
+class DType(msgspec.Struct, frozen=True, kw_only=True):
     """One element type: DLPack's code, bits and lanes.
 
     Attributes:

@@ -7,6 +7,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mlf_sdk.ir.check import check_model
 from mlf_sdk.ir.step import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
@@ -91,14 +93,13 @@ class Provenance:
         return f"{self.compiler} {self.compiler_version}".rstrip()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySummary:
+class MemorySummary(msgspec.Struct, frozen=True, kw_only=True):
     """Memory that the archive states for itself, in bytes; None where it states nothing."""
 
     workspace_bytes: int | None = None
     constants_bytes: int | None = None
     io_bytes: int | None = None
-    operators: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from mlf_sdk.ir.abi import PACKED, Abi, Convention
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Phases of a step, first and last inclusive, in which something is accessed."""
 
     first: int
@@ -30,8 +31,7 @@ class Workspace:
     span: Span
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
+class Overlap(msgspec.Struct, frozen=True, kw_only=True):
     """Permission to place an output over an input of the same step.
 
     Attributes:

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.ir.model import Model, Span, Step
 from mlf_sdk.planner.layout import ModelLayout, plan_problem
 from mlf_sdk.planner.plan import plan_memory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCost:
+class StepCost(msgspec.Struct, frozen=True, kw_only=True):
     """Arena sizes with and without the knowledge of one kernel.
 
     Attributes:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import ALIGNMENT, Model, Span, Step, Tensor, TensorKind
@@ -28,8 +29,7 @@ def align_up(size_bytes: int, alignment: int = ALIGNMENT) -> int:
     return (size_bytes + alignment - 1) // alignment * alignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelLayout:
+class ModelLayout(msgspec.Struct, frozen=True, kw_only=True):
     """Memory layout of one model: offsets in the arena, the parameters and the state.
 
     Attributes:
@@ -48,7 +48,7 @@ class ModelLayout:
     constant_offsets: Mapping[int, int]
     params_bytes: int
     inputs_kept: bool
-    state_offsets: Mapping[int, int] = field(default_factory=dict)
+    state_offsets: Mapping[int, int] = msgspec.field(default_factory=dict)
     state_bytes: int = 0
     alignment: int = ALIGNMENT
     shared: bool = True

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from mlf_sdk.planner.problem import PlanStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
+class Overlay(msgspec.Struct, frozen=True, kw_only=True):
     """Permission to place ``output`` over ``input``, ``distance`` bytes before it or further.
 
     Attributes:
@@ -48,8 +48,7 @@ def storage_overlaps(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(msgspec.Struct, frozen=True):
     """Aligned bytes of an operand of an overlap, and the times, both included, in which it is live."""
 
     size: int

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.planner.overlap import Extent, savings
 from mlf_sdk.planner.storage import StorageGraph, align_up, peak_live
@@ -12,8 +13,7 @@ from mlf_sdk.planner.storage import StorageGraph, align_up, peak_live
 _MAX_PROOF = 400_000  # steps times storages: the proof is quadratic
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionState:
+class ExecutionState(msgspec.Struct, frozen=True):
     """Steps that have run, storages live after them and steps that can run next, all as bit sets."""
 
     done: int
@@ -22,8 +22,7 @@ class ExecutionState:
     ready: int
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True):
     """Execution of one step from a state.
 
     Attributes:

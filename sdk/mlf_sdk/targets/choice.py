@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetChoice:
@@ -42,8 +44,7 @@ class TargetChoice:
     cmsis_nn: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashChoice:
+class FlashChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Flasher and runner that the user states.
 
     Attributes:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgridenv import EnvironmentTarget, is_environment, require_labgrid
@@ -124,8 +126,7 @@ def open_place(board: str, environ: Mapping[str, str] | None = None) -> Iterator
         yield _place(name, place.tags, {cls: entry.params for (_, cls), entry in resources.items()})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinator:
+class Coordinator(msgspec.Struct, frozen=True, kw_only=True):
     """Connection to a coordinator: labgrid's module of clients, and its session; both belong to `run`."""
 
     client: Any

@@ -13,8 +13,9 @@ import random
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
@@ -24,8 +25,7 @@ QEMU = "qemu-system-arm"
 _NS_PER_S = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QemuOptions:
+class QemuOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the emulation.
 
     Attributes:
@@ -58,8 +58,7 @@ def tick_instructions(hz: int) -> int:
     return -(-_NS_PER_S // hz)
 
 
-@dataclass(frozen=True, slots=True)
-class QemuMachine:
+class QemuMachine(msgspec.Struct, frozen=True):
     """Running emulated board.
 
     Attributes:

@@ -6,9 +6,10 @@ Give ``FakeDevice.feed`` to a ``LoopbackTransport``. The shared vectors hold it 
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from collections.abc import Callable
+
+import msgspec
 
 from mlf_sdk.testing import fake_steps
 from mlf_sdk.testing.fake_model import FakeClock, FakeFailure, FakeModel, FakeStep, FakeTensor
@@ -323,7 +324,7 @@ class FakeDevice:
 
 def _frame(request: Message, status: int, body: bytes = b"") -> bytes:
     head = status.to_bytes(protocol.STATUS_SIZE, "little", signed=True)
-    reply = dataclasses.replace(request, opcode=request.opcode | protocol.REPLY, body=head + body)
+    reply = msgspec.structs.replace(request, opcode=request.opcode | protocol.REPLY, body=head + body)
     return frames.encode(reply.pack())
 
 

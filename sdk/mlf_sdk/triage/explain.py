@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mlf_sdk.analysis.elf.image import Symbol, read_image
 from mlf_sdk.errors import InputError
 from mlf_sdk.triage.fault_report import FaultReport
@@ -103,8 +105,7 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
 # ---- stack unwinding ----
 
 
-@dataclass(frozen=True, slots=True)
-class _Location:
+class _Location(msgspec.Struct, frozen=True):
     address: int
     certain: bool = True
     is_entry: bool = False

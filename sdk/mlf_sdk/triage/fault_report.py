@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.tools.devicetext import DeviceText, device_text
 
@@ -17,8 +18,7 @@ _STEP = re.compile(r"-?\d{1,10}")  # of older runtimes
 _KINDS = ("abort", "stack-overflow", "nmi", "hardfault", "memfault", "busfault", "usagefault", "securefault")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultReport:
+class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
     """Report of a fault handler.
 
     Attributes:

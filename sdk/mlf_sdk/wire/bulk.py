@@ -12,6 +12,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from mlf_sdk.errors import TargetError
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Opcode, Status
@@ -63,8 +65,7 @@ class Pace:
         self.most = max(2, self.most // 2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class Transfer(msgspec.Struct, frozen=True, kw_only=True):
     """A transfer of ``size_bytes`` in pieces of up to ``room_bytes``.
 
     Attributes:
@@ -81,8 +82,7 @@ class Transfer:
     where: str
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(msgspec.Struct, frozen=True):
     """A request without a reply yet: bytes from start to end, in a frame of so many bytes."""
 
     start: int

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from mlf_sdk.errors import TargetError
@@ -16,8 +17,7 @@ _KINDS = {0: "i", 1: "u", 2: "f"}
 _WIDTHS = {"i": (8, 16, 32, 64), "u": (8, 16, 32, 64), "f": (16, 32, 64)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorInfo:
+class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An input or an output of a model.
 
     Attributes:
@@ -76,8 +76,7 @@ def _numpy_type(code: int, bits: int, lanes: int) -> np.dtype[np.generic] | None
     return np.dtype(f"<{kind}{bits // 8}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A model on the device.
 
     Attributes:
@@ -107,8 +106,7 @@ class ModelInfo:
         return f"model {self.index} ({self.name})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceInfo:
+class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Device and its models.
 
     Attributes:
@@ -134,8 +132,7 @@ class DeviceInfo:
     build_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Runs that all succeeded: how many, and the counter's ticks of all of them together."""
 
     runs: int

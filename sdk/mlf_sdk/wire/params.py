@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
+
+import msgspec
 
 from mlf_sdk.codegen.graphblob import GraphBlob, read_graph_blob
 from mlf_sdk.codegen.paramsblob import HEADER, ParamsBlob, ParamsHeader, read_params_header
@@ -81,8 +82,7 @@ class ParamsError(TargetError):
         super().__init__(said, where=where, hint="The parameters that were in force still are.")
 
 
-@dataclass(frozen=True, slots=True)
-class ParamsInfo(Body):
+class ParamsInfo(Body, frozen=True):
     """Parameters in force: the reply to PARAMS_INFO and PARAMS_COMMIT; sizes in bytes."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBIIIIII")
@@ -101,8 +101,7 @@ class ParamsInfo(Body):
         return f"slot {self.slot}" if self.slot <= 1 else "image"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     """New parameters that the device has read back and put in force."""
 
     info: ParamsInfo

@@ -8,8 +8,9 @@ status, which is not part of the classes here.
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
 from typing import ClassVar, TypeVar
+
+import msgspec
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.tools.devicetext import DeviceText, device_text
@@ -28,8 +29,7 @@ class MessageError(TargetError):
     """A valid frame that holds no message of this protocol."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A payload: the header and a body.
 
     Attributes:
@@ -64,15 +64,14 @@ class Message:
 _B = TypeVar("_B", bound="Body")
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A body, or the beginning of one, of fixed layout: the fields in order, packed by ``LAYOUT``."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("")
 
     def pack(self) -> bytes:
         """Return the body."""
-        return self.LAYOUT.pack(*astuple(self))
+        return self.LAYOUT.pack(*msgspec.structs.astuple(self))
 
     @classmethod
     def unpack(cls: type[_B], body: bytes) -> _B:
@@ -85,16 +84,14 @@ class Body:
 # ---- requests ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest(Body):
+class ModelRequest(Body, frozen=True):
     """MODEL and STATS: the index of the model."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<B")
     model: int
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRequest(Body):
+class TensorRequest(Body, frozen=True):
     """TENSOR: model, Direction, and index of the tensor."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBB")
@@ -103,8 +100,7 @@ class TensorRequest(Body):
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest(Body):
+class WriteRequest(Body, frozen=True):
     """WRITE: model, index of the input, offset in bytes; the data follows."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBI")
@@ -113,8 +109,7 @@ class WriteRequest(Body):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest(Body):
+class RunRequest(Body, frozen=True):
     """RUN: model, and number of runs."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BI")
@@ -122,8 +117,7 @@ class RunRequest(Body):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequest(Body):
+class ReadRequest(Body, frozen=True):
     """READ: model, Direction, index of the tensor, offset and size in bytes."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BBBIH")
@@ -134,8 +128,7 @@ class ReadRequest(Body):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareRequest(Body):
+class PrepareRequest(Body, frozen=True):
     """PREPARE: model, and the byte to paint with."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BB")
@@ -143,16 +136,14 @@ class PrepareRequest(Body):
     pattern: int
 
 
-@dataclass(frozen=True, slots=True)
-class BaudRequest(Body):
+class BaudRequest(Body, frozen=True):
     """BAUD: bits a second; 0: the rate that the device started with."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
     baud: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest(Body):
+class StepRequest(Body, frozen=True):
     """STEP: model, and index of the step in the order of execution."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BH")
@@ -160,8 +151,7 @@ class StepRequest(Body):
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceRequest(Body):
+class AdvanceRequest(Body, frozen=True):
     """ADVANCE: model, the first step to run (the device's position, or 0 to begin), and how many."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHH")
@@ -170,8 +160,7 @@ class AdvanceRequest(Body):
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeekRequest(Body):
+class PeekRequest(Body, frozen=True):
     """PEEK: model, step, Direction, index of the argument, offset and size in bytes."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHIH")
@@ -186,8 +175,7 @@ class PeekRequest(Body):
 # ---- replies, behind their status -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class VersionReply(Body):
+class VersionReply(Body, frozen=True):
     """Refusal of another version: a whole payload without a session, the same in all versions.
 
     ``lowest`` and ``highest`` are the versions that the device speaks.
@@ -202,16 +190,14 @@ class VersionReply(Body):
     highest: int
 
 
-@dataclass(frozen=True, slots=True)
-class SessionReply(Body):
+class SessionReply(Body, frozen=True):
     """Refusal of another session (Status.SESSION): the current one; 0: none since the device started."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
     current: int
 
 
-@dataclass(frozen=True, slots=True)
-class HelloReply(Body):
+class HelloReply(Body, frozen=True):
     """HELLO: the device; flags and the SDK version as a name follow."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<BHBHHII")
@@ -224,8 +210,7 @@ class HelloReply(Body):
     ticks_hz: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply(Body):
+class ModelReply(Body, frozen=True):
     """MODEL: one model; flags and name follow."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<32sIIHBB")
@@ -237,8 +222,7 @@ class ModelReply(Body):
     num_outputs: int
 
 
-@dataclass(frozen=True, slots=True)
-class TensorReply(Body):
+class TensorReply(Body, frozen=True):
     """TENSOR: one tensor; ``ndim`` extents of 32 bits, then flags and name follow."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<IBBBB")
@@ -249,16 +233,14 @@ class TensorReply(Body):
     ndim: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteReply(Body):
+class WriteReply(Body, frozen=True):
     """WRITE, also with Status.GAP: how many bytes are written without a gap from the beginning."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<I")
     written: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunReply(Body):
+class RunReply(Body, frozen=True):
     """RUN: the step that failed or NO_STEP, complete runs, and ticks of all of them together."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<iIQ")
@@ -267,8 +249,7 @@ class RunReply(Body):
     ticks: int
 
 
-@dataclass(frozen=True, slots=True)
-class StatsReply(Body):
+class StatsReply(Body, frozen=True):
     """STATS: measurements since PREPARE; ``painted``: bit 0 the arena, bit 1 the stack.
 
     ``guards``: two for each region of the model; ``guard``: 1 + the first one that was written, 0: none.
@@ -287,8 +268,7 @@ class StatsReply(Body):
     guard: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StepReply(Body):
+class StepReply(Body, frozen=True):
     """STEP: the step's number in the archive, how many inputs and outputs; flags and name follow."""
 
     LAYOUT: ClassVar[struct.Struct] = struct.Struct("<HHH")
@@ -297,8 +277,7 @@ class StepReply(Body):
     num_outputs: int
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceReply(Body):
+class AdvanceReply(Body, frozen=True):
     """ADVANCE: the step that failed or NO_STEP, steps that have run, CRC-32 of the last one's outputs,
     and ticks between two looks at the counter; the ticks of each step follow.
     """

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.tools.devicetext import DeviceText
 from mlf_sdk.wire import protocol
@@ -14,8 +14,7 @@ from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import ModelKey, Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepInfo:
+class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a step by the device.
 
     Attributes:
@@ -31,8 +30,7 @@ class StepInfo:
     name: DeviceText
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advance:
+class Advance(msgspec.Struct, frozen=True, kw_only=True):
     """Result of steps that were run.
 
     Attributes:

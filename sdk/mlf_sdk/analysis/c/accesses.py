@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.arguments import ArgumentNames, descriptor
 from mlf_sdk.analysis.c.ranges import Scope, range_of, value_at
@@ -22,8 +24,7 @@ from mlf_sdk.analysis.c.syntax import (
 )
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(msgspec.Struct):
     """Accesses of one argument so far.
 
     Attributes:
@@ -33,7 +34,7 @@ class Reach:
         before: elements in front of the first one that some access certainly reaches.
     """
 
-    types: set[str] = field(default_factory=set)
+    types: set[str] = msgspec.field(default_factory=set)
     at_least: int = 0
     at_most: int | None = 0
     before: int = 0

@@ -9,8 +9,9 @@ first out in the same block. Everything else gives a reason instead of an answer
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from mlf_sdk.analysis.c.calls import calls, indirect_call
 from mlf_sdk.analysis.c.syntax import (
@@ -55,8 +56,7 @@ class Kind(Enum):
     CALL = "call"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Allocation, free, or call of a function; events are in the order of the source.
 
     Attributes:
@@ -72,8 +72,7 @@ class Event:
     conditional: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocations:
+class Allocations(msgspec.Struct, frozen=True, kw_only=True):
     """Events of a function; ``reason``: the cause if they are not certain, else empty.
 
     ``consumed`` are the offsets of the statements that request, check and free.
@@ -88,8 +87,7 @@ class _UncertainError(Exception):
     """Unsupported function body; the text gives the reason."""
 
 
-@dataclass(slots=True)
-class _Flow:
+class _Flow(msgspec.Struct):
     """Control flow of some statements: allocation, and break or continue statements that may leave them."""
 
     allocates: bool = False

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.syntax import (
     CAST,
@@ -29,8 +30,7 @@ DESCRIPTOR_FIELDS: Final = frozenset({"shape", "strides", "ndim", "dtype", "byte
 _BYTES: Final = ("uint8_t*", "int8_t*")
 
 
-@dataclass(slots=True)
-class ArgumentNames:
+class ArgumentNames(msgspec.Struct):
     """Names that stand for arguments.
 
     Attributes:
@@ -44,12 +44,12 @@ class ArgumentNames:
         problem: why the names are not certain; empty when they are.
     """
 
-    data: dict[str, int] = field(default_factory=dict)
-    types: dict[str, str] = field(default_factory=dict)
-    handles: dict[str, int] = field(default_factory=dict)
+    data: dict[str, int] = msgspec.field(default_factory=dict)
+    types: dict[str, str] = msgspec.field(default_factory=dict)
+    handles: dict[str, int] = msgspec.field(default_factory=dict)
     packed: str = ""
-    skip: set[int] = field(default_factory=set)
-    parts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    skip: set[int] = msgspec.field(default_factory=set)
+    parts: dict[int, tuple[int, int]] = msgspec.field(default_factory=dict)
     problem: str = ""
 
     def __contains__(self, name: object) -> bool:

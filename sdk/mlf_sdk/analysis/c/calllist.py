@@ -9,8 +9,10 @@ it (a branch, a loop, a value that is not understood) gives a reason instead of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.allocations import Kind, find_allocations, is_error_return
 from mlf_sdk.analysis.c.symbols import Cell, Place, Request, SymbolicValue, Symbols, Unknown
@@ -41,8 +43,7 @@ MAX_RANK: Final = 64
 _TENSOR_HANDLE: Final = 7  # TVM's type code of a DLTensor*
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassedArgument:
+class PassedArgument(msgspec.Struct, frozen=True, kw_only=True):
     """One argument of a call.
 
     Attributes:
@@ -55,8 +56,7 @@ class PassedArgument:
     dtype: DType | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelCall:
+class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a kernel, which ends the run when it fails."""
 
     symbol: str
@@ -64,8 +64,7 @@ class KernelCall:
     is_packed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallList:
+class CallList(msgspec.Struct, frozen=True, kw_only=True):
     """Calls in order, and the bytes of each workspace that they get.
 
     Attributes:
@@ -73,7 +72,7 @@ class CallList:
     """
 
     calls: tuple[KernelCall, ...] = ()
-    workspaces: Mapping[str, int] = field(default_factory=dict)
+    workspaces: Mapping[str, int] = msgspec.field(default_factory=dict)
     reason: str = ""
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.arguments import DESCRIPTOR_FIELDS, argument_names, is_scalar_pointer
 from mlf_sdk.analysis.c.syntax import (
@@ -105,12 +107,11 @@ class EffectsOfCode:
         return self._known[key]
 
 
-@dataclass(slots=True)
-class _Found:
-    written: set[int] = field(default_factory=set)
-    kept: set[int] = field(default_factory=set)
-    handed: set[int] = field(default_factory=set)
-    lasting: set[str] = field(default_factory=set)
+class _Found(msgspec.Struct):
+    written: set[int] = msgspec.field(default_factory=set)
+    kept: set[int] = msgspec.field(default_factory=set)
+    handed: set[int] = msgspec.field(default_factory=set)
+    lasting: set[str] = msgspec.field(default_factory=set)
 
 
 class _Walk:

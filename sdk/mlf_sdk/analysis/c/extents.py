@@ -10,8 +10,10 @@ certainly no access. A kernel that is anything else has no answer, and a reason 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.accesses import AccessLog
 from mlf_sdk.analysis.c.allocations import is_error_return
@@ -41,8 +43,7 @@ MAX_STATEMENTS: Final = 100_000
 """Statements of one kernel."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentExtent:
+class ArgumentExtent(msgspec.Struct, frozen=True, kw_only=True):
     """Accesses of a kernel to one argument; counts are elements of ``element_type``.
 
     Attributes:
@@ -59,8 +60,7 @@ class ArgumentExtent:
     before: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelExtents:
+class KernelExtents(msgspec.Struct, frozen=True, kw_only=True):
     """Extents of all arguments of a kernel in order; ``reason``: the cause if they are not known."""
 
     arguments: tuple[ArgumentExtent, ...] = ()

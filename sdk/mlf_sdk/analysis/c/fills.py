@@ -8,9 +8,9 @@ of all writes and reads at every point of their loops. A kernel that can't be ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +27,7 @@ _Array = npt.NDArray[np.int64]
 _Binary = Callable[[_Array, _Array], npt.NDArray[np.generic]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentUse:
+class ArgumentUse(msgspec.Struct, frozen=True, kw_only=True):
     """Use of one argument by a kernel.
 
     Attributes:
@@ -85,8 +84,7 @@ def _fills(elements: int, accesses: Sequence[Access]) -> bool:
     return bool(covered.all()) and all(_is_written_before(read, writes, elements) for read in reads)
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
+class _Points(msgspec.Struct, frozen=True):
     """Points at which an access happens: a value of each loop variable that matters, and the subscript."""
 
     access: Access

@@ -9,7 +9,8 @@ at any time by a name that is not followed.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.allocations import Allocations, Kind
 from mlf_sdk.analysis.c.arguments import DESCRIPTOR_FIELDS, argument_names, descriptor
@@ -54,8 +55,7 @@ def written_arguments(function: FunctionDefinition) -> set[int]:
     return written
 
 
-@dataclass(slots=True)
-class Target:
+class Target(msgspec.Struct):
     """An argument or a slot, and where it is accessed."""
 
     index: int

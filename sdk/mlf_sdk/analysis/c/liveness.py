@@ -15,7 +15,8 @@ compiled with ``-fno-strict-aliasing``, and ``TVMBackendAllocWorkspace`` is not 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.allocations import JUMPS, Allocations, find_allocations
 from mlf_sdk.analysis.c.calls import foreign_runtime_call
@@ -26,8 +27,7 @@ from mlf_sdk.analysis.c.unit import FunctionDefinition
 _OUT_OF_VIEW = frozenset({"restrict", "__restrict", "__restrict__", "__attribute__", "typedef", "switch"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentLiveness:
+class ArgumentLiveness(msgspec.Struct, frozen=True, kw_only=True):
     """Phases in which a kernel accesses the data of one tensor argument.
 
     Attributes:
@@ -43,8 +43,7 @@ class ArgumentLiveness:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotLiveness:
+class SlotLiveness(msgspec.Struct, frozen=True, kw_only=True):
     """One workspace slot: all requests at one depth of nesting.
 
     Attributes:
@@ -58,8 +57,7 @@ class SlotLiveness:
     is_exact: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelLiveness:
+class KernelLiveness(msgspec.Struct, frozen=True, kw_only=True):
     """Liveness of a kernel's arguments and workspaces in each of its ``phases`` (at least 1).
 
     Attributes:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
@@ -31,8 +32,7 @@ _IFNDEF: Final = re.compile(r"#\s*ifndef\s+(\w+)\s*")
 _DEFINE: Final = re.compile(r"#\s*define\s+(\w+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compiler:
+class Compiler(msgspec.Struct, frozen=True, kw_only=True):
     """A compiler, as the build runs it on an archive's sources.
 
     Attributes:
@@ -48,8 +48,7 @@ class Compiler:
     is_builds: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preprocessed:
+class Preprocessed(msgspec.Struct, frozen=True, kw_only=True):
     """Text of a source; ``reason``: why the build may compile another one, else empty."""
 
     text: str

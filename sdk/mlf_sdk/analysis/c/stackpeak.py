@@ -8,7 +8,8 @@ free gives the last one back. The replay does the same for the entry and for all
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.allocations import Allocations, Kind, find_allocations
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
@@ -16,8 +17,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.tools.cwords import ALLOCATE, FREE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StackPeak:
+class StackPeak(msgspec.Struct, frozen=True, kw_only=True):
     """Most bytes on the workspace stack at any time of one call of the entry.
 
     Attributes:
@@ -31,8 +31,7 @@ class StackPeak:
     reason: str
 
 
-@dataclass(slots=True)
-class _Use:
+class _Use(msgspec.Struct):
     """Workspace that one function requests from the allocator beyond what was allocated at its call."""
 
     bytes: int = 0

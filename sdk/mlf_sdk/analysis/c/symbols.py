@@ -7,6 +7,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+
 from mlf_sdk.analysis.c.arguments import element_type
 from mlf_sdk.analysis.c.syntax import (
     BINARY,
@@ -50,15 +52,13 @@ class Cell:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class VariableAddress:
+class VariableAddress(msgspec.Struct, frozen=True):
     """Address of a local variable."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """Value that no address and no size may depend on."""
 
 

@@ -9,8 +9,9 @@ a whole, so what is not understood may access everything that it names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 MAX_DEPTH: Final = 90
 """Nesting of one expression; deeper ones are unknown (generated ones stay below 40)."""
@@ -39,8 +40,7 @@ class UnreadableError(Exception):
     """Unsupported C construct; the text describes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(msgspec.Struct, frozen=True):
     """One node of an expression.
 
     Attributes:
@@ -69,8 +69,7 @@ class Expr:
             pending.extend(reversed(found.args))
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """A statement; ``start`` is the offset of its first character.
 
     ``parts`` are the statements and ``values`` the expressions directly in it, in source order.
@@ -89,38 +88,27 @@ class Statement:
             pending.extend(reversed(found.parts))
 
 
-class Block(Statement):
+class Block(Statement, frozen=True):
     """Statements between braces, or none at all: an empty statement."""
 
-    __slots__ = ()
 
-
-class Evaluate(Statement):
+class Evaluate(Statement, frozen=True):
     """An expression for its effect."""
 
-    __slots__ = ()
 
-
-class Return(Statement):
+class Return(Statement, frozen=True):
     """A return, with at most one value."""
 
-    __slots__ = ()
 
-
-class Jump(Statement):
+class Jump(Statement, frozen=True):
     """A break, continue or goto."""
 
-    __slots__ = ()
 
-
-class Unknown(Statement):
+class Unknown(Statement, frozen=True):
     """Unsupported code; its value has every name in it as an operand."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """One declarator: its name, its whole type (``float*``), its initial value if there is one."""
 
     name: str
@@ -128,25 +116,21 @@ class Variable:
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
-class Declaration(Statement):
+class Declaration(Statement, frozen=True):
     """Declaration of local variables; ``values`` are array lengths and initial values."""
 
     variables: tuple[Variable, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class If(Statement):
+class If(Statement, frozen=True):
     """A condition (the value) and its one or two branches (the parts)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch(Statement):
+class Switch(Statement, frozen=True):
     """A switch: its value, and the statements and labels below it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loop(Statement):
+class Loop(Statement, frozen=True):
     """A for, while or do.
 
     Attributes:

@@ -7,8 +7,9 @@ Offsets and line numbers of what remains are those of the text with its spliced 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 MIN_TABLE_CHARS: Final = 256
 """Length from which the numbers between two braces are removed: megabytes of constants say nothing."""
@@ -30,8 +31,7 @@ _WORD: Final = re.compile(
 )
 
 
-@dataclass(slots=True)
-class SourceText:
+class SourceText(msgspec.Struct):
     """A source as the parser gets it.
 
     Attributes:
@@ -44,8 +44,8 @@ class SourceText:
 
     original: str
     code: str = ""
-    directives: list[tuple[int, str]] = field(default_factory=list)
-    problems: list[tuple[int, str]] = field(default_factory=list)
+    directives: list[tuple[int, str]] = msgspec.field(default_factory=list)
+    problems: list[tuple[int, str]] = msgspec.field(default_factory=list)
     is_remapped: bool = False
 
     def line(self, offset: int) -> int:

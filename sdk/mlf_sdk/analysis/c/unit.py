@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from mlf_sdk.analysis.c.statements import build_block
 from mlf_sdk.analysis.c.syntax import Block
 from mlf_sdk.errors import Fault
@@ -20,16 +22,14 @@ _PACKED_ARGS: Final = {"void*", "TVMValue*"}
 _PACKED_CODES: Final = {"void*", "int32_t*", "int*"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter of a function: its type as ``float*``, ``const int8_t*``, ``int32_t``, and its name."""
 
     type: str
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Struct:
+class Struct(msgspec.Struct, frozen=True, kw_only=True):
     """A struct that is defined at file scope: its name and the names of its members."""
 
     name: str
@@ -101,8 +101,7 @@ class FunctionDefinition(Signature):
         return self.lazy_body.get()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(msgspec.Struct, frozen=True, kw_only=True):
     """A memory pool of TVM's unified static memory planning (a static variable with a section).
 
     Attributes:
@@ -115,8 +114,7 @@ class Pool:
     is_constant: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryArgument:
+class EntryArgument(msgspec.Struct, frozen=True, kw_only=True):
     """One argument in a wrapper's call.
 
     ``group`` is the struct parameter it is a field of (``inputs``, ``outputs``, ``workspace_pools``...),
@@ -127,8 +125,7 @@ class EntryArgument:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EntryWrapper:
+class EntryWrapper(msgspec.Struct, frozen=True, kw_only=True):
     """A function that only hands its parameters on, as ``<prefix>_run`` of an AOT model does."""
 
     name: str
@@ -136,8 +133,7 @@ class EntryWrapper:
     arguments: tuple[EntryArgument, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceScan:
+class SourceScan(msgspec.Struct, frozen=True, kw_only=True):
     """Scan result of one source member.
 
     Attributes:

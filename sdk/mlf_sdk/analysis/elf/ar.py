@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 AR_MAGIC = b"!<arch>\n"
 MAX_MEMBERS = 4096
@@ -19,8 +19,7 @@ class ArFormatError(ValueError):
     """Malformed archive; the text gives the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArMember:
+class ArMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of an archive.
 
     Attributes:

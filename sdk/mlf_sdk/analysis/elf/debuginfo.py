@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 from elftools.common.exceptions import DWARFError, ELFError, ELFParseError
 from elftools.elf.elffile import ELFFile
 
@@ -22,16 +22,14 @@ _DWARF5 = 5
 _SP, _LR = 13, 14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceLine:
+class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a source file; the path as the compiler recorded it."""
 
     path: str
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameRule:
+class FrameRule(msgspec.Struct, frozen=True, kw_only=True):
     """End of a function's frame at an instruction.
 
     Attributes:

@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from mlf_sdk.analysis.elf.armattributes import ArmAttributes, AttributesError, read_attributes
 from mlf_sdk.analysis.elf.raw import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
 from mlf_sdk.errors import InputError
@@ -28,8 +30,7 @@ ARM = "EM_ARM"
 _MAPPING_SYMBOLS = ("$t", "$d")  # AAELF32: where code and data begin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbol:
+class Symbol(msgspec.Struct, frozen=True, kw_only=True):
     """A defined symbol.
 
     Attributes:
@@ -53,8 +54,7 @@ class Symbol:
         return self.address + self.size_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A section that takes memory on the target.
 
     Attributes:

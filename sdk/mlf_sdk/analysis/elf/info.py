@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.analysis.elf import provenance
 from mlf_sdk.analysis.elf.image import Section
@@ -28,8 +28,7 @@ _KINDS = {ET_EXEC: "executable", ET_DYN: "position-independent executable"}
 _MAX_COMMENTS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirmwareInfo:
+class FirmwareInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that an ELF file states about itself.
 
     Attributes:

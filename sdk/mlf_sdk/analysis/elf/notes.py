@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 SHT_NOTE = 7
 NT_GNU_BUILD_ID = 3
@@ -18,8 +19,7 @@ class NoteFormatError(ValueError):
     """Malformed notes; the text gives the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note; ``description`` without its padding."""
 
     owner: str

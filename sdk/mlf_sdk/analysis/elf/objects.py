@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.elf import raw as rawelf
 from mlf_sdk.analysis.elf.armattributes import (
@@ -21,8 +22,7 @@ from mlf_sdk.tools.cwords import ALLOCATE
 _ATTRIBUTES_SECTION = 0x70000003
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectInfo:
+class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of one object file.
 
     Attributes:

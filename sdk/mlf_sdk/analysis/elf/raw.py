@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 MAX_SYMBOLS = 200_000
 MAX_RELOCATIONS = 1_000_000
@@ -44,8 +45,7 @@ class ElfFormatError(ValueError):
     """Malformed ELF file; the text gives the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawSection:
+class RawSection(msgspec.Struct, frozen=True, kw_only=True):
     """One section; ``data`` is empty for one that takes no space in the file."""
 
     name: str
@@ -59,8 +59,7 @@ class RawSection:
     data: memoryview
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawSymbol:
+class RawSymbol(msgspec.Struct, frozen=True, kw_only=True):
     """One symbol; ``section`` is an index or one of the reserved numbers."""
 
     name: str
@@ -76,8 +75,7 @@ class RawSymbol:
         return self.section != SHN_UNDEF and (self.section < SHN_LORESERVE or self.section >= SHN_ABS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawRelocation:
+class RawRelocation(msgspec.Struct, frozen=True, kw_only=True):
     """One relocation of ``section`` at ``offset``; ``symbol`` is an index.
 
     Attributes:
@@ -91,8 +89,7 @@ class RawRelocation:
     addend: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """A part of an image that is loaded.
 
     Attributes:
@@ -108,8 +105,7 @@ class Segment:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawElf:
+class RawElf(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed file."""
 
     elf_class: int

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import capstone
+import msgspec
 from capstone import arm
 
 SP, LR, PC = arm.ARM_REG_SP, arm.ARM_REG_LR, arm.ARM_REG_PC
@@ -77,8 +78,7 @@ class Instruction:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undecoded:
+class Undecoded(msgspec.Struct, frozen=True, kw_only=True):
     """An instruction that the decoder does not know, of Armv8.1-M for the most part."""
 
     address: int

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 Path = tuple[tuple[str, int], ...]
 """Functions from the outermost to the innermost, each with the bytes that it has on the stack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """The deepest stack below an entry.
 
     Attributes:

@@ -8,9 +8,10 @@ pointer from where it stood on entry. Where ways meet, the larger distance count
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 from capstone import arm
 
 from mlf_sdk.analysis.thumb import decode
@@ -92,8 +93,7 @@ class Call:
     table: int | None = None
 
 
-@dataclass(slots=True)
-class TracedInstruction:
+class TracedInstruction(msgspec.Struct):
     """One instruction that can be reached.
 
     Attributes:
@@ -116,12 +116,11 @@ class TracedInstruction:
     joins: int = 0
 
 
-@dataclass(slots=True)
-class Trace:
+class Trace(msgspec.Struct):
     """A function as its flow shows it: steps by address, and what could make its stack deeper."""
 
-    steps: dict[int, TracedInstruction] = field(default_factory=dict)
-    unknown: dict[str, None] = field(default_factory=dict)
+    steps: dict[int, TracedInstruction] = msgspec.field(default_factory=dict)
+    unknown: dict[str, None] = msgspec.field(default_factory=dict)
 
 
 def trace_function(code: Code, function: Function, entry: int) -> Trace:

@@ -8,9 +8,9 @@ functions in assembly.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from capstone import arm
 
 from mlf_sdk.analysis.thumb.decode import PC, SCRATCH, Undecoded, is_unconditional
@@ -24,8 +24,7 @@ _ADDRESSES = frozenset({arm.ARM_INS_LDR, arm.ARM_INS_MOVT})  # what puts togethe
 _MOST_BETWEEN = 64  # instructions between the load of an offset and its addition to the pc
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """A function.
 
     Attributes:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from capstone import arm
 
 if TYPE_CHECKING:
@@ -20,15 +20,13 @@ _SUBS = frozenset({arm.ARM_INS_SUB, arm.ARM_INS_SUBW})
 _MOVES = frozenset({arm.ARM_INS_MOV, arm.ARM_INS_MOVW})
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
+class Below(msgspec.Struct, frozen=True):
     """An address ``bytes`` below the stack pointer on entry of the function."""
 
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """A word loaded from the object that lies at ``address``; which word is not known."""
 
     address: int

@@ -8,8 +8,7 @@ the runtime to run at once (which runs them one after the other on a microcontro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from capstone import arm
 
 from mlf_sdk.analysis.elf import raw
@@ -29,8 +28,7 @@ _LAUNCH = "TVMBackendParallelLaunch"
 Stack = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectWorkspace:
+class ObjectWorkspace(msgspec.Struct, frozen=True, kw_only=True):
     """Workspace requests of one function of an object.
 
     Attributes:

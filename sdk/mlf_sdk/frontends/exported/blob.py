@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.elf.raw import ET_DYN, ElfFormatError, RawElf, RawSymbol, read_elf
 from mlf_sdk.errors import FaultCollector
@@ -20,8 +21,7 @@ _ARRAY: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Serialized:
+class Serialized(msgspec.Struct, frozen=True, kw_only=True):
     """Serialized modules.
 
     Attributes:

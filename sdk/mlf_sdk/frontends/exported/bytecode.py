@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.exported.stream import Stream
@@ -41,8 +42,7 @@ _DTYPE: Final = struct.Struct("<BBH")
 _DOUBLE: Final = struct.Struct("<d")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the function table.
 
     Attributes:
@@ -61,16 +61,14 @@ class Function:
     parameters: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operand:
+class Operand(msgspec.Struct, frozen=True, kw_only=True):
     """An argument of a call: its kind, and a register, a number, a constant or a function."""
 
     kind: int
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True, kw_only=True):
     """One instruction.
 
     Attributes:
@@ -87,16 +85,14 @@ class Instruction:
     jump: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True, kw_only=True):
     """A constant: its kind, and a `NamedTensor`, extents, text, number or `DType`."""
 
     kind: str
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executable:
+class Executable(msgspec.Struct, frozen=True, kw_only=True):
     """Decoded bytecode; all registers, jumps, functions and constants that it names exist."""
 
     version: str

@@ -6,10 +6,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_REL, STT_FUNC, RawElf, elf_type, read_elf
 from mlf_sdk.errors import FaultCollector
@@ -32,8 +33,7 @@ _MODULES: Final = re.compile(r"[A-Za-z0-9_]{0,64}devc\.(?:c|o)")
 _TARGET: Final = re.compile(rb"^// tvm target: ([^\r\n]{1,1000})", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
+class Library(msgspec.Struct, frozen=True, kw_only=True):
     """An exported library.
 
     Attributes:

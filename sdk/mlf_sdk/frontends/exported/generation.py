@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.frontends.filetype import MODULE_SYMBOLS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class Generation(msgspec.Struct, frozen=True, kw_only=True):
     """A range of TVM releases whose libraries have one form.
 
     Attributes:

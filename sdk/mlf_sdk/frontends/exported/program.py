@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from mlf_sdk.frontends.exported import bytecode
 from mlf_sdk.frontends.exported.bytecode import Executable, Function, Instruction, Operand
@@ -24,8 +25,7 @@ class UnsupportedError(Exception):
     """A program that is sound and that can't be deployed; says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a kernel: its name in the function table, and ids of tensors."""
 
     function: str
@@ -33,38 +33,34 @@ class Call:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """Memory that the bytecode allocates, in bytes."""
 
     size_bytes: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Program:
+class Program(msgspec.Struct, kw_only=True):
     """Tensors and calls of one function, in order.
 
     Attributes:
         storages: memory that the bytecode allocates, in its order.
     """
 
-    table: TensorTable = field(default_factory=TensorTable)
-    inputs: list[int] = field(default_factory=list)
-    outputs: list[int] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    storages: list[Storage] = field(default_factory=list)
+    table: TensorTable = msgspec.field(default_factory=TensorTable)
+    inputs: list[int] = msgspec.field(default_factory=list)
+    outputs: list[int] = msgspec.field(default_factory=list)
+    calls: list[Call] = msgspec.field(default_factory=list)
+    storages: list[Storage] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Argument:
+class _Argument(msgspec.Struct, frozen=True, kw_only=True):
     """An argument of the function whose shape is not known yet."""
 
     position: int
     dtype: DType | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Tensor:
+class _Tensor(msgspec.Struct, frozen=True, kw_only=True):
     id: int
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.frontends.exported.bytecode import Executable, read_executable
 from mlf_sdk.frontends.exported.generation import Generation
@@ -27,8 +28,7 @@ _RELAX: Final = ("relax.Executable", "relax.VMExecutable")
 _MAX_MODULES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphFactory:
+class GraphFactory(msgspec.Struct, frozen=True, kw_only=True):
     """A graph executor's model: its graph as JSON, its parameters, its name."""
 
     graph: bytes
@@ -36,16 +36,14 @@ class GraphFactory:
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AotFactory:
+class AotFactory(msgspec.Struct, frozen=True, kw_only=True):
     """An ahead-of-time model: its parameters and its name."""
 
     params: tuple[NamedTensor, ...]
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstantLoader:
+class ConstantLoader(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of modules that other compilers made.
 
     Attributes:
@@ -59,8 +57,7 @@ class ConstantLoader:
 Content = GraphFactory | AotFactory | ConstantLoader | Executable | bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Module:
+class Module(msgspec.Struct, frozen=True, kw_only=True):
     """One module.
 
     Attributes:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.glow.types import PlaceholderType
 from mlf_sdk.tools.checks import shown
@@ -18,8 +20,7 @@ MAX_BYTES: Final = 256 << 20
 MAX_PLACEHOLDERS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of the three memories of a bundle, in bytes."""
 
     constant: int
@@ -45,8 +46,7 @@ class Placeholder:
     type: PlaceholderType | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A function of a bundle; ``result`` is ``int`` or ``void``."""
 
     name: str

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.elf.raw import (
     ET_REL,
@@ -37,8 +38,7 @@ class ConfigError(ValueError):
     """Malformed configuration; the text gives the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Config:
+class Config(msgspec.Struct, frozen=True, kw_only=True):
     """A configuration: name of the bundle, sizes, and placeholders without types."""
 
     bundle: str
@@ -46,8 +46,7 @@ class Config:
     placeholders: tuple[Placeholder, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(msgspec.Struct, frozen=True):
     """A byte of a section: index of the section, offset."""
 
     section: int

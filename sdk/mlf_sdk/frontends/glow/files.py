@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.elf.ar import AR_MAGIC
 from mlf_sdk.analysis.elf.raw import ET_REL, elf_type
@@ -22,8 +23,7 @@ from mlf_sdk.tools.files import read_bounded
 _MAX_FILES: Final = 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundlePaths:
+class BundlePaths(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of the files of one bundle.
 
     Attributes:
@@ -38,8 +38,7 @@ class BundlePaths:
     weights: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleFiles:
+class BundleFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Content of the files of one bundle, by name.
 
     Attributes:

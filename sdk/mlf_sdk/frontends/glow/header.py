@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.glow.bundle import (
@@ -49,8 +50,7 @@ _SIZES: Final = ("CONSTANT_MEM_SIZE", "MUTABLE_MEM_SIZE", "ACTIVATIONS_MEM_SIZE"
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w{0,1023}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(msgspec.Struct, frozen=True, kw_only=True):
     """A header, read and checked.
 
     Attributes:

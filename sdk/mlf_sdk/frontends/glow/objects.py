@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.elf.ar import AR_MAGIC, ArFormatError, read_ar
 from mlf_sdk.analysis.elf.objects import ObjectInfo, read_object
@@ -21,8 +22,7 @@ from mlf_sdk.frontends.glow.config import config_symbols
 from mlf_sdk.tools.checks import shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeMember:
+class CodeMember(msgspec.Struct, frozen=True, kw_only=True):
     """An object of the code.
 
     Attributes:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.errors import ArchiveError, FaultCollector
 from mlf_sdk.frontends.glow.bundle import Entry, Memory, Placeholder, check_memory, check_placeholders
@@ -15,8 +15,7 @@ from mlf_sdk.frontends.glow.weights import read_weights
 from mlf_sdk.tools.checks import BoundedFaults, function_name_problem, shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """A bundle, read and checked; its placeholders may lack types.
 
     Attributes:

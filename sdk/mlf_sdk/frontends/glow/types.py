@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.ir.dtype import INT, DType
 from mlf_sdk.ir.tensor import Quantisation
@@ -40,8 +41,7 @@ class TypeTextError(ValueError):
     """Text that is no type of a placeholder, or of one that is not supported; says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceholderType:
+class PlaceholderType(msgspec.Struct, frozen=True, kw_only=True):
     """Element type, extents, and scale and offset of a quantised one."""
 
     dtype: DType

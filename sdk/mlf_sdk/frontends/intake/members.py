@@ -13,11 +13,12 @@ import re
 import stat
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream
@@ -38,8 +39,7 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _SAFE_COMPONENT: Final = re.compile(r"[\w.+@=,](?:[\w.+@=, -]*[\w.+@=,-])?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveFiles:
+class ArchiveFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files of an archive that matter.
 
     Attributes:
@@ -55,17 +55,16 @@ class ArchiveFiles:
     skipped: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class _Intake:
+class _Intake(msgspec.Struct, kw_only=True):
     """State of reading one archive: what is kept, what was seen, what is wrong."""
 
     limits: Limits
     faults: FaultCollector
     kept: Callable[[str], bool]
-    files: dict[str, bytes] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
-    files_seen: dict[str, str] = field(default_factory=dict)
-    folders: set[str] = field(default_factory=set)
+    files: dict[str, bytes] = msgspec.field(default_factory=dict)
+    skipped: list[str] = msgspec.field(default_factory=list)
+    files_seen: dict[str, str] = msgspec.field(default_factory=dict)
+    folders: set[str] = msgspec.field(default_factory=set)
     count: int = 0
     total_bytes: int = 0
 

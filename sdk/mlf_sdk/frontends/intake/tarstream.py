@@ -7,8 +7,9 @@ It reads names, kinds and sizes only; nothing is written, no owner, mode, link o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream
 from mlf_sdk.frontends.intake.limits import StopReadingError
@@ -35,8 +36,7 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TarMember:
+class TarMember(msgspec.Struct, frozen=True, kw_only=True):
     """One member as its headers describe it.
 
     Attributes:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.graph_schedule import output_names
@@ -15,8 +16,7 @@ from mlf_sdk.frontends.mlf.signatures import Signature, parse_c_metadata, parse_
 from mlf_sdk.ir.names import field_identifier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AotIo:
+class AotIo(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs and outputs of an entry.
 
     Attributes:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from mlf_sdk.analysis.c.unit import EntryWrapper
 from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
@@ -23,8 +24,7 @@ def schedule_aot(source: BuildInput) -> Schedule:
     return _AotBuilder(source).schedule()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True, kw_only=True):
     """The entry that is called: what is passed to it, and the pools among that."""
 
     symbol: str

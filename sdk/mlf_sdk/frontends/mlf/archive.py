@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC
 from mlf_sdk.errors import ArchiveError, FaultCollector
@@ -28,8 +29,7 @@ _SCAN_BYTES = 1 << 30
 _FALSE_HITS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawModule:
+class RawModule(msgspec.Struct, frozen=True, kw_only=True):
     """One module of an archive, decoded.
 
     Attributes:
@@ -51,8 +51,7 @@ class RawModule:
     interface: InterfaceHeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawArchive:
+class RawArchive(msgspec.Struct, frozen=True, kw_only=True):
     """An archive, decoded.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.unit import Parameter, SourceScan
@@ -29,8 +30,7 @@ _INTEGER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceHeader:
+class InterfaceHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Declarations of a C interface header.
 
     Attributes:

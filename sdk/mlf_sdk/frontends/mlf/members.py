@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import KINDS, CodeFile
@@ -19,8 +20,7 @@ _GRAPHS: Final = ("executor-config/graph/", "runtime-config/graph/")
 _DIGITS: Final = re.compile(r"([0-9]{1,18})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleMembers:
+class ModuleMembers(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the members of one module; None for what the archive does not have."""
 
     graph: str | None

@@ -13,8 +13,9 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.ir.dtype import HANDLE, DType
@@ -35,8 +36,7 @@ _TENSOR: Final = struct.Struct("<QQiiiBBH")
 _CPU: Final = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedTensor:
+class NamedTensor(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter.
 
     Attributes:

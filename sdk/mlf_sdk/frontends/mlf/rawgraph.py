@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.ir.dtype import DType
 
@@ -16,8 +17,7 @@ MAX_TENSOR_BYTES: Final = (1 << 31) - 1
 MAX_NDIM: Final = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphNode:
+class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     """One node.
 
     Attributes:
@@ -37,8 +37,7 @@ class GraphNode:
     flatten_data: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphEntry:
+class GraphEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One output of one node.
 
     Attributes:
@@ -57,8 +56,7 @@ class GraphEntry:
         return self.dtype.bytes_of(self.shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawGraph:
+class RawGraph(msgspec.Struct, frozen=True, kw_only=True):
     """A checked graph.
 
     Attributes:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from mlf_sdk.frontends.mlf.extension import Extension
 from mlf_sdk.ir.dtype import DType
@@ -15,16 +16,14 @@ OPERATOR: Final = "operator"
 """Styles of archives."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorSize:
+class TensorSize(msgspec.Struct, frozen=True, kw_only=True):
     """Size in bytes and element type of an input or output, as stated under ``memory.functions.main``."""
 
     size_bytes: int
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MainMemory:
+class MainMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of the whole model on one device, as TVM counted it: for comparison, not for sizing.
 
     Attributes:
@@ -44,8 +43,7 @@ class MainMemory:
     outputs: Mapping[str, TensorSize] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorArg:
+class OperatorArg(msgspec.Struct, frozen=True, kw_only=True):
     """One argument of a function of an operator archive."""
 
     name: str
@@ -54,8 +52,7 @@ class OperatorArg:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleMetadata:
+class ModuleMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata of one module.
 
     Attributes:
@@ -77,16 +74,15 @@ class ModuleMetadata:
     executors: tuple[str, ...]
     targets: tuple[str, ...]
     main: tuple[MainMemory, ...] = ()
-    operator_functions: Mapping[str, int] = field(default_factory=dict)
-    operator_args: Mapping[str, tuple[OperatorArg, ...]] = field(default_factory=dict)
-    storage_bytes: Mapping[int, int] = field(default_factory=dict)
+    operator_functions: Mapping[str, int] = msgspec.field(default_factory=dict)
+    operator_args: Mapping[str, tuple[OperatorArg, ...]] = msgspec.field(default_factory=dict)
+    storage_bytes: Mapping[int, int] = msgspec.field(default_factory=dict)
     tvm_version: str | None = None
     export_datetime: str | None = None
     extension: Extension | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     """All of ``metadata.json``: its version (1 to 7) and its modules, in the order of the file."""
 
     version: int

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
@@ -28,8 +30,7 @@ class Schedule:
     is_analysed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildInput:
+class BuildInput(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a builder reads."""
 
     archive: RawArchive

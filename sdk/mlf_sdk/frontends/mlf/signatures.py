@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import msgspec
+
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import DType
 
@@ -36,8 +38,7 @@ class Signature:
         return self.dtype.bytes_of(self.shape)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MainSignature:
+class MainSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments (parameters included) and results of main; ``results`` is None when not stated."""
 
     arguments: tuple[Signature, ...]

@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -42,8 +42,7 @@ class Call:
     facts: CallFacts | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveContent:
+class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that an archive holds.
 
     Attributes:
@@ -72,9 +71,9 @@ class ArchiveContent:
     params: tuple[NamedTensor, ...]
     states: tuple[NamedTensor, ...]
     calls: tuple[Call, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     sequence: tuple[str, ...] = ()
-    summary: MemorySummary = field(default_factory=MemorySummary)
+    summary: MemorySummary = msgspec.field(default_factory=MemorySummary)
     targets: tuple[str, ...] = ("c -keys=cpu",)
     symbol_prefix: str | None = None
     model: StatedModel | None = None

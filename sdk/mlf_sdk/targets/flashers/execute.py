@@ -10,8 +10,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.flashers.errors import NoProbeError, NoRunnerError, RunnerFailedError, RunnerMissingError
@@ -28,8 +29,7 @@ _VERSION = re.compile(r"\bv?(\d+)\.\d+")
 _VERSION_S = 20.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashJob:
+class FlashJob(msgspec.Struct, frozen=True, kw_only=True):
     """One image for one board.
 
     Attributes:
@@ -43,14 +43,13 @@ class FlashJob:
 
     elf: Path
     board: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = msgspec.field(default_factory=dict)
     port: str = ""
     extra: tuple[str, ...] = ()
     timeout_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlashRun:
+class FlashRun(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a runner: command, output, bytes of the image, and time in seconds."""
 
     argv: tuple[str, ...]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import InputError
@@ -22,8 +23,7 @@ _UF2_END = 0x0AB16F30
 _UF2_HAS_FAMILY = 0x2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedBytes:
+class LoadedBytes(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes at a load address."""
 
     address: int

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from serial.tools import list_ports
 
 from mlf_sdk.errors import InputError
@@ -17,8 +17,7 @@ AUTO = "auto"
 _USB = "usb:"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class Port(msgspec.Struct, frozen=True, kw_only=True):
     """A serial port of this machine.
 
     Attributes:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.zephyr.buildfolder import (
@@ -166,8 +168,7 @@ def build_zephyr(
     return BuildResult(elf=image_in(build.path, folder), seconds=time.monotonic() - start, log=log)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True, kw_only=True):
     """One build: what is built, with what, and where."""
 
     folder: Path

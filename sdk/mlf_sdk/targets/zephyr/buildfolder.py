@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -109,8 +108,7 @@ class _Stamp(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildFolder:
+class BuildFolder(msgspec.Struct, frozen=True, kw_only=True):
     """A build folder, which may not exist yet."""
 
     path: Path

@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import MlfError
 from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, installed_sdks
@@ -19,8 +20,7 @@ _DEPTH = 4  # of a module below the top of its workspace
 _NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTree:
+class FoundTree(msgspec.Struct, frozen=True, kw_only=True):
     """A Zephyr tree, or a path that was named as one.
 
     Attributes:
@@ -34,8 +34,7 @@ class FoundTree:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundToolchain:
+class FoundToolchain(msgspec.Struct, frozen=True, kw_only=True):
     """A toolchain: Zephyr's name of its kind, where it is, and its version where it says one."""
 
     variant: str
@@ -43,8 +42,7 @@ class FoundToolchain:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZephyrExamination:
+class ZephyrExamination(msgspec.Struct, frozen=True, kw_only=True):
     """Zephyr on this machine.
 
     Attributes:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -33,8 +32,7 @@ _REGION = re.compile(r"^(\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)(?:\s+[a-z]*)?$", r
 _NO_MEMORY = frozenset({"IDT_LIST", "*default*"})  # regions of the link that the target does not have
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZephyrNaming:
+class ZephyrNaming(msgspec.Struct, frozen=True, kw_only=True):
     """Zephyr's version for which a project is generated, and its name of the board."""
 
     version: ZephyrVersion

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.flashers.errors import NoRunnerError
@@ -22,8 +23,7 @@ _NO_TEXT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildRunners:
+class BuildRunners(msgspec.Struct, frozen=True, kw_only=True):
     """Flash runners of the build's board (``runners.yaml``).
 
     Attributes:
@@ -35,8 +35,8 @@ class BuildRunners:
 
     names: tuple[str, ...] = ()
     default: str = ""
-    config: dict[str, str] = field(default_factory=dict)
-    args: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    config: dict[str, str] = msgspec.field(default_factory=dict)
+    args: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def choose(self, wanted: str | None, board: str) -> str:
         """Return the runner that was asked for, else the default.

@@ -6,7 +6,7 @@ Header names are no part of it: sources ask for them with ``__has_include``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from mlf_sdk.targets.zephyr.tree import ZephyrVersion
 
@@ -15,8 +15,7 @@ _CPP = ZephyrVersion(3, 3, 0)
 _NATIVE_PTY = ZephyrVersion(4, 1, 99)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZephyrProfile:
+class ZephyrProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A version's names.
 
     Attributes:

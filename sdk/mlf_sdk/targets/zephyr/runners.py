@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.targets.flashers.errors import (
@@ -58,8 +59,7 @@ _FAILED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WestFlash:
+class WestFlash(msgspec.Struct, frozen=True, kw_only=True):
     """One flash.
 
     Attributes:

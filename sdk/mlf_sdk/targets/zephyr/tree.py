@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir
@@ -44,8 +45,7 @@ OLDEST = ZephyrVersion(2, 7, 0)
 HARDWARE_MODEL_V2 = ZephyrVersion(3, 6, 99)  # boards are called <board>/<soc>/<cpu>
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZephyrTree:
+class ZephyrTree(msgspec.Struct, frozen=True, kw_only=True):
     """A tree: its folder (``ZEPHYR_BASE``) and version."""
 
     base: Path

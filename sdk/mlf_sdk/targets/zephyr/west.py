@@ -11,8 +11,9 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.targets.flashers.errors import RunnerMissingError
@@ -27,8 +28,7 @@ _UNKNOWN = re.compile(r"unknown command|invalid choice: '(flash|sign)'")
 _NO_MODULE = re.compile(r"No module named '?([A-Za-z0-9_.]+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class West:
+class West(msgspec.Struct, frozen=True, kw_only=True):
     """West, for one build.
 
     Attributes:
