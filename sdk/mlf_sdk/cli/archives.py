@@ -197,7 +197,6 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     from mlf_sdk.pipeline.compile import compile as compile_model
     from mlf_sdk.pipeline.options import ProbeOptions
     from mlf_sdk.planner.layout import lay_out
-    from mlf_sdk.reporting.html.choices import choices_page
     from mlf_sdk.reporting.layout import line, size
     from mlf_sdk.reporting.model import model_parts, model_values
     from mlf_sdk.tools.files import write_whole
@@ -215,6 +214,8 @@ def compile_(request: Request, own: CompileOptions, progress: Progress) -> Outco
     )
     layout = lay_out(found.model)
     if own.report is not None:
+        from mlf_sdk.reporting.html.choices import choices_page
+
         write_whole(Path(own.report), choices_page(found))
     written = line("written", f"{found.output}: {size(found.size_bytes)}")
     return Outcome(

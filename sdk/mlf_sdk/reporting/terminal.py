@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import command_text
-from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.evidence import BOARD_APART
-from mlf_sdk.pipeline.api import GeneratedProject
-from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, table
 from mlf_sdk.reporting.model import arena_text, params_text
 from mlf_sdk.targets.boards.row import Board
+
+if TYPE_CHECKING:
+    from mlf_sdk.judge.compare import Comparison
+    from mlf_sdk.pipeline.api import GeneratedProject
+    from mlf_sdk.pipeline.project import BuiltProject
 
 
 def comparison_text(found: Comparison, reference: str, inferences: int | None = None) -> str:
