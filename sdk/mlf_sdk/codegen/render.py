@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.codegen.context import Values, entry_values, model_values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
@@ -17,7 +17,6 @@ from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
-from mlf_sdk.codegen.samples import SampleOutput, sample_values
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
@@ -25,6 +24,9 @@ from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.resources import data_dir
+
+if TYPE_CHECKING:
+    from mlf_sdk.codegen.samples import SampleOutput
 
 _MODULE_FILES = frozenset(
     {
@@ -117,6 +119,8 @@ class _Renderer:
             values = model_values(layout, linkage, self.options.params, self.options.executor)
             files.update(self._model_files(layout, linkage, values))
             if self.options.app == "standalone":
+                from mlf_sdk.codegen.samples import sample_values  # numpy takes time to load
+
                 sample = {"s": sample_values(layout, outputs), "m": values}
                 path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
                 files[path] = template_text("common/sample.h.j2", sample)

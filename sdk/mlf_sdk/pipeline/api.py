@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.writer import write_project
@@ -15,14 +15,16 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
-from mlf_sdk.pipeline.connection import Console
-from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.sample import outputs_for_sample
 from mlf_sdk.targets.registry import resolve_target
+
+if TYPE_CHECKING:
+    from mlf_sdk.codegen.samples import SampleOutput
+    from mlf_sdk.pipeline.connection import Console
+    from mlf_sdk.pipeline.opentarget import OpenTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,11 @@ def generate(
     """
     made, pipeline = make_request(source, request, options), Pipeline(progress)
     plan = pipeline.plan(made)
-    expected = outputs_for_sample(pipeline, made) if sample_outputs else ()
+    expected: tuple[tuple[SampleOutput, ...], ...] = ()
+    if sample_outputs:
+        from mlf_sdk.pipeline.sample import outputs_for_sample
+
+        expected = outputs_for_sample(pipeline, made)
     progress.say(f"generating {folder}")
     written = write_project(plan.files(expected), Path(folder), force=force)
     resolve_target(plan.choice).remember(Path(folder))

@@ -16,7 +16,7 @@ from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
 from mlf_sdk.judge.guards import GuardError, with_guards
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.options import CasesOptions
@@ -129,7 +129,7 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
     """Run cases on a pipeline; errors as in `test`."""
     project = pipeline.project(request)
     stages.check_app(project)
-    arrays, where = stages.arrays_of(own.cases, "cases")
+    arrays, where = execution.arrays_of(own.cases, "cases")
     names = {tensor.name for tensor in project.model.inputs}
     batch = match_inputs(
         project.model, {k: a for k, a in arrays.items() if k in names or not k.isdigit()}, where
@@ -141,7 +141,7 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
             where=where,
             hint="Add an array 'label' with one class for each inference, or leave out --min-accuracy.",
         )
-    runner = _Cases(project, batch, reference, stages.tolerance_of(request), own.min_accuracy)
+    runner = _Cases(project, batch, reference, execution.tolerance_of(request), own.min_accuracy)
     start = time.monotonic()
     with pipeline.open(request) as target:
         runner.run(target, request.timeout_s, pipeline.progress.count)

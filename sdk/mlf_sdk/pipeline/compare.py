@@ -25,7 +25,7 @@ from mlf_sdk.judge.bisect import (
 )
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Batch, write_npz
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
 from mlf_sdk.pipeline.options import CompareOptions
@@ -116,7 +116,7 @@ class _Comparer:
         self.places = places
         self.own = own
         self.pipeline = pipeline
-        self.tolerance = stages.tolerance_of(places[0].request)
+        self.tolerance = execution.tolerance_of(places[0].request)
 
     def run(self) -> CompareReport:
         first = self.places[0]

@@ -3,7 +3,8 @@
 
 Commands are compositions of these methods. Results of load, plan, render and build are kept for the lifetime
 of the `Pipeline`, under the part of the request that their stages read; rendered projects and their builds
-are kept on disk as well (`mlf_sdk.pipeline.cache`).
+are kept on disk as well (`mlf_sdk.pipeline.cache`). Stages behind build are imported where they run: a
+project is generated and built without numpy, which takes time to load.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlf_sdk.compiler.options import core_of
 from mlf_sdk.errors import CodeError, InputError, MissingToolError, TargetError, UndecidedError
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
-from mlf_sdk.judge.execute import Execution, find_model
-from mlf_sdk.judge.guards import guards_fault
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
-from mlf_sdk.pipeline.connection import Console, connect
 from mlf_sdk.pipeline.declare import Stage
-from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.origin import archive_request
-from mlf_sdk.pipeline.probe import probe_outputs
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import resolve_target
+
+if TYPE_CHECKING:
+    from mlf_sdk.judge.data import Batch
+    from mlf_sdk.judge.execute import Execution
+    from mlf_sdk.pipeline.connection import Console
+    from mlf_sdk.pipeline.opentarget import OpenTarget
 
 HOST = "host"
 NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
@@ -78,6 +79,8 @@ class Pipeline:
             try:
                 return loading.load(request)
             except UndecidedError as error:
+                from mlf_sdk.pipeline.probe import probe_outputs
+
                 return loading.load(request.replace(output_names=probe_outputs(self, request, error)))
 
         return self._once(Stage.LOAD, request, make)
@@ -148,6 +151,10 @@ class Pipeline:
             must_build: build the image also where a board runs one of the archive already (to explain its
                 faults). That of a project is always built: the board must run it.
         """
+        from mlf_sdk.judge.execute import find_model
+        from mlf_sdk.pipeline.connection import connect
+        from mlf_sdk.pipeline.opentarget import OpenTarget
+
         project = self.project(request)
         stages.check_app(project)
         target = project.target
@@ -162,12 +169,16 @@ class Pipeline:
 
     def batch(self, request: Request) -> Batch:
         """Inputs of the request."""
-        return stages.batch_of(request, self.project(request))
+        from mlf_sdk.pipeline.execution import batch_of
+
+        return batch_of(request, self.project(request))
 
     def execute(self, request: Request) -> Execution:
         """All inferences of the request on its target (stage execute)."""
+        from mlf_sdk.pipeline.execution import execute
+
         with self.open(request) as target:
-            return stages.execute(request, target, self.batch(request), self.progress.count)
+            return execute(request, target, self.batch(request), self.progress.count)
 
     # ---- the host twin ----
 
@@ -262,6 +273,8 @@ class Pipeline:
 
     def _checked(self, twin: Request, name: str) -> Execution:
         """Execute a twin; a fault, or a write outside of a buffer, is reported as the twin's."""
+        from mlf_sdk.judge.guards import guards_fault
+
         try:
             done = self.execute(twin)
         except TargetError as error:

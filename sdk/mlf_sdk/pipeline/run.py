@@ -19,7 +19,7 @@ from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.guards import with_guards
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
@@ -63,16 +63,16 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     project = pipeline.project(request)
     stages.check_app(project)
     batch = pipeline.batch(request)
-    reference = stages.reference_of(request, project, batch.count)
+    reference = execution.reference_of(request, project, batch.count)
     stages.check_start(project.target)
     pipeline.check_programs(request, twin=_wants_twin(request, project, reference))
     built = pipeline.build(request)
     checked = stages.check(project, strict=bool(request.strict))
     with pipeline.open(request, must_build=True) as target:
         build_id = target.build_id
-        done = stages.execute(request, target, batch, pipeline.progress.count)
+        done = execution.execute(request, target, batch, pipeline.progress.count)
     outputs = outputs_by_name(project.model, done)
-    tolerance = stages.tolerance_of(request)
+    tolerance = execution.tolerance_of(request)
     twin, twin_note, evidence = None, "", ""
     if request.twin and project.target.is_host and request.plan == "none":
         twin_note = "the image itself shares no memory: its own outputs would be the reference"

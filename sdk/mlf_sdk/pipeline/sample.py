@@ -10,7 +10,7 @@ import numpy as np
 from mlf_sdk.codegen.samples import SampleOutput
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.pipeline import stages
+from mlf_sdk.pipeline import execution
 from mlf_sdk.tools.arrays import Array
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def outputs_for_sample(pipeline: Pipeline, request: Request) -> tuple[tuple[Samp
         if twin is None:
             hint = f"Leave out {_FLAG}: the application then prints its outputs, and compares nothing."
             raise InputError(f"the outputs of {source} are not known. {why}", where=_FLAG, hint=hint)
-        tolerance = stages.tolerance_of(request)
+        tolerance = execution.tolerance_of(request)
         found.append(tuple(_expected(output, tolerance) for output in twin.execution.outputs))
     return tuple(found)
 

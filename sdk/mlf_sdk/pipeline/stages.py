@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages of the pipeline: each a function of a request and the result of the stage before it.
+"""Stages of the pipeline up to build: each a function of a request and the result of the stage before it.
 
-Load, plan and render only read files; build and everything behind it drives programs and boards.
-`mlf_sdk.pipeline.pipeline` runs them in order, keeps their results and reports progress.
+Load, plan and render only read files; build drives programs. The stages behind it are in
+`mlf_sdk.pipeline.execution`. `mlf_sdk.pipeline.pipeline` runs all in order, keeps their results and reports
+progress.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mlf_sdk.analysis.elf.image import read_image
@@ -24,13 +25,9 @@ from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import NameTable
 from mlf_sdk.judge.check import CheckReport, check_image
-from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference, pattern_batch
-from mlf_sdk.judge.execute import Execution, execute_batch
 from mlf_sdk.pipeline.cache import build_cached
 from mlf_sdk.pipeline.declare import flag_of, option_of
 from mlf_sdk.pipeline.loading import analyse_for
-from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
@@ -41,7 +38,6 @@ from mlf_sdk.targets.boards.store import check_store
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
 from mlf_sdk.targets.target import Ability, Target
-from mlf_sdk.tools.arrays import Array, read_npz
 from mlf_sdk.tools.locks import exclusive
 
 
@@ -258,53 +254,3 @@ def check(project: TargetProject, *, strict: bool = False) -> CheckReport:
     target = project.target
     elf = target.image(project.folder)
     return check_image(project.lock, read_image(elf), target.regions(project.folder), strict=strict)
-
-
-# ---- execute ----
-
-
-def batch_of(request: Request, project: TargetProject) -> Batch:
-    """Inputs of the request, or one inference on the repeatable pattern.
-
-    Raises:
-        InputError: an array is missing or does not fit its tensor.
-    """
-    if request.inputs is None:
-        return pattern_batch(project.model)
-    return match_inputs(project.model, *arrays_of(request.inputs, "inputs"))
-
-
-def reference_of(request: Request, project: TargetProject, count: int) -> Reference:
-    """Expected outputs and labels of the request; empty: it names none.
-
-    Raises:
-        InputError: nothing fits an output, or the number of inferences is not ``count``.
-    """
-    if request.expect is None:
-        return Reference()
-    arrays, where = arrays_of(request.expect, "expect")
-    return match_reference(project.model, arrays, count, where)
-
-
-def arrays_of(given: str | Mapping[str, Array], name: str) -> tuple[Mapping[str, Array], str]:
-    """Arrays by name, and the place to name in a message about them."""
-    return (given, name) if isinstance(given, Mapping) else (read_npz(Path(given)), given)
-
-
-def execute(
-    request: Request, target: OpenTarget, batch: Batch, count: Callable[[int, int], None] | None = None
-) -> Execution:
-    """Run all inferences on the open target, and read its marks.
-
-    Raises:
-        TargetError: it did not answer in time, or faulted; the step to blame is named.
-    """
-    return execute_batch(target.session, target.model, batch, timeout_s=request.timeout_s, progress=count)
-
-
-# ---- judge ----
-
-
-def tolerance_of(request: Request) -> Tolerance:
-    """Tolerances of the request."""
-    return Tolerance(rtol=request.rtol, atol=request.atol)
