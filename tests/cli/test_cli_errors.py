@@ -343,16 +343,36 @@ def test_ctrl_c_while_modules_are_imported(tiny: Path, module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", "stopped")
 
 
-def test_inspect_imports_only_what_it_needs(tiny: Path) -> None:
+HEAVY = frozenset(
+    {"numpy", "jinja2", "elftools", "capstone", "serial", "rich.progress", "platformdirs", "filelock"}
+)
+
+
+@pytest.mark.parametrize(
+    ("argv", "needed"),
+    [
+        (("inspect", "tiny.tar"), set()),
+        (("boards",), set()),
+        (
+            ("generate", "tiny.tar", "-o", "app", "--board", "microbit"),
+            {"jinja2", "platformdirs", "filelock"},
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_command_imports_only_what_it_needs(
+    tiny: Path, tmp_path: Path, argv: tuple[str, ...], needed: set[str]
+) -> None:
     program = (
-        "import sys; from mlf_sdk.cli.main import main; code = main(['inspect', sys.argv[1]])\n"
-        "heavy = {'numpy', 'jinja2', 'elftools', 'capstone', 'serial', 'rich.progress', 'platformdirs', 'filelock'}\n"
-        "sys.exit(code or str(sorted(heavy & set(sys.modules))))"
+        "import sys; from mlf_sdk.cli.main import main; code = main(sys.argv[1:])\n"
+        f"sys.exit(code or ' '.join(sorted({set(HEAVY)!r} & set(sys.modules))))"
     )
+    (tmp_path / "tiny.tar").write_bytes(tiny.read_bytes())
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tiny)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, *argv], capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
-    assert done.stderr.strip() == "[]"
+    assert done.returncode == 1, done.stderr
+    assert set(done.stderr.split()) == needed
 
 
 def test_an_encoding_that_lacks_a_character(archives_dir: Path) -> None:

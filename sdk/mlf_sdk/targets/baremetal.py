@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
@@ -22,11 +23,12 @@ from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
 from mlf_sdk.targets.flashers.load import find_runner
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
-from mlf_sdk.targets.launch import open_emulated
 from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, Log, Target
-from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.wire.session import Session
 
 
 class BaremetalTarget(CmakeTarget):
@@ -88,6 +90,8 @@ class BaremetalTarget(CmakeTarget):
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
+        from mlf_sdk.targets.launch import open_emulated  # sessions and numpy take time to load
+
         elf = self.image_to_start(image)
         return open_emulated(with_slots(self.board, elf), elf, timeout_s=timeout_s, console=console)
 

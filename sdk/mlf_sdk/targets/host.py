@@ -9,6 +9,7 @@ import shlex
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.dynamic import DYNAMIC_FOLDERS
 from mlf_sdk.codegen.lock import Lock
@@ -20,11 +21,12 @@ from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.cmake import APP_ELF, BuildResult, build_project
 from mlf_sdk.targets.compilers import cmsis_nn_includes
-from mlf_sdk.targets.launch import open_program
 from mlf_sdk.targets.slots import host_slots, keep_host_slots
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
 from mlf_sdk.tools.programs import require_programs
-from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.wire.session import Session
 
 
 class CmakeTarget(BoardTarget):
@@ -134,6 +136,8 @@ class HostTarget(CmakeTarget):
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
+        from mlf_sdk.targets.launch import open_program  # sessions and numpy take time to load
+
         elf = self.image_to_start(image)
         return open_program(elf, timeout_s=timeout_s, console=console, variables=host_slots(elf))
 

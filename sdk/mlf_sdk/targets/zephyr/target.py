@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockZephyr, read_lock
 from mlf_sdk.codegen.options import ProjectOptions
@@ -18,14 +19,15 @@ from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
-from mlf_sdk.targets.launch import open_emulated, open_program
 from mlf_sdk.targets.target import Ability, BoardTarget, Log, Regions, Target
 from mlf_sdk.targets.zephyr.build import ZephyrSetup, build_zephyr, find_module
 from mlf_sdk.targets.zephyr.buildfolder import find_build, image_in, remember_options
 from mlf_sdk.targets.zephyr.files import ZephyrNaming, map_regions, zephyr_board, zephyr_files, zephyr_naming
 from mlf_sdk.targets.zephyr.flash import flash_zephyr, sign_zephyr, zephyr_runner
 from mlf_sdk.targets.zephyr.sign import check_key
-from mlf_sdk.wire.session import Session
+
+if TYPE_CHECKING:
+    from mlf_sdk.wire.session import Session
 
 
 class ZephyrTarget(BoardTarget):
@@ -120,6 +122,8 @@ class ZephyrTarget(BoardTarget):
         self, image: Path | None, *, timeout_s: float, console: Log | None = None
     ) -> AbstractContextManager[Session]:
         """See Target."""
+        from mlf_sdk.targets.launch import open_emulated, open_program  # sessions and numpy take time to load
+
         elf = self.image_to_start(image)
         if self.board.zephyr.native:
             return open_program(elf, timeout_s=timeout_s, console=console)
