@@ -7,6 +7,7 @@ the same way (:mod:`mlf_sdk.targets.boards.check`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,12 +32,17 @@ def load_boards(extra_file: str | Path | None = None) -> dict[str, Board]:
     Raises:
         InputError: a row is not as it must be; all that is wrong with it, by field.
     """
-    folder = data_dir("board_templates") / "boards"
-    rows = {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
+    rows = dict(_rows_in(data_dir("board_templates") / "boards"))
     if extra_file:
         own = load_board(Path(extra_file))
         rows[own.name] = own
     return dict(sorted(rows.items()))
+
+
+@cache
+def _rows_in(folder: Path) -> Mapping[str, Board]:
+    """The SDK's rows, which stay as they are while it runs; a run looks boards up some thirty times."""
+    return {row.name: row for row in map(load_board, sorted(folder.glob("*.toml")))}
 
 
 def own_sources(row: Board, board_file: Path) -> dict[str, bytes]:
