@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -128,6 +129,7 @@ class _SweepGroup(_Group):
         return super().parse_args(ctx, args)
 
 
+@cache
 def _command(module: str, name: str) -> click.Command:
     from mlf_sdk.cli.command import make_click_command
 

@@ -82,7 +82,7 @@ def _digest(path: Path) -> str:
 
 
 def clean_cache() -> int:
-    """Remove everything that the SDK keeps between runs: projects, builds, plugins, proofs.
+    """Remove everything that the SDK keeps between runs: projects, builds, templates, plugins, proofs.
 
     Returns:
         Bytes that were freed.
