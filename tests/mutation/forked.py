@@ -301,7 +301,9 @@ def choose(
 
 
 def is_change(before: str, after: str) -> bool:
-    """Whether a text differs in more than decorators and the star of parameters, which is no multiplication."""
+    """Whether a text differs in more than decorators, keywords of classes such as ``frozen=True``, and the star of
+    parameters, which is no multiplication.
+    """
     try:
         trees = ast.parse(before), ast.parse(after)
     except SyntaxError:
@@ -310,6 +312,8 @@ def is_change(before: str, after: str) -> bool:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):
                 node.decorator_list = []
+            if isinstance(node, ast.ClassDef):
+                node.keywords = []
             if isinstance(node, ast.arguments):
                 node.args = [*node.posonlyargs, *node.args, *node.kwonlyargs]
                 node.defaults = [*node.defaults, *(default for default in node.kw_defaults if default)]

@@ -89,6 +89,7 @@ def test_the_star_of_parameters_is_no_multiplication(after: str, is_one: bool) -
 def test_decorators_are_not_changed() -> None:
     assert not is_change("@d(True)\nclass A:\n  x = True", "@d(False)\nclass A:\n  x = True")
     assert is_change("@d(True)\nclass A:\n  x = True", "@d(True)\nclass A:\n  x = False")
+    assert not is_change("class A(B, d=True):\n  x = True", "class A(B, d=False):\n  x = True")
 
 
 def test_code_is_replaced_wherever_the_function_is_known() -> None:
