@@ -13,7 +13,6 @@ word to negative sums before: what rounding away from zero takes from their resu
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -73,6 +72,8 @@ class Rescale:
 
 
 LOW, HIGH = -128, 127
+_RESULTS: Final = np.arange(LOW + 1, HIGH + 1, dtype=np.int64)[None, :]
+_NEAR: Final = 1  # at which most are: two steps of the search find them
 FINE_BITS: Final = 8
 _UNBOUNDED: Final = 1 << 40
 _SAFE_SUM: Final = (1 << 30) - 1
@@ -87,17 +88,13 @@ def choose_rescale(
         bounds: lowest and highest sum of each channel, shape (channels, 2).
     """
     limits = (int(clamp[0]), int(clamp[1]))
-    shifts = np.array([m.shift for m in multipliers], np.int64)
-    values = np.array([m.value for m in multipliers], np.int64)
-    ends = np.stack([scaled_sums(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point
-    ends = np.clip(ends, *limits)
-    constant = ends[0] == ends[1]
+    values, shifts = _words(multipliers)
+    lowest, constant = constant_results(multipliers, zero_point, bounds, clamp)
     n = np.where(constant, 1, -shifts)
-    if n.min(initial=1) < 1 or n.max(initial=1) > 22 or np.abs(bounds[~constant]).max(initial=0) > _SAFE_SUM:
+    if _is_general(n, bounds[~constant]):
         rows = np.stack([values, shifts, np.full_like(values, zero_point)], axis=1)
-        never = np.zeros(len(multipliers), bool)
-        return Rescale(form=Form.GENERAL, rows=rows.astype(np.int32), clamp=limits, constant=never)
-    r = np.where(constant, ends[0] << 1, (np.int64(1) << (n - 1)) + (np.int64(zero_point) << n))
+        return Rescale(form=Form.GENERAL, rows=rows.astype(np.int32), clamp=limits, constant=constant)
+    r = np.where(constant, lowest << 1, (np.int64(1) << (n - 1)) + (np.int64(zero_point) << n))
     m = np.where(constant, 0, values)
     rows = np.stack([m, r, n], axis=1).astype(np.int32)
     kept = ~constant
@@ -112,20 +109,48 @@ def scaled_sums(values: Array, shifts: Array, sums: Array) -> Array:
     return rounding_shift(high, np.maximum(-shifts, 0))
 
 
+def constant_results(
+    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
+) -> tuple[Array, Array]:
+    """Lowest result of each channel, and which channels have no other; none where only `Form.GENERAL` is exact.
+
+    Args:
+        bounds: lowest and highest sum of each channel, shape (channels, 2).
+    """
+    values, shifts = _words(multipliers)
+    ends = (scaled_sums(values, shifts, bounds[:, i]) + zero_point for i in range(2))
+    lowest, highest = (np.clip(end, int(clamp[0]), int(clamp[1])) for end in ends)
+    constant = lowest == highest
+    return lowest, constant & (not _is_general(np.where(constant, 1, -shifts), bounds[~constant]))
+
+
+def _words(multipliers: tuple[Multiplier, ...]) -> tuple[Array, Array]:
+    """Values and shifts."""
+    return (
+        np.array([m.value for m in multipliers], np.int64),
+        np.array([m.shift for m in multipliers], np.int64),
+    )
+
+
+def _is_general(n: Array, bounds: Array) -> bool:
+    """True where shifts to the right, or sums of channels that vary, are out of the range of the other forms."""
+    return bool(n.min(initial=1) < 1 or n.max(initial=1) > 22 or np.abs(bounds).max(initial=0) > _SAFE_SUM)
+
+
 def _single_is_exact(
     values: Array, shifts: Array, zero_point: int, rows: Array, bounds: Array, clamp: tuple[int, int]
 ) -> bool:
     """Compare the sums at which each result begins, in all channels at once."""
-    values, shifts = values[:, None], shifts[:, None]
     m, r, n = (rows[:, i : i + 1].astype(np.int64) for i in range(3))
-
-    def reference(a: Array) -> Array:
-        return np.clip(scaled_sums(values, shifts, a) + zero_point, *clamp)
 
     def single(a: Array) -> Array:
         return np.clip(((2 * a * m + (r << 32) + (1 << 31)) >> 32) >> n, *clamp)
 
-    return bool((thresholds(reference, bounds) == thresholds(single, bounds)).all())
+    starts = result_starts(values, shifts, zero_point, bounds, clamp)
+    low, high = bounds[:, :1], bounds[:, 1:]
+    reached = (starts > high) | (single(np.minimum(starts, high)) >= _RESULTS)
+    missed = (starts <= low) | (single(np.maximum(starts - 1, low)) < _RESULTS)
+    return bool((reached & missed).all())
 
 
 def choose_fine(
@@ -141,8 +166,7 @@ def choose_fine(
         only: shift that is tried; 0: those that lose the fewest bits.
     """
     limits = (int(clamp[0]), int(clamp[1]))
-    shifts = np.array([m.shift for m in multipliers], np.int64)
-    values = np.array([m.value for m in multipliers], np.int64)
+    values, shifts = _words(multipliers)
     ends = np.clip(
         np.stack([scaled_sums(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits
     )
@@ -151,17 +175,14 @@ def choose_fine(
     if largest >= 1 << (31 - FINE_BITS) or shifts[~constant].max(initial=0) > 0:
         return None
 
-    def reference(a: Array) -> Array:
-        return np.clip(scaled_sums(values[:, None], shifts[:, None], a) + zero_point, *limits)
-
-    starts = thresholds(reference, bounds)
-    values, shifts, kept = values[~constant], shifts[~constant], (starts[~constant], bounds[~constant])
+    values, shifts, kept = values[~constant], shifts[~constant], bounds[~constant]
     most = int((FINE_BITS - 1 - shifts).min(initial=16))
     if only > most:
         return None
+    starts = result_starts(values, shifts, zero_point, kept, limits)
     tried = (only,) if only else range(min(most, 23), max(most - 3, 0), -1)
     for shift, form in product(tried, (Form.FINE, Form.SIGNED)):
-        layer = Search(shift, *kept, limits)
+        layer = Search(shift, starts, kept, limits)
         lost = (
             -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
         )
@@ -180,7 +201,7 @@ class Search:
 
     Attributes:
         shift: of the high words, for all channels or shape (channels, 1).
-        starts: sums at which results begin, see `thresholds`.
+        starts: sums at which results begin, see `result_starts`.
         down: bits that the product of a sum and m loses at first.
         bits: of m, for all channels or shape (channels,).
     """
@@ -219,7 +240,7 @@ class Search:
 
     def _range(self, m: Array, lost: Array) -> tuple[Array, Array]:
         """Lowest and highest r with which every result begins at its sum."""
-        wanted = np.arange(LOW + 1, HIGH + 1, dtype=np.int64)[None, :]
+        wanted = _RESULTS
         inside = (wanted > self.clamp[0]) & (wanted <= self.clamp[1])
         edges = wanted << self.shift
         reached = inside & (self.starts <= self.bounds[:, 1:])
@@ -229,20 +250,31 @@ class Search:
         return least, most
 
 
-def thresholds(function: Callable[[Array], Array], bounds: Array) -> Array:
-    """Least sum within ``bounds`` at which a rising function reaches each of -127...127, a row a channel.
+def result_starts(
+    values: Array, shifts: Array, zero_point: int, bounds: Array, clamp: tuple[int, int]
+) -> Array:
+    """Least sum within ``bounds`` at which the reference reaches each of -127...127, a row a channel.
 
-    The highest sum plus one stands for a result that is never reached.
+    The highest sum plus one stands for a result that is never reached. The search begins near the sums that
+    exact arithmetic gives, from which the reference's rounding differs by little.
     """
-    wanted = np.arange(LOW + 1, HIGH + 1)[None, :]
-    high = bounds[:, 1:].astype(np.int64)
-    first = np.repeat(bounds[:, :1].astype(np.int64), wanted.size, axis=1)
+    low, high = bounds[:, :1].astype(np.int64), bounds[:, 1:].astype(np.int64)
+    wanted, values, shifts = _RESULTS, values[:, None], shifts[:, None]
+    first = np.repeat(low, wanted.size, axis=1)
     last = np.repeat(high + 1, wanted.size, axis=1)
+    near = np.ceil((wanted - zero_point - 0.5) / np.ldexp(np.maximum(values, 1).astype(float), shifts - 31))
+    near = np.where(wanted <= clamp[0], low, np.where(wanted > clamp[1], high + 1, near))
+    near = np.clip(near, first, last).astype(np.int64)
+
+    def narrow(sums: Array) -> tuple[Array, Array]:
+        results = scaled_sums(values, shifts, np.minimum(sums, high)) + zero_point
+        reached = (np.clip(results, *clamp) >= wanted) | (sums > high)
+        return np.where(reached, first, np.minimum(sums + 1, last)), np.where(reached, sums, last)
+
+    for apart in (-_NEAR - 1, _NEAR):
+        first, last = narrow(np.clip(near + apart, first, last))
     while (first < last).any():
-        middle = (first + last) >> 1
-        reached = (function(np.minimum(middle, high)) >= wanted) | (middle > high)
-        last = np.where(reached, middle, last)
-        first = np.where(reached, first, np.minimum(middle + 1, last))
+        first, last = narrow((first + last) >> 1)
     return first
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale, scaled_sums, thresholds
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale, result_starts
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.requantise import Multiplier
 
@@ -48,12 +48,8 @@ def _split(
     if short.min() < 1 or right.min() < 1:
         return None
 
-    def reference(sums: Array) -> Array:
-        return np.clip(scaled_sums(values[:, None], shifts[:, None], sums) + zero_point, *usual.clamp)
-
-    search = Search(
-        right[:, None], thresholds(reference, bounds[kept]), bounds[kept], usual.clamp, low, short
-    )
+    starts = result_starts(values, shifts, zero_point, bounds[kept], usual.clamp)
+    search = Search(right[:, None], starts, bounds[kept], usual.clamp, low, short)
     found = search.rows(values, short - 31, np.zeros_like(shifts))
     if found is None:
         return None

@@ -14,7 +14,7 @@ import dataclasses
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.rescale import choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import constant_results, sum_bounds
 from mlf_sdk.compiler.operators import (
     Array,
     Conv2D,
@@ -84,10 +84,9 @@ def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Arra
         fixed = taps.sum(axis=(0, 1)) * np.where(usable, known - x.zero_point, 0)
         rows = np.where(usable, 0, taps).reshape(-1, taps.shape[2]).T
     bounds = sum_bounds(rows, bias + fixed, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(
-        channel_multipliers(x, weights, y, y.shape[3]), y.zero_point, bounds, operator.clamp
-    )
-    return np.where(rescale.constant, rescale.rows[:, 1] >> 1, _UNKNOWN)
+    multipliers = channel_multipliers(x, weights, y, y.shape[3])
+    results, constant = constant_results(multipliers, y.zero_point, bounds, operator.clamp)
+    return np.where(constant, results, _UNKNOWN)
 
 
 def _removable(operator: Conv2D | DepthwiseConv2D | FullyConnected, x: Value, known: Array) -> Array:
