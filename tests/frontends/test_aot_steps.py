@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from analysed import host_compiler
 from aot_mains import CALLS, INTERFACES, PAD_AT, build_aot
-from archives import write
+from archives import build, write
+from elfobjects import Elf
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf.load import load_model
 from mlf_sdk.ir.abi import Convention, ValueKind
-from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.planner.layout import lay_out
 
 WHOLE = 32 + 32 + 64 + 32 + 48  # x, output, s1, s2, and the workspace of pad rounded up
@@ -202,3 +204,46 @@ def test_a_main_without_calls(tmp_path: Path) -> None:
     ).encode()
     model = analyse(load_model(write(files, tmp_path / "model.tar")), host_compiler())
     assert model.entry == "as compiled: the main function has 0 calls"
+
+
+def bare(*relocations: tuple[int, int, int]) -> bytes:
+    """An object that names the workspace allocator, and refers to it where a relocation says so."""
+    return Elf(symbols=[("TVMBackendAllocWorkspace", 0, 16, 0)], relocations=[*relocations]).build()
+
+
+@pytest.mark.parametrize(
+    ("data", "linked", "is_replayed"),
+    [
+        (None, True, True),
+        (bare(), True, True),
+        (bare((0, 10, 1)), False, True),
+        (bare((0, 10, 1)), True, False),
+    ],
+    ids=["sources", "allocates-nothing", "not-linked", "allocates"],
+)
+def test_workspaces_of_an_entry_as_compiled(
+    tmp_path: Path, data: bytes | None, linked: bool, is_replayed: bool
+) -> None:
+    """Replayed from its sources; what objects request is only in what the archive states."""
+    model = load_model(write(build(kind="aot-c"), tmp_path / "a.tar"))
+    unit = CodeUnit(member="lib/more.o", kind=UnitKind.OBJECT, data=data or b"", linked=linked)
+    model = dataclasses.replace(
+        model,
+        units=(*model.units, *([unit] if data else [])),
+        summary=dataclasses.replace(model.summary, workspace_bytes=4096),
+    )
+    (step,) = analyse(model, host_compiler(), as_compiled=True).steps
+    assert step.exact == is_replayed
+    assert (step.workspace_stack_bytes == 4096) == (not is_replayed)
+    assert step.workspace_stack_bytes > 0
+
+
+def test_workspace_of_an_entry_that_can_not_be_replayed(tmp_path: Path) -> None:
+    files = build(kind="aot-c")
+    for member, data in files.items():
+        files[member] = data.replace(b"(uint64_t)32, 0, 8", b"(uint64_t)(intptr_t)output, 0, 8")
+    model = load_model(write(files, tmp_path / "a.tar"))
+    for stated in (4096, None):
+        model = dataclasses.replace(model, summary=dataclasses.replace(model.summary, workspace_bytes=stated))
+        (step,) = analyse(model, host_compiler(), as_compiled=True).steps
+        assert (step.workspace_stack_bytes, step.exact) == (stated or 0, False)
