@@ -236,7 +236,7 @@ def python_page() -> str:
         MADE + "# Python API\n",
         "<!-- doc-test: needs=qemu-system-arm,arm-none-eabi-gcc -->\n"
         "<!-- doc-test: copy=examples/digits/digits-graph-tvm0.11.1.tar:digits.tar -->\n"
-        "<!-- doc-test: copy=examples/digits/test.npz:test.npz -->\n"
+        "<!-- doc-test: copy=examples/digits/test.npz[:30]:test.npz -->\n"
         "```python\nimport mlf_sdk\n\n"
         'report = mlf_sdk.run("digits.tar", board="mps2-an386", inputs="test.npz", expect="test.npz")\n'
         "```\n",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from doc_blocks import Block, Command, blocks, commands, missing_line
@@ -19,6 +20,7 @@ from mlf_sdk.targets.flashers.load import find_runner
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
 TIMEOUT_S = 300.0
+_FIRST = re.compile(r"(?P<source>.*\.npz)\[:(?P<count>\d+)\]")
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -66,8 +68,12 @@ def _lacking(needs: str) -> str:
 
 def _do(page: Path, block: Block, folder: Path) -> None:
     if copy := block.directives.get("copy"):
-        source, _, target = copy.partition(":")
-        shutil.copy(ROOT / source, folder / target)
+        source, _, target = copy.rpartition(":")
+        if part := _FIRST.fullmatch(source):
+            with np.load(ROOT / part["source"]) as cases:
+                np.savez(folder / target, **{name: cases[name][: int(part["count"])] for name in cases})
+        else:
+            shutil.copy(ROOT / source, folder / target)
     elif path := block.directives.get("file"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(block.text)

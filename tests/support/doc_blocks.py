@@ -7,6 +7,7 @@ A block is preceded by an HTML comment where it needs one:
     <!-- doc-test: exit=1 -->                  the last command of the block ends with this code
     <!-- doc-test: file=src/main.c -->         the block is the content of this file
     <!-- doc-test: copy=examples/digits/a.tar:digits.tar -->   no block: put a file of the repository here
+    <!-- doc-test: copy=examples/digits/test.npz[:30]:test.npz -->      of its cases the first 30, where more show no more
     <!-- doc-test: skip=why -->                shown only: a board, an account, somebody else's tool
 """
 
