@@ -21,7 +21,7 @@ from mlf_sdk.version import __version__
 _HASH_BYTES = hashlib.sha256().digest_size
 
 
-class _Compiled(jinja2.BytecodeCache):
+class CompiledTemplates(jinja2.BytecodeCache):
     """Compiled templates, each in a file behind its hash; one that is damaged is compiled again.
 
     jinja2 itself compares the source of a template and the version of Python.
@@ -56,7 +56,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 (the output is C and CMake)
-        bytecode_cache=_Compiled(),
+        bytecode_cache=CompiledTemplates(),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from mlf_sdk.codegen.templates import CompiledTemplates
 from mlf_sdk.reporting.html.arena import arena_picture, when_text
 from mlf_sdk.reporting.html.data import Report
 from mlf_sdk.reporting.html.flow import flow_picture
@@ -80,6 +81,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_plain,
+        bytecode_cache=CompiledTemplates(),
     )
     environment.filters.update(
         number=number,
