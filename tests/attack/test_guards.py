@@ -22,6 +22,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.reporting.cases import cases_parts
 from mlf_sdk.reporting.junit import junit_xml
 from model_cases import Net
+from pytest_runs import UNUSED
 
 BOARD = "mps2-an386"
 BEHIND = "the model wrote behind the arena"
@@ -113,9 +114,7 @@ def test_the_plugin_tells(beyond: Path, pytester: pytest.Pytester) -> None:
         def test_session_inside(mlf_session):
             np.testing.assert_array_equal(mlf_session.infer(0, [INSIDE])[0], 2 * INSIDE)
     """)
-    result = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "--mlf-board", BOARD, "-rfEp"
-    )
+    result = pytester.runpytest_subprocess(*UNUSED, "-p", "no:xdist", "--mlf-board", BOARD, "-rfEp")
     result.assert_outcomes(failed=1, errors=1, passed=3)
     result.stdout.fnmatch_lines_random(
         [

@@ -15,6 +15,7 @@ import pytest
 from archives import Spec, build, write
 from mlf_sdk.testing.fake import FakeModel, FakeTensor
 from mlf_sdk.tools.process import run_process
+from pytest_runs import UNUSED
 from serial_helpers import PtyDevice
 
 pytest_plugins = ["pytester"]
@@ -90,7 +91,7 @@ def run(pytester: pytest.Pytester, count: int, *options: str, workers: int = 0) 
     pytester.makepyfile(TESTS.format(count=count))
     spread = ("-n", str(workers)) if workers else ("-p", "no:xdist")
     return pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", *spread, "--mlf-timeout", "5", "--junit-xml", "junit.xml", *options
+        *UNUSED, *spread, "--mlf-timeout", "5", "--junit-xml", "junit.xml", *options
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from archives import Spec, build, write
+from pytest_runs import UNUSED
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.toolchain
@@ -43,7 +44,7 @@ def spin(pytester: pytest.Pytester) -> Path:
 
 def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     pytester.makepyfile(source)
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist", *options)
+    return pytester.runpytest_subprocess(*UNUSED, "-p", "no:xdist", *options)
 
 
 def test_three_lines(pytester: pytest.Pytester, tiny: Path) -> None:
@@ -147,8 +148,7 @@ def test_options_are_those_of_a_request(pytester: pytest.Pytester, option, field
 def test_several_boards(pytester: pytest.Pytester, tiny: Path) -> None:
     pytester.makepyfile("def test_it(mlf_board):\n    pass\n\ndef test_plain():\n    pass\n")
     result = pytester.runpytest_subprocess(
-        "-p",
-        "no:cacheprovider",
+        *UNUSED,
         "--collect-only",
         "-q",
         "--mlf-board",
