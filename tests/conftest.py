@@ -107,6 +107,7 @@ def _share_objects(ccache: Path, session_dir: Path, patch: pytest.MonkeyPatch) -
     launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ccache))} "$@" -ffile-prefix-map=..=.\n')
     launcher.chmod(0o755)
     settings = {"DIR": str(ROOT / "build" / "ccache"), "BASEDIR": "/", "NOHASHDIR": "1", "MAXSIZE": "1G"}
+    settings["SLOPPINESS"] = "locale"  # which decides the language of messages, and no object
     for name, value in settings.items():
         patch.setenv(f"CCACHE_{name}", value)
     for language in ("C", "CXX"):
