@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,18 @@ def test_machine_code_is_decoded_once_and_not_pickled(image: Image) -> None:
     copy = pickle.loads(pickle.dumps(image))
     assert (copy.symbols, copy.sections, copy.path) == (image.symbols, image.sections, image.path)
     assert thumb_code(copy) is not code
+
+
+def test_an_image_is_parsed_again_when_its_bytes_change(image: Image, tmp_path: Path) -> None:
+    assert read_image(image.path) is read_image(image.path)
+    path = tmp_path / "a.elf"
+    path.write_bytes(image.content)
+    assert read_image(path).path == path
+    run_process(["arm-none-eabi-objcopy", "-N", "named", str(image.path), str(path)], timeout_s=30)
+    assert read_image(path).find("named") is None and image.find("named") is not None
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(read_image, image.path).result()
+    assert other is not read_image(image.path) and other.symbols == image.symbols
 
 
 def test_image_of_another_machine_has_no_thumb_code(tmp_path: Path, needs_cc: str) -> None:

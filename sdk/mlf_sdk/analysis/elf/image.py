@@ -11,8 +11,9 @@ import io
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -219,18 +220,24 @@ def read_image(path: Path) -> Image:
         InputError: it is missing or no ELF file.
     """
     from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
 
     hint = "Build the project first: mlf-sdk build DIR"
     if not path.exists():
         raise InputError("no such image: the project is not built", where=str(path), hint=hint)
     try:
-        content = path.read_bytes()
-        return _read(path, content, ELFFile(io.BytesIO(content)))
+        return _parsed(path, path.read_bytes(), get_ident())
     except (ELFError, AttributesError, OSError) as error:
         raise InputError(
             f"can't read the image: not an ELF file, or cut off: {error}", where=str(path), hint=hint
         ) from error
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, content: bytes, _thread: int) -> Image:
+    """Parse an image once a thread; the reader of its lines has a position, so threads share none."""
+    from elftools.elf.elffile import ELFFile
+
+    return _read(path, content, ELFFile(io.BytesIO(content)))
 
 
 def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
@@ -275,6 +282,11 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
 def _symbols(elf: ELFFile) -> Iterator[Symbol]:
     thumb = elf["e_machine"] == ARM
     table: Any
+
+    @cache  # pyelftools reads a section anew each time it is asked for
+    def section_name(index: int) -> str:
+        return str(elf.get_section(index).name)
+
     for table in elf.iter_sections("SHT_SYMTAB"):
         file = ""  # its local symbols follow
         for symbol in table.iter_symbols():
@@ -291,7 +303,7 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
                     size_bytes=symbol["st_size"],
                     is_function=is_function,
                     is_object=kind == "STT_OBJECT",
-                    section=elf.get_section(index).name,
+                    section=section_name(index),
                     file=file if binding == "STB_LOCAL" else "",
                     is_weak=binding == "STB_WEAK",
                 )
