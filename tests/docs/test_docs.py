@@ -20,7 +20,9 @@ from mlf_sdk.targets.flashers.load import find_runner
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*/README.md")])
 TIMEOUT_S = 300.0
-_FIRST = re.compile(r"(?P<source>.*\.npz)\[:(?P<count>\d+)\]")
+_COPY = re.compile(
+    r"(?P<source>[^:\[]+)(\[:(?P<count>\d+)\])?(:(?P<target>.+))?"
+)  # of an .npz: its first cases
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -68,12 +70,14 @@ def _lacking(needs: str) -> str:
 
 def _do(page: Path, block: Block, folder: Path) -> None:
     if copy := block.directives.get("copy"):
-        source, _, target = copy.rpartition(":")
-        if part := _FIRST.fullmatch(source):
-            with np.load(ROOT / part["source"]) as cases:
-                np.savez(folder / target, **{name: cases[name][: int(part["count"])] for name in cases})
+        part = _COPY.fullmatch(copy)
+        assert part is not None, f"{_name(page)}:{block.line}: copy={copy}"
+        source, target = ROOT / part["source"], folder / (part["target"] or "")
+        if part["count"] is None:
+            shutil.copy(source, target)
         else:
-            shutil.copy(ROOT / source, folder / target)
+            with np.load(source) as cases:
+                np.savez(target, **{name: cases[name][: int(part["count"])] for name in cases})
     elif path := block.directives.get("file"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(block.text)

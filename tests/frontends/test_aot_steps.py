@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analysed import host_compiler
@@ -230,7 +231,7 @@ def test_workspaces_of_an_entry_as_compiled(
     model = dataclasses.replace(
         model,
         units=(*model.units, *([unit] if data else [])),
-        summary=dataclasses.replace(model.summary, workspace_bytes=4096),
+        summary=msgspec.structs.replace(model.summary, workspace_bytes=4096),
     )
     (step,) = analyse(model, host_compiler(), as_compiled=True).steps
     assert step.exact == is_replayed
@@ -244,6 +245,8 @@ def test_workspace_of_an_entry_that_can_not_be_replayed(tmp_path: Path) -> None:
         files[member] = data.replace(b"(uint64_t)32, 0, 8", b"(uint64_t)(intptr_t)output, 0, 8")
     model = load_model(write(files, tmp_path / "a.tar"))
     for stated in (4096, None):
-        model = dataclasses.replace(model, summary=dataclasses.replace(model.summary, workspace_bytes=stated))
+        model = dataclasses.replace(
+            model, summary=msgspec.structs.replace(model.summary, workspace_bytes=stated)
+        )
         (step,) = analyse(model, host_compiler(), as_compiled=True).steps
         assert (step.workspace_stack_bytes, step.exact) == (stated or 0, False)
