@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from compiler_checks import share_checks
+from compiler_checks import share_checks, write_program
 from mlf_sdk.tools.locks import exclusive
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,8 +83,7 @@ def _cache_of_tests(session_dir: Path) -> Iterator[None]:
         if ccache := shutil.which("ccache"):
             _share_objects(Path(ccache), session_dir, patch)
         if cmake := shutil.which("cmake"):
-            folder = session_dir / f"programs-{os.getpid()}"
-            patch.setenv("PATH", share_checks(cmake, folder, session_dir / "compilers"))
+            patch.setenv("PATH", share_checks(cmake, session_dir / "programs", session_dir / "compilers"))
         yield
 
 
@@ -103,9 +102,8 @@ def _share_objects(ccache: Path, session_dir: Path, patch: pytest.MonkeyPatch) -
     the build folder; the prefix map turns them into the names that the projects' own map gives, so the
     objects are the same bytes as without ccache (see tests/provenance/test_reproducible.py, which compares them).
     """
-    launcher = session_dir / f"compile-{os.getpid()}.sh"
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ccache))} "$@" -ffile-prefix-map=..=.\n')
-    launcher.chmod(0o755)
+    launcher = session_dir / "compile.sh"
+    write_program(launcher, f'#!/bin/sh\nexec {shlex.quote(str(ccache))} "$@" -ffile-prefix-map=..=.\n')
     settings = {"DIR": str(ROOT / "build" / "ccache"), "BASEDIR": "/", "NOHASHDIR": "1", "MAXSIZE": "1G"}
     settings["SLOPPINESS"] = "locale"  # which decides the language of messages, and no object
     for name, value in settings.items():

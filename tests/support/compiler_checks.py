@@ -42,15 +42,22 @@ def share_checks(cmake: str, folder: Path, kept: Path) -> str:
 
     Args:
         cmake: the real program.
-        kept: where findings are kept; processes share it.
+        kept: where findings are kept; processes share both folders.
     """
     said = subprocess.run([cmake, "--version"], capture_output=True, text=True, check=True).stdout
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     kept.mkdir(parents=True, exist_ok=True)
-    program = folder / "cmake"
     version = said.split()[2]
-    program.write_text(
-        _SCRIPT.format(cmake=shlex.quote(cmake), kept=shlex.quote(str(kept)), version=shlex.quote(version))
+    names = {"cmake": cmake, "kept": str(kept), "version": version}
+    write_program(
+        folder / "cmake", _SCRIPT.format(**{name: shlex.quote(text) for name, text in names.items()})
     )
-    program.chmod(0o755)
     return os.pathsep.join([str(folder), os.environ["PATH"]])
+
+
+def write_program(path: Path, text: str) -> None:
+    """Write a program that other processes may write at the same time, with the same text, and start."""
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    own.write_text(text)
+    own.chmod(0o755)
+    own.replace(path)
