@@ -102,32 +102,33 @@ def properties(pytester: pytest.Pytester, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("port", "options", "says"),
     [
-        (["microbit=/dev/none"], "no test runs on a board 'microbit'; the boards are: mps2-an386"),
-        (["hots=/dev/none", "--mlf-board", "host"], "no test runs on a board 'hots'; the boards are: host"),
+        ("microbit=/dev/none", [], "no test runs on a board 'microbit'; the boards are: mps2-an386"),
+        ("hots=/dev/none", ["--mlf-board", "host"], "no test runs on a board 'hots'; the boards are: host"),
         (
-            ["/dev/none", "--mlf-board", "host", "--mlf-board", "microbit"],
+            "/dev/none",
+            ["--mlf-board", "host", "--mlf-board", "microbit"],
             "whose port? Write it as BOARD=PORT",
         ),
     ],
 )
-def test_a_port_of_no_board(pytester: pytest.Pytester, options: list[str], says: str) -> None:
+def test_a_port_of_no_board(pytester: pytest.Pytester, port: str, options: list[str], says: str) -> None:
     """It is an error before the first test, not a run on the emulator."""
-    result = run(pytester, 1, "--mlf-port", *options)
+    result = run(pytester, 1, f"--mlf-port={port}", *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{says}*"])
     assert result.parseoutcomes() == {}
 
 
 def test_a_port_of_no_board_with_workers(pytester: pytest.Pytester, tiny: Path) -> None:
-    result = run(pytester, 2, "--mlf-port", "microbit=/dev/none", workers=2)
+    result = run(pytester, 2, "--mlf-port=microbit=/dev/none", workers=2)
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["*no test runs on a board 'microbit'*"])
 
 
 def test_the_report_says_which_image_answered(pytester: pytest.Pytester, board: Board) -> None:
-    result = run(pytester, 2, "--mlf-port", f"mps2-an386={board.path}")
+    result = run(pytester, 2, f"--mlf-port=mps2-an386={board.path}")
     result.assert_outcomes(passed=2)
     assert properties(pytester, "mlf_build_id") == [BUILD_ID.hex()] * 2
     assert properties(pytester, "mlf_port") == [board.path] * 2
@@ -140,25 +141,25 @@ def test_another_image_is_refused(pytester: pytest.Pytester, board: Board, needs
     (pytester.path / "app.c").write_text("int main(void) { return 0; }\n")
     program = [needs_cc, str(pytester.path / "app.c"), "-o", str(elf)]
     run_process([*program, "-Wl,--build-id=sha1"], timeout_s=60)
-    result = run(pytester, 1, "--mlf-port", board.path, "--mlf-image", str(elf))
+    result = run(pytester, 1, f"--mlf-port={board.path}", "--mlf-image", str(elf))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [f"*the board runs another image of the same model: build id {BUILD_ID.hex()}*"]
     )
     run_process([*program, f"-Wl,--build-id=0x{BUILD_ID.hex()}"], timeout_s=60)
-    run(pytester, 1, "--mlf-port", board.path, "--mlf-image", str(elf)).assert_outcomes(passed=1)
+    run(pytester, 1, f"--mlf-port={board.path}", "--mlf-image", str(elf)).assert_outcomes(passed=1)
 
 
 def test_a_reset_fails_one_test(pytester: pytest.Pytester, board: Board) -> None:
     board.at_run = lambda number: board.restart() if number == 2 else None
-    result = run(pytester, 4, "--mlf-port", board.path)
+    result = run(pytester, 4, f"--mlf-port={board.path}")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*DeviceResetError*"])
 
 
 def test_a_board_that_fails_again_and_again(pytester: pytest.Pytester, board: Board) -> None:
     board.at_run = lambda number: board.restart() if number > 1 else None
-    result = run(pytester, 5, "--mlf-port", board.path)
+    result = run(pytester, 5, f"--mlf-port={board.path}")
     result.assert_outcomes(passed=1, failed=2, skipped=2)
 
 
@@ -180,14 +181,14 @@ def test_a_board_that_was_unplugged(
             threading.Thread(target=replug).start()
 
     board.at_run = at_run
-    result = run(pytester, 4, "--mlf-port", str(port))
+    result = run(pytester, 4, f"--mlf-port={port}")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*PortVanishedError*"])
     assert (board.runs, second.runs) == (2, 2)
 
 
 def test_workers_wait_for_their_turn(pytester: pytest.Pytester, board: Board) -> None:
-    run(pytester, 8, "--mlf-port", board.path, workers=2).assert_outcomes(passed=8)
+    run(pytester, 8, f"--mlf-port={board.path}", workers=2).assert_outcomes(passed=8)
     assert board.runs == 8
 
 

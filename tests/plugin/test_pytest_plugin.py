@@ -226,7 +226,7 @@ def test_a_session_that_died(pytester: pytest.Pytester, spin: Path) -> None:
 
 
 def test_a_port_without_a_board(pytester: pytest.Pytester, tiny: Path) -> None:
-    result = run(pytester, GOOD, "--mlf-board", "mps2-an386", "--mlf-port", "mps2-an386=/dev/none")
+    result = run(pytester, GOOD, "--mlf-board", "mps2-an386", "--mlf-port=mps2-an386=/dev/none")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*there is no such port*"])
 
