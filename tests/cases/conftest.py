@@ -17,12 +17,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its third inference never returns: a kernel that counts and then spins."""
+    """Its third inference never returns, on the host: a kernel that counts and then sleeps."""
     files = build(Spec())
     name = "codegen/host/src/tiny_lib1.c"
     text = files[name].decode()
     at = text.index("(void)dev_id;\n", text.index("tvmgen_tiny_fused_smooth(")) + len("(void)dev_id;\n")
-    spin = "  static int runs = 0;\n  if (++runs == 3) {\n    for (;;) {\n    }\n  }\n"
+    hang = "  extern int pause(void);\n  static int runs = 0;\n"
+    hang += "  if (++runs == 3) {\n    for (;;) {\n      pause();\n    }\n  }\n"
     return write(
-        {**files, name: (text[:at] + spin + text[at:]).encode()}, tmp_path_factory.mktemp("spin") / "spin.tar"
+        {**files, name: (text[:at] + hang + text[at:]).encode()}, tmp_path_factory.mktemp("spin") / "spin.tar"
     )
