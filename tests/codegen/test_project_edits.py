@@ -56,43 +56,37 @@ def next_files(kind: str) -> dict[str, bytes]:
     return {path: content + b"\n# next\n" for path, content in files_of(kind).items()}
 
 
-EVERY_FILE = [(kind, path) for kind in KINDS for path in [*files_of(kind), MANIFEST_NAME]]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_files_of_the_user(kind: str) -> None:
     assert files_of(kind).keys() & USER_FILES == YOURS[kind]
     assert LOCK_NAME in files_of(kind)
 
 
-@pytest.fixture(scope="module")
-def projects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A project of each kind; tests leave it as it was."""
-    return {kind: tmp_path_factory.mktemp("project") / "out" for kind in KINDS}
-
-
-@pytest.mark.parametrize(("kind", "path"), EVERY_FILE)
-def test_an_edit_is_kept_or_refused(projects: dict[str, Path], kind: str, path: str) -> None:
-    out = projects[kind]
-    write_project(files_of(kind), out)
-    generated = (out / path).read_bytes()
-    edited = generated + EDIT
-    (out / path).write_bytes(edited)
-    times = {file: file.stat().st_mtime_ns for file in out.rglob("*")}
-    if path in YOURS[kind]:
-        assert path in write_project(next_files(kind), out).kept
-    assert (out / path).read_bytes() == edited
-    for files in (files_of(kind), next_files(kind)) if path not in YOURS[kind] else ():
-        if path == MANIFEST_NAME:
-            with pytest.raises(InputError, match="the list of generated files was changed"):
-                write_project(files, out)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_edit_is_kept_or_refused(tmp_path: Path, kind: str) -> None:
+    out, now, later = tmp_path / "out", files_of(kind), next_files(kind)
+    write_project(now, out)
+    for path in [*now, MANIFEST_NAME]:
+        generated = (out / path).read_bytes()
+        edited = generated + EDIT
+        (out / path).write_bytes(edited)
+        times = {file: file.stat().st_mtime_ns for file in out.rglob("*")}
+        if path in YOURS[kind]:
+            assert path in write_project(later, out).kept
+        for files in (now, later) if path not in YOURS[kind] else ():
+            if path == MANIFEST_NAME:
+                with pytest.raises(InputError, match="the list of generated files was changed"):
+                    write_project(files, out)
+            else:
+                with pytest.raises(ChangedFilesError) as caught:
+                    write_project(files, out)
+                assert caught.value.paths == (path,)
+        assert (out / path).read_bytes() == edited, path
+        if path in YOURS[kind]:
+            write_project(now, out)
         else:
-            with pytest.raises(ChangedFilesError) as caught:
-                write_project(files, out)
-            assert caught.value.paths == (path,)
-        assert {file: file.stat().st_mtime_ns for file in out.rglob("*")} == times
-        assert (out / path).read_bytes() == edited
-    (out / path).write_bytes(generated)
+            assert {file: file.stat().st_mtime_ns for file in out.rglob("*")} == times, path
+        (out / path).write_bytes(generated)
 
 
 @pytest.mark.parametrize("kind", KINDS)

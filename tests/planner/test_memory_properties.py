@@ -26,7 +26,7 @@ from memory_cases import (
     root_of,
     timeline,
 )
-from mlf_sdk.planner import PlanProblem, check_plan, plan_memory
+from mlf_sdk.planner import MemoryPlan, PlanProblem, check_plan, plan_memory
 from mlf_sdk.planner.order import find_order
 from mlf_sdk.planner.storage import build_graph
 
@@ -40,20 +40,14 @@ SPANS = st.lists(
 )
 
 
-@CALM
-@given(problems())
-def test_live_buffers_never_overlap(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def live_buffers_never_overlap(problem: PlanProblem, plan: MemoryPlan) -> None:
     for live in live_sets(problem, plan.order):
         taken = sorted((offset_of(plan, key), size) for key, size in live.items())
         for (low, size), (high, _) in itertools.pairwise(taken):
             assert low + size <= high
 
 
-@CALM
-@given(problems())
-def test_offsets_are_aligned_and_complete(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def offsets_are_aligned_and_complete(problem: PlanProblem, plan: MemoryPlan) -> None:
     assert set(plan.tensor_offsets) == {tensor.id for tensor in problem.tensors}
     assert {(step, slot) for step, slots in plan.workspace_offsets.items() for slot in slots} == {
         (number, work.slot) for number, step in enumerate(problem.steps) for work in step.workspaces
@@ -66,10 +60,7 @@ def test_offsets_are_aligned_and_complete(problem: PlanProblem) -> None:
         assert offset % problem.alignment == 0
 
 
-@CALM
-@given(problems())
-def test_arena_is_the_exact_end_and_at_least_the_bound(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def arena_is_the_exact_end_and_at_least_the_bound(problem: PlanProblem, plan: MemoryPlan) -> None:
     ends = [
         offset_of(plan, key) + size for live in live_sets(problem, plan.order) for key, size in live.items()
     ]
@@ -79,10 +70,7 @@ def test_arena_is_the_exact_end_and_at_least_the_bound(problem: PlanProblem) -> 
     assert plan.ratio >= 1.0
 
 
-@CALM
-@given(problems())
-def test_peak_is_the_first_step_at_the_bound(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def peak_is_the_first_step_at_the_bound(problem: PlanProblem, plan: MemoryPlan) -> None:
     points = timeline(problem, plan.order)
     lives = live_sets(problem, plan.order)
     rooms = [room_for(live, problem.alignment) == plan.lower_bound_bytes for live in lives]
@@ -91,10 +79,7 @@ def test_peak_is_the_first_step_at_the_bound(problem: PlanProblem) -> None:
         assert plan.peak == (in_steps[0] if in_steps else (-1, 0))
 
 
-@CALM
-@given(problems())
-def test_order_is_legal_and_original_unless_better(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def order_is_legal_and_original_unless_better(problem: PlanProblem, plan: MemoryPlan) -> None:
     original = tuple(range(len(problem.steps)))
     assert is_legal(problem, plan.order)
     if plan.order != original:
@@ -102,18 +87,12 @@ def test_order_is_legal_and_original_unless_better(problem: PlanProblem) -> None
         assert plan.lower_bound_bytes < bound_of(problem, original)
 
 
-@CALM
-@given(problems())
-def test_aliases_share_an_offset(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def aliases_share_an_offset(problem: PlanProblem, plan: MemoryPlan) -> None:
     for tensor in problem.tensors:
         assert plan.tensor_offsets[tensor.id] == plan.tensor_offsets[root_of(problem, tensor.id)]
 
 
-@CALM
-@given(problems())
-def test_reported_buffers_are_the_live_ones(problem: PlanProblem) -> None:
-    plan = plan_memory(problem)
+def reported_buffers_are_the_live_ones(problem: PlanProblem, plan: MemoryPlan) -> None:
     lives = live_sets(problem, plan.order)
     for now, live in enumerate(lives):
         reported = {item.key for item in plan.buffers if item.size_bytes and item.first <= now <= item.last}
@@ -122,6 +101,26 @@ def test_reported_buffers_are_the_live_ones(problem: PlanProblem) -> None:
         assert item.offset == offset_of(plan, item.key)
         assert item.kind == ("workspace" if isinstance(item.key, tuple) else "tensor")
     assert list(plan.buffers) == sorted(plan.buffers, key=lambda b: (b.first, b.last, b.offset))
+
+
+PROPERTIES = (
+    live_buffers_never_overlap,
+    offsets_are_aligned_and_complete,
+    arena_is_the_exact_end_and_at_least_the_bound,
+    peak_is_the_first_step_at_the_bound,
+    order_is_legal_and_original_unless_better,
+    aliases_share_an_offset,
+    reported_buffers_are_the_live_ones,
+)
+
+
+@settings(CALM, max_examples=240)
+@given(problems())
+def test_plans_have_every_property(problem: PlanProblem) -> None:
+    """One draw and one plan for all of them: both cost far more than a check."""
+    plan = plan_memory(problem)
+    for has in PROPERTIES:
+        has(problem, plan)
 
 
 @CALM

@@ -166,11 +166,11 @@ def add_cuts() -> None:
 
 def add_compressed() -> None:
     good = tar_bytes(GOOD)
-    packed, xz = gzip.compress(good, mtime=0), lzma.compress(good)
+    packed, xz = gzip.compress(good, mtime=0), lzma.compress(good, preset=0)
     zeros = entry("src/zeros.txt", bytes(8 << 20))
-    add("gzip: bomb", gzip.compress(tar_of([zeros]), mtime=0), "times its size")
-    add("gzip: bomb of zeros", gzip.compress(bytes(32 << 20), mtime=0), "times its size")
-    add("gzip: bomb behind the end", packed + gzip.compress(bytes(16 << 20), mtime=0), "times its size")
+    add("gzip: bomb", gzip.compress(tar_of([zeros]), 1, mtime=0), "times its size")
+    add("gzip: bomb of zeros", gzip.compress(bytes(32 << 20), 1, mtime=0), "times its size")
+    add("gzip: bomb behind the end", packed + gzip.compress(bytes(16 << 20), 1, mtime=0), "times its size")
     add(
         "gzip: pax bomb",
         gzip.compress(_pax(b"", size=4 << 20) + bytes(4 << 20), mtime=0),
@@ -183,7 +183,7 @@ def add_compressed() -> None:
     add("gzip: data behind", packed + b"evil data", "behind the compressed archive")
     add("gzip: in gzip", gzip.compress(packed, mtime=0), "not a tar archive")
     add("gzip: many streams", packed + gzip.compress(b"", mtime=0) * 100, "compressed streams")
-    add("xz: bomb", lzma.compress(tar_of([zeros])), "times its size")
+    add("xz: bomb", lzma.compress(tar_of([zeros]), preset=0), "times its size")
     add("xz: cut", xz[: len(xz) // 2], "cut short")
     add("xz: damaged", patched(xz, len(xz) // 2, "8s", b"\xff" * 8), "damaged")
     add("xz: data behind", xz + b"evil data", "behind the compressed archive")
