@@ -51,6 +51,13 @@ def spins(archives_dir: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def sleeps(archives_dir: Path) -> Path:
+    """The same for the host, where a kernel can wait without taking a core."""
+    pause = "  extern int pause(void);\n  for (;;) {\n    pause();\n  }\n"
+    return write(misbehaving(pause), archives_dir / "sleeps.tar")
+
+
+@pytest.fixture(scope="session")
 def faults(archives_dir: Path) -> Path:
     """Its second kernel writes through a bad pointer."""
     bad = "  ((volatile int32_t*)0x70000000)[0] = 1;\n"

@@ -244,8 +244,11 @@ def test_a_write_behind_the_arena_is_found_on_the_host(call: Caller, archives_di
 
 
 @pytest.mark.parametrize("board", [BOARD, "host"])
-def test_a_kernel_that_never_returns(board: str, call: Caller, spins: Path, own_cache: Path) -> None:
-    called = call("run", spins, "--board", board, "--no-twin", "--timeout", "2")
+def test_a_kernel_that_never_returns(
+    board: str, call: Caller, spins: Path, sleeps: Path, own_cache: Path
+) -> None:
+    archive = sleeps if board == "host" else spins
+    called = call("run", archive, "--board", board, "--no-twin", "--timeout", "2")
     assert (called.code, called.out) == (4, "")
     block = called.block()
     assert "did not answer RUN" in block["what"]
