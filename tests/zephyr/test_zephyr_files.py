@@ -16,9 +16,8 @@ import mlf_sdk
 from mlf_sdk.codegen.writer import ChangedFilesError
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.pipeline.api import GeneratedProject
-from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.version import __version__
-from zephyr_trees import MakeTree, zephyr_options
+from zephyr_trees import MakeTree
 
 GOLDEN = Path(__file__).parent / "golden"
 SHOWN = ("CMakeLists.txt", "Kconfig", "README.md", "app.cmake", "prj.conf", "sample.yaml", "src/main.c")
@@ -123,12 +122,11 @@ def test_the_lock_names_version_and_board(make_tree: MakeTree, tiny: Path, tmp_p
     assert (lock.zephyr.series, lock.zephyr.board) == ("4.1", "mps2/an385")
 
 
-def test_no_tree_writes_nothing(tiny: Path, tmp_path: Path):
-    setup = ZephyrSetup(environ={}, home=tmp_path)
+def test_no_tree_writes_nothing(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("ZEPHYR_BASE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(ToolError, match="no Zephyr tree"):
-        mlf_sdk.generate(
-            tiny, tmp_path / "app", board="mps2_an385", platform="zephyr", **zephyr_options(setup)
-        )
+        mlf_sdk.generate(tiny, tmp_path / "app", board="mps2_an385", platform="zephyr")
     assert not (tmp_path / "app").exists()
 
 
