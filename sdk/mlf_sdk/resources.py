@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of the SDK's data folders."""
+"""Folders of the SDK: its data, and the user's cache."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def data_dir(name: DataName, *, package: Path = _PACKAGE) -> Path:
         where=str(installed),
         hint="Install mlf-sdk again: pip install --force-reinstall mlf-sdk.",
     )
+
+
+def cache_dir(name: str) -> Path:
+    """The folder ``name`` of what is kept between runs: ``$XDG_CACHE_HOME/mlf-sdk/NAME`` on Linux."""
+    import platformdirs  # takes time to load
+
+    return Path(platformdirs.user_cache_dir("mlf-sdk")) / name

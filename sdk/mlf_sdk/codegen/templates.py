@@ -6,15 +6,13 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 import jinja2
-import platformdirs
 from jinja2.bccache import Bucket
 
 from mlf_sdk.codegen.context import Values
 from mlf_sdk.errors import MlfError
-from mlf_sdk.resources import data_dir
+from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
@@ -29,7 +27,7 @@ class CompiledTemplates(jinja2.BytecodeCache):
 
     def __init__(self) -> None:
         versions = f"{__version__}-{jinja2.__version__}"
-        self.folder = Path(platformdirs.user_cache_dir("mlf-sdk")) / "templates" / versions
+        self.folder = cache_dir("templates") / versions
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Fill ``bucket`` with what was kept."""

@@ -9,14 +9,13 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import platformdirs
-
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.registry import Frontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
+from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
@@ -83,7 +82,7 @@ class CompilingFrontend(Frontend):
         digest.update(f"{options!r} {tvm_version()}".encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
-        archive = Path(platformdirs.user_cache_dir("mlf-sdk")) / "compiled" / f"{digest.hexdigest()[:24]}.tar"
+        archive = cache_dir("compiled") / f"{digest.hexdigest()[:24]}.tar"
         if not archive.is_file():
             content = self.compile(path, options)
             archive.parent.mkdir(parents=True, exist_ok=True)

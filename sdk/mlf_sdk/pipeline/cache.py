@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.project import ProjectPlan
+from mlf_sdk.resources import cache_dir
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import exclusive
@@ -26,7 +26,7 @@ _NOTHING_DONE = "ninja: no work to do."
 
 def cache_folder() -> Path:
     """Folder of cached projects (``$XDG_CACHE_HOME/mlf-sdk/projects`` on Linux)."""
-    return Path(platformdirs.user_cache_dir("mlf-sdk")) / "projects"
+    return cache_dir("projects")
 
 
 def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:

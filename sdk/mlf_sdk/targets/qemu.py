@@ -129,7 +129,7 @@ def start_qemu(board: Board, elf: Path, options: QemuOptions | None = None) -> I
 def one_cpu() -> set[int] | None:
     """Choose a CPU for all of QEMU's threads, by chance: several emulators spread out.
 
-    They take turns, and a hand-over within a CPU is faster: input over the UART is three times as fast.
+    They take turns, and a hand-over within a CPU is faster; qemu/README.md has figures.
     """
     if not hasattr(os, "sched_getaffinity"):
         return None

@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
 from filelock import FileLock, Timeout
 
 from mlf_sdk.errors import ToolError
+from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.orphans import MARK, end_orphans
 
 
 def lock_folder() -> Path:
     """Folder of the lock files (``$XDG_CACHE_HOME/mlf-sdk/locks`` on Linux)."""
-    return Path(platformdirs.user_cache_dir("mlf-sdk")) / "locks"
+    return cache_dir("locks")
 
 
 def lock_path(name: str) -> Path:

@@ -123,7 +123,7 @@ class _GraphBuilder:
         return self.flat[tensor]
 
     def _writes_states_only(self) -> bool:
-        """Check that calls write to no other inputs than states; of others a part would have to be a copy."""
+        """Return whether calls write to states only; a part of another input would have to be a copy."""
         if self.extension is None:
             return True
         return all(
@@ -135,7 +135,7 @@ class _GraphBuilder:
         )
 
     def _unknown_names(self) -> None:
-        """Facts are about calls and parameters that there are."""
+        """Report facts about calls and parameters that the graph does not have."""
         if self.extension is None:
             return
         calls = {node.name for node in self.graph.nodes if node.op != "null"}
