@@ -23,6 +23,7 @@ from mlf_sdk.pipeline.loading import load_analysed
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
 from model_cases import Net
+from tflite_models import Maker
 
 KINDS = ["graph", "aot-c", "aot-packed", "operator"]
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,39 @@ def test_a_graph_stays_a_graph_that_others_read(tmp_path: Path) -> None:
 def test_a_compiled_model_is_read_back_as_the_same_model(tmp_path: Path) -> None:
     found = mlf_sdk.convert(LAYERS, tmp_path / "out.tar")
     assert facts(found.model) == facts(mlf_sdk.load(LAYERS))
+
+
+@pytest.mark.parametrize("count", [1, 8, 16])
+def test_a_slice_from_the_first_element(tmp_path: Path, count: int) -> None:
+    """It is the beginning of another tensor, for which a graph has no node unless it is the whole."""
+    m = Maker(1)
+    x = m.input((1, 16))
+    table = m.logistic(x)
+    first = m.same_scale(table, (1, count))
+    begin, size = (
+        m.spec.tensor(n, "int32", (2,), data=np.array(v, np.int32))
+        for n, v in (("begin", (0, 0)), ("size", (1, count)))
+    )
+    m.spec.add("SLICE", (table, begin, size), first)
+    source = tmp_path / "slice.tflite"
+    source.write_bytes(m.finish(table, first))
+    found = mlf_sdk.convert(source, tmp_path / "out.tar")
+    assert facts(found.model) == facts(mlf_sdk.load(source))
+    assert found.model.provenance.source == str(tmp_path / "out.tar")
+    analysed = load_analysed(Request(source=(str(found.output),)))[0]
+    assert lay_out(analysed).plan == lay_out(load_analysed(Request(source=(str(source),)))[0]).plan
+
+
+def test_what_can_not_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "mlf_sdk.pipeline.convert.archive_of_model", lambda _: {"metadata.json": b"{}", "src/a.c": b""}
+    )
+    (tmp_path / "old.tar").write_bytes(b"kept")
+    for output in ("new.tar", "old.tar"):
+        with pytest.raises(InputError, match="can't be read back: the archive has a fault"):
+            mlf_sdk.convert(archive(tmp_path, "graph"), tmp_path / output)
+    assert (tmp_path / "old.tar").read_bytes() == b"kept"
+    assert {p.name for p in tmp_path.iterdir()} == {"graph.tar", "old.tar"}
 
 
 def test_two_conversions_are_equal(tmp_path: Path) -> None:

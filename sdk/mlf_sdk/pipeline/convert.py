@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 from mlf_sdk import frontends
 from mlf_sdk.codegen.bundleplan import plan_bundle
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.mlf.from_model import archive_of_model
 from mlf_sdk.frontends.mlf.writer import tar_of
 from mlf_sdk.ir.model import Model
@@ -94,11 +96,40 @@ def _check_output(source: Path, output: Path, *, is_bundle: bool) -> None:
 
 
 def _to_archive(own: ConvertOptions, model: Model) -> ConvertedModel:
-    content = tar_of(archive_of_model(model))
     path = Path(own.output)
-    write_whole(path, content)
+    return _publish(own, {path.name: tar_of(archive_of_model(model))}, path.parent, path)
+
+
+def _publish(
+    own: ConvertOptions, files: Mapping[str, bytes], folder: Path, main: Path, board: str | None = None
+) -> ConvertedModel:
+    """Write the files of a model into a folder once they have been read back elsewhere.
+
+    Args:
+        main: the one that the model is read from.
+    """
+    with tempfile.TemporaryDirectory(prefix="mlf-convert-") as name:
+        for member, data in files.items():
+            write_whole(Path(name) / member, data)
+        try:
+            model = frontends.load(Path(name) / main.name)
+        except MlfError as error:
+            raise InputError(
+                f"what was made of the model can't be read back: {error.what}",
+                where=own.output,
+                hint="Nothing was written. Report it, with the model, to mlf-sdk's issue tracker.",
+            ) from error
+    if own.to == "bundle":
+        make_folder(folder)
+    for member, data in files.items():
+        write_whole(folder / member, data)
+    provenance = dataclasses.replace(model.provenance, source=str(main))
     return ConvertedModel(
-        output=path, to=own.to, sizes_bytes={path.name: len(content)}, model=frontends.load(path)
+        output=Path(own.output),
+        to=own.to,
+        sizes_bytes={member: len(data) for member, data in files.items()},
+        model=dataclasses.replace(model, provenance=provenance),
+        board=board,
     )
 
 
@@ -117,13 +148,4 @@ def _to_bundle(request: Request, own: ConvertOptions, model: Model, progress: Pr
     progress.say(f"compiling for {board.name}")
     files = build_bundle(plan, board, options, dynamic=own.api == "dynamic")
     folder = Path(own.output)
-    make_folder(folder)
-    for name, data in files.items():
-        write_whole(folder / name, data)
-    return ConvertedModel(
-        output=folder,
-        to=own.to,
-        sizes_bytes={name: len(data) for name, data in files.items()},
-        model=frontends.load(folder / f"{plan.name}.h"),
-        board=board.name,
-    )
+    return _publish(own, files, folder, folder / f"{plan.name}.h", board.name)

@@ -102,17 +102,21 @@ def _fits_graph(model: Model) -> bool:
     return (
         len(set(names)) == len(names)
         and all(_is_node(model, step) for step in model.steps)
-        and all(_is_placed(t, made) for t in model.tensors)
+        and all(_is_placed(model, t, made) for t in model.tensors)
     )
 
 
-def _is_placed(tensor: Tensor, made: set[int]) -> bool:
-    """Return whether a tensor is a placeholder, a result of a step, or another name of an earlier tensor."""
+def _is_placed(model: Model, tensor: Tensor, made: set[int]) -> bool:
+    """Return whether a tensor is a placeholder, a result of a step, or another name of a whole earlier one.
+
+    One that is the beginning of another (a slice from offset 0) is none of these: ``__nop`` keeps the size.
+    """
     if tensor.kind is not TensorKind.INTERMEDIATE:
         return tensor.alias_of is None and (tensor.kind is TensorKind.INPUT or tensor.data is not None)
     if tensor.alias_of is None:
         return tensor.id in made
-    return tensor.id not in made and not tensor.offset_bytes and tensor.alias_of < tensor.id
+    is_whole = not tensor.offset_bytes and tensor.size_bytes == model.tensors[tensor.alias_of].size_bytes
+    return tensor.id not in made and is_whole and tensor.alias_of < tensor.id
 
 
 def _is_node(model: Model, step: Step) -> bool:
