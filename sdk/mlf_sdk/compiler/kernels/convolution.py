@@ -54,7 +54,7 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
         and layout.row_quads <= 8
     )
     if short:  # the last word of each row holds nothing
-        layout.buffer_words -= layout.rows * layout.pixels
+        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
     tile, helpers = tile_times_channels(
         layout.pixels,
         layout.quads + (spill.quads if spill else 0),
@@ -68,7 +68,7 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
     )
     helpers[fast] = text
     if spill is not None:
-        layout.buffer_words += spill.quads * 2 * layout.pixels
+        layout.buffer_bytes += 8 * spill.quads * layout.pixels
         fast, text = spill.widen(
             fast, layout.pixels, layout.distance, layout.used, layout.quads, fine=rescale.is_fine
         )
@@ -146,9 +146,14 @@ class Layout:
         self.quads = kh * self.row_quads
         self.row_bytes = self.iw * self.ic * window.dilation[0]
         self.distance = window.stride[1] * self.ic
-        self.buffer_words = self.quads * 2 * self.pixels
+        self.buffer_bytes = 8 * self.quads * self.pixels
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
         self.spare = quad * self.row_quads - self.used  # bytes read past a row of the window
+
+    @property
+    def _buffer_words(self) -> int:
+        """Words of the buffer, behind which the copy of a tile's windows begins."""
+        return -(-self.buffer_bytes // 4)
 
     @property
     def patch_bytes(self) -> int:
@@ -198,7 +203,7 @@ class Layout:
         constants: tuple[Array, ...],
         suffix: str = "",
     ) -> Kernel:
-        """The kernel of a layer, once ``buffer_words`` is that of its tiles.
+        """The kernel of a layer, once ``buffer_bytes`` are those of its tiles.
 
         Args:
             tile: call for a tile, with ``{}`` for the place of its output.
@@ -212,7 +217,7 @@ class Layout:
             body=self._body(tile, fast, y.shape[3]),
             helpers=helpers,
             constants=constants,
-            workspace_bytes=self.buffer_words * 4 + self.patch_bytes,
+            workspace_bytes=self.buffer_bytes if self.inside else 4 * self._buffer_words + self.patch_bytes,
             overlaps=self._overlaps(x, y),
         )
 
@@ -238,7 +243,7 @@ class Layout:
     }}
 """
         last_row = (self.ih - 1) * self.iw * self.ic
-        return f"""    int8_t *patch = (int8_t *)(b0 + {self.buffer_words});
+        return f"""    int8_t *patch = (int8_t *)(b0 + {self._buffer_words});
     for (int32_t oy = 0; oy < {self.oh}; ++oy)
     for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
         int32_t ox = t < {tail} ? t : {tail};

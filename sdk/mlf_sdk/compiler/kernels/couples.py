@@ -64,7 +64,7 @@ def coupled(graph: Graph, operator: Conv2D) -> Kernel | None:
     stream = stream_of_twos(biases_of(rows, bias, x.zero_point, rescale), quads_of(rows, rescale), rescale)
     short = layout.spare == 3 and layout.row_quads <= _MAX_QUADS_OF_SHORT and quads <= _UNROLL
     if short:  # the last word of each row holds nothing
-        layout.buffer_words -= layout.rows * layout.pixels
+        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
     name, texts = _tile(pixels, quads, channels, rescale, short=layout.row_quads if short else 0)
     fast, text = widen(
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True

@@ -78,7 +78,7 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
             name: _vectors(name, shape.pixels, rescale),
         },
         constants=(weights, table_of(bias, rescale)),
-        buffer_bytes=-(-shape.pixels * depth // 4) * 4,
+        buffer_bytes=shape.pixels * depth,
     )
 
 

@@ -82,7 +82,7 @@ def convolution(
             channels=channels,
         )  # fmt: skip
         tile = make(shape, rows, bias, rescale)
-        layout.buffer_words = -(-tile.buffer_bytes // 4)
+        layout.buffer_bytes = tile.buffer_bytes
         return layout.kernel(graph, operator, tile.call, tile.widen, tile.helpers, tile.constants)
 
     return kernel
