@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison of every kernel that can be chosen with the reference: what it runs, and that it notices mistakes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agreement import random_inputs
+from kernel_checks import KernelCheck, all_choices, checks_of, difference, trace
+from kernel_library import KernelLibrary, units
+from makers import counted_makers
+from mlf_sdk.compiler import schedule
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from tflite_models import small_network
+
+
+def _checks(folder: Path, seed: int = 0, others: Choice | None = None) -> list[KernelCheck]:
+    (folder / "m.tflite").write_bytes(small_network(seed))
+    graph = improve(load_tflite(folder / "m.tflite"))
+    random = np.random.default_rng(seed)
+    traced = trace(graph, [random_inputs(graph, random), random_inputs(graph, random)])
+    return checks_of("small", graph, traced, all_choices(Core.GENERIC), others=others)
+
+
+def test_all_kernels_of_two_networks_are_right(tmp_path: Path) -> None:
+    """One library for both; equal kernels of several goals are one check that names them all."""
+    checks = [check for seed in range(2) for check in _checks(tmp_path, seed, Choice(goal=Goal.SPEED))]
+    library = KernelLibrary(checks, tmp_path)
+    assert [fault for check in checks for fault in library.faults(check)] == []
+    assert any("speed generic, balanced generic, size generic" in check.label for check in checks)
+    assert any("as on cortex-m0" in check.label for check in checks)
+
+
+MISTAKES: list[tuple[str, Callable[[Kernel], Kernel]]] = [
+    ("output 0: ", lambda k: dataclasses.replace(k, body=k.body + "    y0[1] ^= 1;\n")),
+    ("it writes beside y0", lambda k: dataclasses.replace(k, body=k.body + "    y0[-1] = 1;\n")),
+    ("it writes its x0", lambda k: dataclasses.replace(k, body=k.body + "    *(char *)x0 ^= 1;\n")),
+    ("it writes its p0", lambda k: dataclasses.replace(k, body=k.body + "    *(char *)p0 ^= 1;\n")),
+    ("its output 0 bytes before x0, and over it", lambda k: dataclasses.replace(k, overlaps={0: 0})),
+]
+
+
+@pytest.mark.parametrize(("says", "change"), MISTAKES, ids=[says for says, _ in MISTAKES])
+def test_mistakes_of_a_kernel_are_noticed(
+    says: str, change: Callable[[Kernel], Kernel], tmp_path: Path
+) -> None:
+    check = _checks(tmp_path)[0]
+    wrong = dataclasses.replace(check, kernel=change(check.kernel))
+    assert any(says in fault for fault in KernelLibrary([wrong], tmp_path).faults(wrong))
+
+
+def test_helpers_of_one_name_that_differ_are_in_two_sources(tmp_path: Path) -> None:
+    check = next(c for c in _checks(tmp_path) if c.kernel.helpers)
+    other = {name: text + "\n" for name, text in check.kernel.helpers.items()}
+    again = dataclasses.replace(check, kernel=dataclasses.replace(check.kernel, helpers=other))
+    assert len(units([check.kernel, again.kernel, check.kernel])) == 2
+    library = KernelLibrary([check, again], tmp_path)
+    assert [fault for one in (check, again) for fault in library.faults(one)] == []
+
+
+def test_makers_are_counted_and_come_back(tmp_path: Path) -> None:
+    before = {name: dict(getattr(schedule, name)) for name in ("KERNELS", "_MVE", "_COMPACT")}
+    with counted_makers() as drawn:
+        _checks(tmp_path)
+        assert drawn.counts["KERNELS Softmax softmax.softmax"] == 1  # for three goals
+        assert "MVE Conv2D windows.convolution" in drawn.never
+        assert not any("FAST" in name for name in drawn.never)
+    assert {name: getattr(schedule, name) for name in before} == before
+
+
+def test_differences_of_arrays() -> None:
+    ones = np.ones(3, np.float32)
+    assert difference(ones + np.float32(1e-6), ones) == ""
+    assert difference(ones, ones * np.array([1, 1, 1.1], np.float32)).startswith("1 of 3 differ; [2]")
+    assert difference(ones * np.nan, ones * np.nan) == ""
+    assert difference(ones * np.nan, ones).startswith("3 of 3 differ")
+    assert difference(ones.astype(np.int8), ones).startswith("int8(3,) instead of")
+    assert difference(np.int8([1, 2]), np.int8([1, 3])).startswith("1 of 2 differ; [1] is 2, not 3")

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makers of kernels in the schedule: which of them gave a kernel, each called once for an operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from mlf_sdk.compiler import schedule
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.operators import Operator
+
+TABLES = ("KERNELS", "_MVE", "_M3", "_M0", "_BALANCED", "_FAST", "_COMPACT")
+
+
+@dataclass
+class Drawn:
+    """Kernels that each maker gave.
+
+    Attributes:
+        names: of all makers: ``TABLE Operator module.function``.
+        counts: operators for which a maker gave a kernel, by its name.
+    """
+
+    names: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    _kept: dict[tuple[str, int, int], tuple[Any, Kernel | None]] = field(default_factory=dict)
+
+    @property
+    def never(self) -> list[str]:
+        """Names of the makers that gave no kernel."""
+        return [name for name in self.names if not self.counts[name]]
+
+    def forget(self) -> None:
+        """Drop the kernels that are kept; call it when a graph is done."""
+        self._kept.clear()
+
+    def wrap(self, table: str, operator: type[Operator], maker: schedule.Maker) -> schedule.Maker:
+        """The maker, counted; it keeps the kernel of each operator until `forget`."""
+        name = f"{table.strip('_')} {operator.__name__} {_function(maker)}"
+        self.names.append(name)
+        source = _function(maker)
+
+        def make(graph: Graph, one: Any) -> Kernel | None:
+            key = (source, id(maker), id(one))
+            if key not in self._kept:
+                # The graph and its operator live as long as their numbers are keys.
+                self._kept[key] = ((graph, one), maker(graph, one))
+            kernel = self._kept[key][1]
+            self.counts[name] += kernel is not None
+            return kernel
+
+        return make
+
+
+def _function(maker: schedule.Maker) -> str:
+    module = maker.__module__.removeprefix("mlf_sdk.compiler.").removeprefix("kernels.")
+    return f"{module}.{maker.__qualname__.partition('.')[0]}"
+
+
+@contextmanager
+def counted_makers() -> Iterator[Drawn]:
+    """Count what the makers of all tables of the schedule give."""
+    drawn = Drawn()
+    tables = {name: cast(dict[type[Operator], Any], getattr(schedule, name)) for name in TABLES}
+    before = {name: dict(table) for name, table in tables.items()}
+    try:
+        for name, table in tables.items():
+            for operator, made in before[name].items():
+                if isinstance(made, tuple):
+                    table[operator] = tuple(drawn.wrap(name, operator, maker) for maker in made)
+                else:
+                    table[operator] = drawn.wrap(name, operator, made)
+        yield drawn
+    finally:
+        for name, table in tables.items():
+            table.update(before[name])
