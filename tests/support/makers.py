@@ -43,16 +43,15 @@ class Drawn:
         """The maker, counted; it keeps the kernel of each operator until `forget`."""
         name = f"{table.strip('_')} {operator.__name__} {_function(maker)}"
         self.names.append(name)
-        source = _function(maker)
 
         def make(graph: Graph, one: Any) -> Kernel | None:
-            key = (source, id(maker), id(one))
+            key = (name, id(graph), id(one))
             if key not in self._kept:
+                kernel = maker(graph, one)
+                self.counts[name] += kernel is not None
                 # The graph and its operator live as long as their numbers are keys.
-                self._kept[key] = ((graph, one), maker(graph, one))
-            kernel = self._kept[key][1]
-            self.counts[name] += kernel is not None
-            return kernel
+                self._kept[key] = ((graph, one), kernel)
+            return self._kept[key][1]
 
         return make
 
