@@ -72,7 +72,12 @@ class _GraphBuilder:
         entry = self.graph.entries[entry_index]
         target = self.tensor_of[self.graph.entry_index(node.inputs[0])]
         self.tensor_of[entry_index] = self.table.add(
-            node.name, entry.dtype, entry.shape, TensorKind.INTERMEDIATE, alias_of=target
+            node.name,
+            entry.dtype,
+            entry.shape,
+            TensorKind.INTERMEDIATE,
+            alias_of=target,
+            quantisation=self._quantisation(node.name),
         )
 
     def _call(self, index: int, node: GraphNode) -> None:
