@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
     An extra leading axis is the batch; so is a leading axis in place of an extent of 1.
 
     Raises:
-        InputError: the shape differs, or a value can't be represented.
+        InputError: the shape differs, real numbers are given for integers, or a value is out of range.
     """
     _check_numbers(array, where)
     shape = tuple(tensor.shape)
@@ -153,19 +154,49 @@ def fit_array(array: Array, tensor: LockTensor, where: str) -> Array:
             where=where,
             hint="An array may have one extra leading axis: a batch.",
         )
+    return np.ascontiguousarray(_converted(batch, tensor, where))
+
+
+def _converted(array: Array, tensor: LockTensor, where: str) -> Array:
+    """Convert an array to the type of a tensor, each value kept; real numbers are rounded to its precision.
+
+    Raises:
+        InputError: real numbers for integers, or a value beyond the range of the type.
+    """
     wanted = DType.parse(tensor.dtype).numpy
-    if batch.dtype != wanted:
-        with np.errstate(all="ignore"):  # what does not fit is found below
-            converted = batch.astype(wanted)
-            kept = np.array_equal(converted.astype(batch.dtype), batch, equal_nan=batch.dtype.kind == "f")
-        if wanted.kind in "iub" and not kept:
-            raise InputError(
-                f"values of type {batch.dtype} do not fit '{tensor.name}', which is {tensor.dtype}",
-                where=where,
-                hint="Convert (quantise) the array first.",
-            )
-        batch = converted
-    return np.ascontiguousarray(batch)
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind == "f" and wanted.kind != "f":
+        raise InputError(
+            f"values of type {array.dtype} do not fit '{tensor.name}', which is {tensor.dtype}",
+            where=where,
+            hint="Quantise them first: numpy.round(values / scale) + zero_point, as "
+            f"{tensor.dtype}; or give an array of integers.",
+        )
+    least, most = _range(array.dtype, wanted)
+    known = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    ends = (known.min().item(), known.max().item()) if known.size else ()
+    outside = [value for value in ends if not least <= value <= most]
+    if outside:
+        raise InputError(
+            f"values of type {array.dtype} do not fit '{tensor.name}', which is {tensor.dtype}: "
+            f"{outside[-1]} is not within {least} to {most}",
+            where=where,
+            hint="Quantise the array for this tensor first; a uint8 image becomes int8 by subtracting 128."
+            if wanted.kind in "iu"
+            else "Scale the array first, or give it in another type.",
+        )
+    return array.astype(wanted)
+
+
+def _range(given: np.dtype[Any], wanted: np.dtype[Any]) -> tuple[float, float]:
+    """Least and greatest value of a type that another one holds, whole numbers up to there exactly."""
+    if wanted.kind == "b":
+        return 0, 1
+    if wanted.kind in "iu":
+        return int(np.iinfo(wanted).min), int(np.iinfo(wanted).max)
+    most = float(np.finfo(wanted).max) if given.kind == "f" else 1 << (np.finfo(wanted).nmant + 1)
+    return -most, most
 
 
 def _check_numbers(array: Array, where: str) -> None:

@@ -55,6 +55,7 @@ def bytes_of(array: Array, tensor: TensorInfo, model: ModelInfo) -> bytes:
             f"an array of {values.dtype} and shape {list(values.shape)} was given for "
             f"{tensor.dtype} and shape {list(tensor.shape)}",
             where=f"{model.label}, {tensor.label}",
+            hint=f"Quantise or convert it first, to numpy.{tensor.dtype.name}; reshape it to {tensor.shape}.",
         )
     return values.tobytes()
 
