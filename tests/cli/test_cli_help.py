@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from cli_helpers import COMMANDS, Caller
+from mlf_sdk.cli.command import Command
 from mlf_sdk.cli.main import app
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.version import __version__
@@ -37,6 +41,59 @@ def _leaves() -> dict[str, click.Command]:
 
 
 LEAVES = _leaves()
+
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def _stated() -> dict[str, list[str]]:
+    """Command lines of the README's list: with optional parts and without, each of the alternatives."""
+    block = README.read_text().split("## The commands")[1].split("All take")[0]
+    found: dict[str, list[str]] = {}
+    for line in re.findall(r"^    mlf-sdk (.+?)(?: {2,}.*)?$", block, re.MULTILINE):
+        for text in line.split(" | "):
+            whole = (
+                text
+                if " | " not in line or "--port" in text
+                else text + "".join(re.findall(r" --port.*", line))
+            )
+            for one in {re.sub(r" \[[^]]*\]", "", whole), whole.replace("[", "").replace("]", "")}:
+                words = [word.split("|")[0].removesuffix("...") for word in one.split()]
+                found[" ".join(words)] = words
+    return found
+
+
+@pytest.mark.parametrize("line", _stated())
+def test_the_commands_of_the_readme_are_valid(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Caller
+) -> None:
+    """Each is read, its files being there, up to the values that its function gets; nothing is run."""
+    asked: list[str] = []
+
+    def read(command: Command, given: dict[str, Any]) -> int:
+        command.own(**{one.name: given[one.name] for one in dataclasses.fields(command.own)})
+        asked.append(line)
+        return 0
+
+    monkeypatch.setattr("mlf_sdk.cli.command._invoke", read)
+    monkeypatch.chdir(tmp_path)
+    words = _stated()[line]
+    for word in words:
+        if re.fullmatch(r"[A-Z]+(\.[a-z]+)?", word):
+            (tmp_path / word).touch()
+    called = call(*("bash" if word == "SHELL" else word for word in words))
+    assert (called.code, called.err) == (0, "")
+    assert asked == ([] if words[0] in OF_THE_SHELL else [line])
+
+
+def test_the_cache_is_shown_where_nothing_else_is_said(
+    call: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shown = call("cache", "--json")
+    assert shown.value["folder"] == str(tmp_path / "mlf-sdk")
+    assert call("cache", "show", "--json").value == shown.value
+    assert "is not one of 'show', 'clean'" in call("cache", "cleen").block()["what"]
 
 
 def test_all_commands_are_listed_in_the_order_of_work(call: Caller) -> None:

@@ -121,7 +121,11 @@ class CacheOptions(Options):
     """Options of ``cache``."""
 
     action: str = option(
-        "show", "show: its folder and size; clean: remove it.", count="optional", metavar="[show|clean]"
+        "show",
+        "show: its folder and size; clean: remove it.",
+        count="optional",
+        metavar="[show|clean]",
+        choices=("show", "clean"),
     )
 
 
@@ -135,8 +139,6 @@ def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
     from mlf_sdk.pipeline.cache import cache_bytes, cache_folder, clean_cache
     from mlf_sdk.reporting.layout import line, size
 
-    if own.action not in ("show", "clean"):
-        raise InputError(f"invalid action '{own.action}'", where="mlf-sdk cache", hint="Give show or clean.")
     folder = cache_folder().parent
     freed = clean_cache() if own.action == "clean" else 0
     left = cache_bytes()

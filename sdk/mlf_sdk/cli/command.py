@@ -230,15 +230,17 @@ def _parameter(
 ) -> click.Parameter:
     """The click parameter of a field."""
     declared = option_of(one)
+    kind, repeats = _kind_of(hint)
     if declared.count:
         return HelpedArgument(
             [one.name],
             metavar=declared.metavar or one.name.upper(),
             nargs=-1 if declared.count == "many" else 1,
             required=declared.required,
+            default=default,
+            type=_type_of(declared, kind),
             help=declared.help,
         )
-    kind, repeats = _kind_of(hint)
     flags = list(_flags(one))
     keywords: dict[str, Any] = {
         "help": declared.help,
