@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -80,6 +81,21 @@ def test_a_run(tmp_path: Path) -> None:
     assert done.throughput == 2.0
     assert done.objections == ()
     assert [window.throughput for window in done.windows] == [2.0] * 5
+
+
+def test_a_relative_python_is_that_of_the_callers_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runner works in a folder of its own; a venv's interpreter stays the link that it is."""
+    python = tmp_path / "env/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$0" > {tmp_path}/started\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (python.parent / "link").symlink_to("python")
+    monkeypatch.chdir(tmp_path)
+    asked = job(Path("work"), runner(Path("runner")))
+    assert run_official(dataclasses.replace(asked, python="env/bin/link")).throughput == 2.0
+    assert (tmp_path / "started").read_text().strip() == str(python.parent / "link")
 
 
 def test_accuracy_is_read(tmp_path: Path) -> None:

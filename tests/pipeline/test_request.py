@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -138,6 +139,26 @@ def test_the_nearest_configuration(tmp_path: Path) -> None:
     assert found.values == {"board": "microbit", "port": "/dev/x", "timeout_s": 3.0, "west": False}
     assert found.defaults_for({"board", "timeout_s"}) == {"board": "microbit", "timeout_s": 3.0}
     assert found.defaults_for({"port", "timeout_s"}, board_given=True) == {"timeout_s": 3.0}
+
+
+def test_paths_of_a_configuration_are_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mlf.toml").write_text(
+        'archive = "a.tar"\nimage = "app"\nmore-sources = ["x.c", "/abs/y.c"]\ncustom = ["op=code/op.c"]\n'
+    )
+    assert read_config(tmp_path).values == {
+        "archive": str(tmp_path / "a.tar"),
+        "image": str(tmp_path / "app"),
+        "more_sources": (str(tmp_path / "x.c"), "/abs/y.c"),
+        "custom": (f"op={tmp_path / 'code/op.c'}",),
+    }
+
+
+def test_options_of_paths_are_declared_as_such() -> None:
+    """What names a file or must exist is a path: one in a configuration is relative to that file."""
+    declared = {field.name: option_of(field) for field in dataclasses.fields(Request)}
+    words = re.compile(r"FILE|DIR|PATH|KEY|FOLDER")
+    said = {name for name, one in declared.items() if one.exists or words.search(one.metavar)}
+    assert said == {name for name, one in declared.items() if one.is_path}
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ class CompilerRequest(Options):
         (),
         "C code of a custom operator of a .tflite model: the function NAME in FILE.c. May repeat.",
         metavar="NAME=FILE.c",
+        is_path=True,
     )
     kernels: str = _compiler_option(
         Kernels.AUTO.value,

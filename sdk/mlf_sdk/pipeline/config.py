@@ -26,9 +26,6 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.checks import name_hint
 
 CONFIG_NAME = "mlf.toml"
-_PATHS = frozenset(
-    {"board_file", "cmsis_nn", "sign", "zephyr_base", "zephyr_modules", "build_dir", "inputs", "expect"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ def _config(path: Path, table: Mapping[str, Any]) -> Config:
         if name not in known:
             raise InputError(f"unknown option '{key}'", where=str(path), hint=name_hint(name, spelt))
         values[name] = typed_value(value, hints[name], f"{path}: {key}")
-        if name in _PATHS:
+        if option_of(known[name]).is_path:
             values[name] = _below(path.parent, values[name])
     Request(**values)  # says what is wrong with a value
     return Config(path=path, values=values)
@@ -123,7 +120,8 @@ def typed_value(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
 
 
 def _below(folder: Path, value: Any) -> Any:  # noqa: ANN401
-    """Paths of a configuration are relative to its file."""
+    """Paths of a configuration, or NAME=PATH, are relative to its file."""
     if isinstance(value, tuple):
-        return tuple(str(folder / item) for item in value)
-    return str(folder / value)
+        return tuple(_below(folder, item) for item in value)
+    name, equals, path = value.rpartition("=")
+    return f"{name}{equals}{folder / path}"

@@ -60,6 +60,7 @@ class Option:
         negative: spelling that switches a boolean option off; empty: there is none.
         required: it has no default.
         exists: a path that must exist.
+        is_path: a path, or NAME=PATH: one in a file of options is relative to that file.
         count: how many values are positional arguments: ``one``, ``optional`` or ``many``; empty: an option.
     """
 
@@ -76,6 +77,7 @@ class Option:
     negative: str = ""
     required: bool = False
     exists: bool = False
+    is_path: bool = False
     count: str = ""
 
 
@@ -85,9 +87,9 @@ def option(default: Any, help: str, **declared: Any) -> Any:  # noqa: ANN401
 
 
 def stated(flag: str, metavar: str, help: str, *, exists: bool = False) -> Any:  # noqa: ANN401
-    """Declare a field with what the user states about a file, or adds to it; the option may repeat."""
+    """Declare a field with what the user states about a file, or adds to it (``exists``: from a path)."""
     declared = {"group": "Target", "stage": Stage.LOAD, "flags": (flag,), "metavar": metavar}
-    return option((), f"{help} May repeat.", **declared, fixed=True, exists=exists)
+    return option((), f"{help} May repeat.", **declared, fixed=True, exists=exists, is_path=exists)
 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:

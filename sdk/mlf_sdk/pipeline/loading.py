@@ -103,5 +103,6 @@ def load_analysed(request: Request) -> tuple[Model, ...]:
     if request.core is None and compiled_sources(request):
         request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
     flags = parse_kernel_flags(request.cflags)
-    options = ProjectOptions(cmsis_nn=request.cmsis_nn, kernel_flags=flags, as_compiled=request.as_compiled)
+    cmsis_nn = str(Path(request.cmsis_nn).resolve()) if request.cmsis_nn else None
+    options = ProjectOptions(cmsis_nn=cmsis_nn, kernel_flags=flags, as_compiled=request.as_compiled)
     return analyse_for(load(request), board, options)

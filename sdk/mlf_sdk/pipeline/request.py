@@ -92,7 +92,7 @@ class Request(CompilerRequest):
         complete="board",
     )
     board_file: str | None = _target_option(
-        None, "TOML file with a board row of your own.", metavar="FILE", fixed=True, exists=True
+        None, "TOML file with a board row of your own.", metavar="FILE", is_path=True, fixed=True, exists=True
     )
     platform: str | None = _target_option(
         None,
@@ -144,7 +144,11 @@ class Request(CompilerRequest):
         False, "Keep an ahead-of-time entry, and its memory, as it was compiled."
     )
     cmsis_nn: str | None = _project_option(
-        None, "CMSIS-NN checkout, for archives whose code needs it.", metavar="PATH", exists=True
+        None,
+        "CMSIS-NN checkout, for archives whose code needs it.",
+        metavar="PATH",
+        is_path=True,
+        exists=True,
     )
     trace: bool | None = _project_option(
         None, "Record the high-water mark of workspaces; default: in the rpc application.", hidden=True
@@ -160,17 +164,20 @@ class Request(CompilerRequest):
         group="Zephyr",
         stage=Stage.BUILD,
         metavar="KEY",
+        is_path=True,
     )
     zephyr_base: str | None = _zephyr_option(
         None,
         "Zephyr tree; default: $ZEPHYR_BASE, that of the west workspace, or ~/zephyrproject/zephyr.",
         metavar="DIR",
+        is_path=True,
     )
     zephyr_modules: tuple[str, ...] = _zephyr_option(
         (),
         "Zephyr module that a build without west needs; may repeat; the project remembers it.",
         flags=("--zephyr-module",),
         metavar="DIR",
+        is_path=True,
     )
     west: bool | None = _zephyr_option(
         None, "Build Zephyr projects with west (default: in a west workspace).", negative="--no-west"
@@ -179,6 +186,7 @@ class Request(CompilerRequest):
         None,
         "Build folder of a Zephyr project; the project remembers it. Default: build, or where west put it.",
         metavar="DIR",
+        is_path=True,
     )
     cmake_args: tuple[str, ...] = _zephyr_option(
         (),
@@ -195,6 +203,7 @@ class Request(CompilerRequest):
         None,
         "Image that the board on the port must run: an ELF file, or a built project. Default: that of DIR.",
         metavar="ELF|DIR",
+        is_path=True,
         exists=True,
     )
     baud: int | None = _serial_option(
@@ -223,11 +232,15 @@ class Request(CompilerRequest):
         group="Inputs",
         stage=Stage.EXECUTE,
         metavar="FILE",
+        is_path=True,
     )
 
     # ---- judge ----
     expect: str | Mapping[str, Any] | None = _judge_option(
-        None, "npz file: expected outputs by name or number; 'label' holds classes.", metavar="FILE"
+        None,
+        "npz file: expected outputs by name or number; 'label' holds classes.",
+        metavar="FILE",
+        is_path=True,
     )
     rtol: float = _judge_option(
         1e-5,
@@ -247,6 +260,7 @@ class Request(CompilerRequest):
         None,
         "Archive that DIR was made from, for the host twin; default: looked for here and beside DIR.",
         metavar="FILE",
+        is_path=True,
         exists=True,
     )
     strict: bool | None = option(

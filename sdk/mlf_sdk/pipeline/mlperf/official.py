@@ -33,7 +33,7 @@ class Job:
 
     Attributes:
         runner: folder that holds its ``main.py``.
-        python: interpreter that has its packages.
+        python: interpreter that has its packages: a path, or a name on PATH.
         port, baud: of the board.
         folder: where it works: its session, its configuration, its inputs.
     """
@@ -90,13 +90,18 @@ def run_official(
     """
     main = main_of(job.runner)
     _configure(job)
-    argv = [job.python, str(LAUNCHER), job.port, f"{_VID:x}", f"{_PID:x}", str(main)]
+    argv = [_program(job.python), str(LAUNCHER), job.port, f"{_VID:x}", f"{_PID:x}", str(main)]
     argv += ["-d", "devices.yaml", "-t", "tests.yaml", "-s", "datasets", "-m", job.mode[0]]
     environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
     done = run(argv, timeout_s=job.timeout_s, cwd=job.folder, env=environment, check=False, watch=watch)
     if done.returncode != 0:
         raise _failed(done)
     return _outcome(job, done)
+
+
+def _program(python: str) -> str:
+    """Interpreter for a process in another folder: an absolute path, its links (of a venv) as they are."""
+    return os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
 
 
 def _failed(done: ProcessResult) -> ToolError:
