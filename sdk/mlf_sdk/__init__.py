@@ -22,6 +22,7 @@ from mlf_sdk.errors import (
     InputError,
     MlfError,
     ModuleChoiceError,
+    NotPossibleError,
     TargetError,
     ToolError,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "InputError",
     "MlfError",
     "ModuleChoiceError",
+    "NotPossibleError",
     "Progress",
     "ProofOptions",
     "QuantizeOptions",

@@ -66,7 +66,15 @@ class NotBuiltError(InputError):
         super().__init__("the project is not built", where=str(folder), hint=hint)
 
 
-class DoesNotFitError(InputError):
+class NotPossibleError(InputError):
+    """Work that is known to be impossible for a model on a target, whatever else is given.
+
+    Raised only where the impossibility itself was found. A missing file, an option that is not given, or a
+    tool that failed is another error: a sweep counts a cell that is not possible as no fault.
+    """
+
+
+class DoesNotFitError(NotPossibleError):
     """The image needs more memory than the board has."""
 
 
@@ -128,8 +136,8 @@ class Fault:
         return f"{place}: {self.what}"
 
 
-class ArchiveError(InputError):
-    """An archive is broken or hostile: all of its faults at once."""
+class ArchiveError(NotPossibleError):
+    """An archive is broken or hostile, or its code is for another CPU: all of its faults at once."""
 
     def __init__(
         self, source: str, faults: Iterable[Fault], *, hint: str = "", subject: str = "archive"

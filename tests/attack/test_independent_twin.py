@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from mlf_sdk.errors import CodeError, InputError, TargetError, ToolError
+from mlf_sdk.errors import CodeError, DoesNotFitError, InputError, NotPossibleError, TargetError, ToolError
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.cell import CellJob, Reference, run_cell, run_reference
@@ -67,7 +67,7 @@ def corrupt(patch: pytest.MonkeyPatch, change: Callable[[MemoryPlan], MemoryPlan
 
 def without_host_code(patch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> Request:
-        raise InputError("there is no host twin")
+        raise NotPossibleError("there is no host twin")
 
     patch.setattr(Pipeline, "twin_request", refused)
 
@@ -105,6 +105,23 @@ def test_without_host_code_an_unshared_image_on_the_board_is_the_twin(
     assert "outputs differ in 8 elements" in wrong.why
 
 
+def test_a_file_that_is_missing_is_not_a_twin_that_is_not_possible(
+    chain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error says nothing of the model: no run without evidence, no board's twin in place of the host's."""
+
+    def gone(*_: Any) -> Request:
+        raise InputError("there is no such file")
+
+    monkeypatch.setattr(Pipeline, "twin_request", gone)
+    request = Request(source=(str(chain),), board=BOARD, inputs={"x": X})
+    for work in (run_reference, Pipeline().twin, Pipeline().host_twin):
+        with pytest.raises(InputError, match="no such file"):
+            work(request)
+    cell = run_cell(CellJob(request=request.replace(twin=True)))
+    assert (cell.outcome, cell.why) == (FAILED, "there is no such file")
+
+
 @pytest.mark.parametrize("error", [ToolError, CodeError])
 def test_a_twin_that_was_interrupted_is_not_a_twin_that_cannot_be_built(
     chain: Path, error: type[ToolError], monkeypatch: pytest.MonkeyPatch
@@ -125,7 +142,7 @@ def test_without_any_evidence_nothing_is_proven(chain: Path, monkeypatch: pytest
     without_host_code(monkeypatch)
 
     def too_large(*_: Any) -> None:
-        raise InputError("it does not fit")
+        raise DoesNotFitError("it does not fit")
 
     job = CellJob(request=Request(source=(str(chain),), board=BOARD, inputs={"x": X}, twin=True))
     monkeypatch.setattr("mlf_sdk.pipeline.pipeline.apart", too_large)

@@ -13,7 +13,7 @@ from mlf_sdk.codegen.context import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.paramsblob import ParamsBlob
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
 
@@ -87,10 +87,10 @@ def check_dynamic(model: Model) -> None:
     """Refuse models that the dynamic executor can't run.
 
     Raises:
-        InputError: the model is not one of the graph executor.
+        NotPossibleError: the model is not one of the graph executor.
     """
     if model.executor != "graph" or model.states or not all(s.is_direct for s in model.steps):
-        raise InputError(
+        raise NotPossibleError(
             "the dynamic executor runs archives of the graph executor only",
             where=f"model {model.name} ({model.executor})",
             hint="Export it with Executor('graph'), or generate without --executor.",

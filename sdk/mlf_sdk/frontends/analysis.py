@@ -31,7 +31,7 @@ def analyse(model: Model, compiler: Compiler | None, *, as_compiled: bool = Fals
     Raises:
         ArchiveError: functions that are defined twice, workspaces of unknown size, kernels that reach
             beyond their tensors; all of them at once.
-        InputError: a kernel writes to a parameter, or the code is recursive.
+        NotPossibleError: a kernel writes to a parameter, or the code is recursive.
     """
     if model.is_analysed:
         return model

@@ -12,10 +12,9 @@ from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import (
     ArchiveError,
     CodeError,
-    DoesNotFitError,
-    InputError,
     MissingToolError,
     MlfError,
+    NotPossibleError,
     TargetError,
 )
 from mlf_sdk.frontends.codechecks import lacks_scratch
@@ -42,7 +41,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes:
         archive: file name of the archive; ``module`` names one of several.
         outcome: ``proven``; ``failed``; ``unproven``: nothing failed, but nothing proves some row or the
-            outputs either; ``not here``: it can't be built for the board or does not fit it.
+            outputs either; ``not here``: known to be impossible (`NotPossibleError`): the archive is refused,
+            can't be built for the board or does not fit it.
         why: what failed or is unproven, or what the board lacks.
         evidence: what its outputs were compared with (`mlf_sdk.judge.evidence`).
         rows: every promise: the archive's summary, plan, image, measured.
@@ -127,14 +127,15 @@ def run_reference(request: Request) -> Reference:
     """Run the host twin of one model.
 
     Raises:
-        ToolError: a tool was ended, or the disk is full: nothing is known of the twin.
+        InputError: a file is not there: nothing is known of the twin.
+        ToolError: a tool was ended, or the disk is full: the same.
     """
     pipeline = Pipeline()
     try:
         twin, _ = pipeline.host_twin(request)
     except TargetError as error:
         return Reference(fault=error.what.splitlines()[0])
-    except (InputError, CodeError, MissingToolError):  # not for a host: an image on the board is the twin
+    except (NotPossibleError, CodeError, MissingToolError):  # an image on the board is the twin
         return Reference()
     if twin is None:
         return Reference()
@@ -170,7 +171,7 @@ def _run(cell: Cell, job: CellJob, pipeline: Pipeline, progress: Progress) -> Ce
     cell = msgspec.structs.replace(cell, model=model.name)
     try:
         plan = pipeline.plan(request)
-    except (ArchiveError, InputError) as error:
+    except NotPossibleError as error:
         progress.error(error)
         return _outcome(cell, NOT_HERE, _first_line(error))
     if job.fault:
@@ -207,7 +208,7 @@ def _first_line(error: MlfError) -> str:
 
 
 def _outcome_of(error: MlfError) -> str:
-    return NOT_HERE if isinstance(error, DoesNotFitError) else FAILED
+    return NOT_HERE if isinstance(error, NotPossibleError) else FAILED
 
 
 def _outcome(cell: Cell, outcome: str, why: str) -> Cell:

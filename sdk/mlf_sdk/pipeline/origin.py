@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mlf_sdk.codegen.lock import Lock, LockModel, choose_model, read_lock
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.errors import InputError, MlfError, ModuleChoiceError
+from mlf_sdk.errors import InputError, MlfError, ModuleChoiceError, NotPossibleError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline import loading
 from mlf_sdk.pipeline.request import Request
@@ -23,7 +22,8 @@ def archive_request(request: Request) -> Request:
     beside the project that has the recorded digest.
 
     Raises:
-        InputError: there is no such archive, or the one that was named is another.
+        NotPossibleError: none was named, and there is no such archive.
+        InputError: the one that was named is another.
     """
     folder = Path(request.source[0])
     lock = read_lock(folder)
@@ -58,13 +58,16 @@ def _archive_of(request: Request, folder: Path, lock: Lock, model: LockModel) ->
     """Path of the archive, and the module to choose from it."""
     if request.archive is not None:
         return Path(request.archive), _module_of(Path(request.archive), folder, lock, model)
+    others = ""
     for beside in (Path(), folder.resolve().parent):
         path = beside / Path(model.archive).name
         if path.exists():
-            with suppress(MlfError):
+            try:
                 return path, _module_of(path, folder, lock, model)
-    raise InputError(
-        "a project does not hold the archive that it was made from",
+            except MlfError as error:
+                others += f", and {path} is not it: {error.what}"
+    raise NotPossibleError(
+        f"a project does not hold the archive that it was made from{others}",
         where=str(folder),
         hint=f"Name it: --archive {model.archive}",
     )

@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mlf_sdk.compiler.options import core_of
-from mlf_sdk.errors import CodeError, InputError, MissingToolError, TargetError, UndecidedError
+from mlf_sdk.errors import (
+    CodeError,
+    InputError,
+    MissingToolError,
+    NotPossibleError,
+    TargetError,
+    UndecidedError,
+)
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
@@ -186,8 +193,9 @@ class Pipeline:
         """The same model on this machine.
 
         Raises:
-            InputError: there can be no twin: the archive of a project is not there, machine code, or headers
-                that only the target has.
+            NotPossibleError: there can be no twin: the archive of a project is not there, machine code, or
+                headers that only the target has.
+            InputError: ``archive`` is given for a source that is one.
         """
         if stages.is_project(request):
             request = archive_request(request)
@@ -196,15 +204,15 @@ class Pipeline:
         request = for_core(request)
         for model in self.models(request):
             if any(unit.linked and unit.kind is UnitKind.OBJECT for unit in model.units):
-                raise InputError("the archive holds machine code for the target: there is no host twin")
+                raise NotPossibleError("the archive holds machine code for the target: there is no host twin")
             if model.external_headers:
-                raise InputError(f"its code needs {model.external_headers[0]}: there is no host twin")
+                raise NotPossibleError(f"its code needs {model.external_headers[0]}: there is no host twin")
         return apart(request.replace(board=HOST, board_file=None, platform=None, **NO_PORT))
 
     def _can_have_twin(self, request: Request) -> bool:
         try:
             self.twin_request(request)
-        except InputError:
+        except NotPossibleError:
             return False
         return True
 
@@ -227,7 +235,7 @@ class Pipeline:
         try:
             twin = self.twin_request(request)
             is_split = self._is_split(twin)
-        except (InputError, CodeError, MissingToolError) as error:
+        except (NotPossibleError, CodeError, MissingToolError) as error:
             if request.archive is not None:
                 raise
             return None, " ".join(filter(None, [f"{error.what}.", error.hint]))
@@ -266,7 +274,7 @@ class Pipeline:
             if target.attached:
                 return None, why
             self.build(twin)
-        except InputError as error:
+        except NotPossibleError as error:
             return None, f"{why} On the board: {error.what}"
         self.progress.say(f"running an image that shares no memory on {target.name}")
         return Twin(self._checked(twin, "the image that shares no memory"), BOARD_APART), ""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.judge.counting import build_plugin, missing_plugin_support
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.profile import (
@@ -136,7 +136,7 @@ class _Profiler:
         target, model = self.project.target, self.project.model
         with self.pipeline.open(self.request) as opened:
             if not can_step(opened.session):
-                raise InputError(
+                raise NotPossibleError(
                     "the firmware can't run steps one at a time",
                     where=f"board {target.board.name}",
                     hint="Generate it again with this SDK (MLF_OBSERVE is on in the rpc application), "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.codegen.lock import Lock, LockModel
-from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.errors import MissingToolError, NotPossibleError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.memorymap import CodeItem, Contents, MemoryMap, memory_maps
 from mlf_sdk.judge.profile import Profile
@@ -106,5 +106,5 @@ def _profiled(request: Request, own: GatherOptions, pipeline: Pipeline) -> tuple
         return None, "it was not asked for"
     try:
         return profile_request(request, ProfileOptions(), pipeline), ""
-    except (InputError, ToolError) as error:
+    except (NotPossibleError, MissingToolError) as error:
         return None, error.what

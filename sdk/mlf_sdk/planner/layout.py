@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, NotPossibleError
 from mlf_sdk.ir.model import ALIGNMENT, Model, Span, Step, Tensor, TensorKind
 from mlf_sdk.planner import (
     Access,
@@ -108,8 +108,8 @@ def lay_out(model: Model, *, keep_inputs: bool = False, shared: bool = True) -> 
         keep_inputs: keep the inputs intact for the caller, at the price of a larger arena.
 
     Raises:
-        InputError: the inputs are to be kept, and a step writes to one of them; or the model's code was not
-            analysed for a compiler.
+        NotPossibleError: the inputs are to be kept, and a step writes to one of them.
+        InputError: the model's code was not analysed for a compiler.
     """
     if not model.is_analysed:
         raise InputError("its code was not analysed for a compiler", where=f"model {model.name}")
@@ -165,7 +165,7 @@ def _check_inputs_kept(model: Model) -> None:
     for tensor in model.inputs:
         root, start, end = bytes_of(tensor)
         if any(root == other and start < high and low < end for other, low, high in written):
-            raise InputError(
+            raise NotPossibleError(
                 f"the model writes to its input '{model.tensors[tensor].name}': it can't be kept",
                 where=f"model {model.name}",
                 hint="Leave out --keep-inputs, and write the inputs before every run.",

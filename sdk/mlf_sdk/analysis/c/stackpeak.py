@@ -13,7 +13,7 @@ import msgspec
 
 from mlf_sdk.analysis.c.allocations import Allocations, Kind, find_allocations
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.tools.cwords import ALLOCATE, FREE
 
 
@@ -69,11 +69,11 @@ def stack_peak(scans: Iterable[SourceScan], entry: str, alignment: int = 16) -> 
         alignment: bytes to which the runtime rounds each request up.
 
     Raises:
-        InputError: the entry has no source, or a function calls itself in the end.
+        NotPossibleError: the entry has no source, or a function calls itself in the end.
     """
     replay = _Replay(list(scans), alignment)
     if entry not in replay.functions:
-        raise InputError(f"the archive has no source of {entry}")
+        raise NotPossibleError(f"the archive has no source of {entry}")
     use = replay.run(entry)
     return StackPeak(bytes=None if use.unknown else use.bytes, exact=not use.reason, reason=use.reason)
 
@@ -109,7 +109,7 @@ class _Replay:
                 continue
             if function in active:
                 cycle = [other.name for other in active][-4:]
-                raise InputError(
+                raise NotPossibleError(
                     f"the function {function.name} calls itself: {' -> '.join([*cycle, function.name])}",
                     where=function.member,
                     hint="A model is not recursive: report the archive to whoever made it.",

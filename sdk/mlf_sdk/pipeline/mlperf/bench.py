@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from mlf_sdk.codegen.mlperf import BENCHMARKS
-from mlf_sdk.errors import InputError, TargetError, ToolError
+from mlf_sdk.errors import InputError, MissingToolError, NotPossibleError, TargetError
 from mlf_sdk.judge.profile import CycleEstimate
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.mlperf import inputs, procedure
@@ -129,7 +129,7 @@ def _cycles(request: Request, found: MlperfReport, pipeline: Pipeline) -> CycleE
         return None
     try:
         return profile_request(rpc_request(request), ProfileOptions(), pipeline).cycles
-    except (InputError, ToolError):
+    except (NotPossibleError, MissingToolError):
         return None
 
 

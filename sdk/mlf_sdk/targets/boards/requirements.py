@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.codegen.options import ProjectOptions
-from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError
+from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError, NotPossibleError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.boards.symbols import is_provided
@@ -19,10 +19,15 @@ _HOSTS = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "AArch64", "arm64": 
 
 
 def check_requirements(models: Sequence[Model], board: Board, options: ProjectOptions) -> None:
-    """Raise InputError when the code of ``models`` can't be built for ``board`` with ``options``."""
+    """Check that the code of ``models`` can be built for ``board`` with ``options``.
+
+    Raises:
+        NotPossibleError: it can't, whatever the options: its code is for another CPU, or parts are missing.
+        InputError: sources or headers are missing, which options name.
+    """
     for model in models:
         if model.blocked:
-            raise InputError(
+            raise NotPossibleError(
                 f"it can be inspected and not deployed: {model.blocked}", where=model.provenance.source
             )
         _check_objects(model, board)
@@ -99,7 +104,7 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
             "--cmsis-nn PATH (for TVM 0.11: one of late 2022).",
         )
     if cmsis and any(h in DSP_HEADERS for h in cmsis) and board.cpu and not board.dsp:
-        raise InputError(
+        raise NotPossibleError(
             f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
             where=where,
             hint="Choose a board with DSP instructions (Cortex-M4, M7, M33, M55), or export for this CPU.",

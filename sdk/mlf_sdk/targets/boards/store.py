@@ -8,7 +8,7 @@ from typing import Any
 
 from mlf_sdk.codegen.dynamic import check_dynamic
 from mlf_sdk.codegen.paramsblob import HEADER
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import DoesNotFitError, NotPossibleError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.row import Board
@@ -22,12 +22,12 @@ def check_store(models: Sequence[Model], board: Board) -> None:
     """Check that the dynamic executor can run the models on the board.
 
     Raises:
-        InputError: a model of another executor, or a platform without a store.
+        NotPossibleError: a model of another executor, or a platform without a store.
     """
     for model in models:
         check_dynamic(model)
     if board.platform not in ("baremetal", "host"):
-        raise InputError(
+        raise NotPossibleError(
             "the dynamic executor is there for bare metal and for the host only",
             where=f"board {board.name}",
             hint="Choose such a board, or generate without --executor.",
@@ -48,14 +48,14 @@ def store_values(board: Board, store_bytes: int) -> dict[str, Any]:
     A board with more RAM than it runs in keeps them there, else they share the RAM of everything else.
 
     Raises:
-        InputError: no RAM of the board is as large.
+        DoesNotFitError: no RAM of the board is as large.
     """
     if board.platform == "host":
         return {"store": {"in_file": True, "section": ""}}
     more = [m for m in board.memories if m.kind == "ram" and m.name != board.ram.name]
     fitting = [m for m in more if m.size_bytes >= store_bytes]
     if not fitting and store_bytes > board.ram.size_bytes:
-        raise InputError(
+        raise DoesNotFitError(
             f"two slots for parameters take {store_bytes:,} bytes; {board.ram.name} has "
             f"{board.ram.size_bytes:,}",
             where=f"board {board.name}",
