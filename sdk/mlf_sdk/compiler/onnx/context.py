@@ -8,6 +8,7 @@ operator asks for it, so that a chain of layers never changes the order in betwe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import GraphBuilder, refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
-from mlf_sdk.compiler.onnx.file import RawNode
+from mlf_sdk.compiler.onnx.budget import Budget
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, dequantised, kept_type, last_shape, to_last
 from mlf_sdk.compiler.operators import Array, Convert, Move, Region, Reshape, Table
 from mlf_sdk.compiler.reals import Pointwise
@@ -25,12 +27,27 @@ from mlf_sdk.ir.tensor import Quantisation
 class Context(GraphBuilder):
     """The graph so far, and the tensor of each name."""
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, budget: Budget) -> None:
         super().__init__()
         self.opset = opset
+        self.budget = budget
         self.tensors: dict[str, Tensor] = {}
         self.readers: dict[str, list[RawNode]] = {}
         self.results: frozenset[str] = frozenset()
+
+    # Nodes
+
+    def read_by(self, nodes: Iterable[RawNode]) -> None:
+        """Note the nodes that read each name."""
+        for node in nodes:
+            for name in node.reads:
+                self.readers.setdefault(name, []).append(node)
+
+    def replace_reader(self, node: RawNode, by: Iterable[RawNode]) -> None:
+        """Note that other nodes stand for one."""
+        for name in set(node.reads):
+            self.readers[name] = [reader for reader in self.readers.get(name, ()) if reader is not node]
+        self.read_by(by)
 
     # Tensors
 

@@ -12,7 +12,7 @@ from mlf_sdk.compiler.graph import FLOAT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
-from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, to_last
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_last
 from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary, FullyConnected
 from mlf_sdk.compiler.reals import MatMul
 from mlf_sdk.ir.tensor import Quantisation
@@ -33,6 +33,8 @@ def gemm(context: Context, node: Node) -> None:
     if depth != inner:
         refuse(f"operands {a.shape} and {b.shape} don't fit")
     c = node.input(2) if node.has(2) else None
+    if c is not None:
+        check_broadcast(c, shape)
     found = target(context, node)
     plain = alpha == 1.0 and beta == 1.0
     simple_bias = c is None or (c.elements in (1, columns) and c.shape[-1:] == (columns,))

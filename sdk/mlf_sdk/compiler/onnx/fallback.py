@@ -19,8 +19,9 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import FLOAT32, INT64, Graph, Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import RawNode, require_onnx
+from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.options import Generation, Kernels

@@ -7,66 +7,26 @@ written before it is read, and nothing is allocated that the file does not hold.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from mlf_sdk.compiler.onnx.inline import MAX_NODES, STANDARD, all_nodes, expanded
+from mlf_sdk.compiler.onnx.raw import RawGraph, RawInput, RawModel, RawNode, captured, ordered
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.tools.checks import shown
 
 MAX_FILE_BYTES: Final = 512 << 20
-MAX_NODES: Final = 1 << 16
 MAX_RANK: Final = 8
 MAX_ELEMENTS: Final = 1 << 28
 FIRST_OPSET: Final = 7
 Whatever = Any  # messages of protobuf, and values of attributes
-STANDARD: Final = ("", "ai.onnx")
 _TAGS: Final = frozenset(range(0x0A, 0xAB, 8)) | {0x28}
-_FOLDED: Final = frozenset(("Range", "SequenceMap", "Bernoulli"))  # defined by loops; constants are computed
 _INSTALL: Final = "Install what reads ONNX files: pip install 'mlf-sdk[onnx]'."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawNode:
-    """A node as the file describes it; an empty name among the inputs is one that is left out."""
-
-    number: int
-    kind: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: dict[str, Any] = field(repr=False)
-    proto: Any = field(repr=False)
-
-    @property
-    def place(self) -> str:
-        """The node in a message."""
-        return f"node {self.number} {self.kind} ({shown(self.name or ', '.join(self.outputs[:3]))})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawInput:
-    """An input of the model; an extent is a number, or a name where it is chosen later."""
-
-    name: str
-    dtype: np.dtype[Any]
-    extents: tuple[int | str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawModel:
-    """The file's graph."""
-
-    opset: int
-    nodes: tuple[RawNode, ...]
-    inputs: tuple[RawInput, ...]
-    outputs: tuple[str, ...]
-    constants: dict[str, Array]
-    producer: str = ""
 
 
 def is_onnx(path: Path) -> bool:
@@ -110,7 +70,7 @@ def read_onnx(path: Path, faults: FaultCollector, known: frozenset[str] = frozen
         raise InputError(f"not an ONNX model: {str(error)[:200]}", where=str(path)) from None
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise InputError("not an ONNX model: it has no graph", where=str(path))
-    return _Reader(onnx, path, faults).model(_expanded(onnx, model, path, known))
+    return _Reader(onnx, path, faults).model(expanded(onnx, model, path, known))
 
 
 def external_files(path: Path) -> tuple[Path, ...]:
@@ -122,48 +82,11 @@ def external_files(path: Path) -> tuple[Path, ...]:
     except Exception:  # `read_onnx` says what is wrong
         return ()
     folder = path.resolve().parent
-    names = {e.value for t in model.graph.initializer for e in t.external_data if e.key == "location"}
+    branches = [a.g for node in all_nodes(model.graph.node) for a in node.attribute]
+    tensors = [t for graph in (model.graph, *branches) for t in graph.initializer]
+    names = {e.value for t in tensors for e in t.external_data if e.key == "location"}
     files = ((folder / name).resolve() for name in sorted(names))
     return tuple(f for f in files if folder in f.parents and f.is_file())
-
-
-def _expanded(onnx: Whatever, model: Whatever, path: Path, known: frozenset[str]) -> Whatever:
-    """The model with functions, its own ones and those that define operators of ONNX, put in their places."""
-    from onnx import inliner
-
-    try:
-        if model.functions:
-            model = inliner.inline_local_functions(model)
-        used = {n.op_type for n in model.graph.node if n.domain in STANDARD} - known - _FOLDED
-        chosen = sorted(name for name in used if _is_function(onnx, name))
-        if chosen:
-            _state_defaults(onnx, model, chosen)
-            model = onnx.shape_inference.infer_shapes(model)
-            model = inliner.inline_selected_functions(
-                model, [("", name) for name in chosen], inline_schema_functions=True
-            )
-    except Exception as error:
-        raise InputError(f"its functions can't be expanded: {str(error)[:200]}", where=str(path)) from None
-    return model
-
-
-def _state_defaults(onnx: Whatever, model: Whatever, chosen: list[str]) -> None:
-    """State the attributes that nodes leave out: those who expand functions don't know their defaults."""
-    version = max((o.version for o in model.opset_import if o.domain in STANDARD), default=1)
-    for node in model.graph.node:
-        if node.op_type in chosen and node.domain in STANDARD:
-            given = {a.name for a in node.attribute}
-            for name, stated in onnx.defs.get_schema(node.op_type, version).attributes.items():
-                if name not in given and stated.default_value.name:
-                    node.attribute.append(stated.default_value)
-
-
-def _is_function(onnx: Whatever, name: str) -> bool:
-    try:
-        schema = onnx.defs.get_schema(name)
-    except onnx.defs.SchemaError:
-        return False
-    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 class _Reader:
@@ -172,35 +95,63 @@ class _Reader:
 
     def model(self, model: Whatever) -> RawModel:
         opset = self._opset(model)
-        graph = model.graph
-        if len(graph.node) > MAX_NODES:
-            raise InputError(f"{len(graph.node)} nodes; at most {MAX_NODES} are read", where=str(self.path))
-        constants = {}
+        count = sum(1 for _ in all_nodes(model.graph.node))
+        if count > MAX_NODES:
+            raise InputError(f"{count} nodes; at most {MAX_NODES} are read", where=str(self.path))
+        constants = self._constants(model.graph)
+        inputs = tuple(
+            found
+            for v in model.graph.input
+            if v.name not in constants and (found := self._input(v)) is not None
+        )
+        nodes = tuple(self._nodes(model.graph))
+        return RawModel(
+            opset=opset,
+            nodes=ordered(nodes, {i.name for i in inputs} | set(constants), self.faults),
+            parameters=tuple(i.name for i in inputs),
+            inputs=inputs,
+            outputs=tuple(v.name for v in model.graph.output),
+            constants=constants,
+            stated=dict(self._stated(model.graph)),
+            producer=model.producer_name,
+        )
+
+    def _graph(self, graph: Whatever) -> RawGraph:
+        """A branch or the body of a loop; what it captures is known when it runs."""
+        nodes, constants = tuple(self._nodes(graph)), self._constants(graph)
+        parameters = tuple(v.name for v in graph.input if v.name not in constants)
+        found = RawGraph(
+            nodes=nodes,
+            parameters=parameters,
+            outputs=tuple(v.name for v in graph.output),
+            constants=constants,
+        )
+        known = {*parameters, *constants, *captured(found)}
+        return dataclasses.replace(found, nodes=ordered(nodes, known, self.faults))
+
+    def _constants(self, graph: Whatever) -> dict[str, Array]:
+        found = {}
         for tensor in graph.initializer:
             array = self.array(tensor, f"initializer {shown(tensor.name)}")
             if array is not None:
-                constants[tensor.name] = array
+                found[tensor.name] = array
         if graph.sparse_initializer:
             self.faults.add("sparse_initializer", "sparse tensors are not supported; store them densely")
-        inputs = tuple(
-            found for v in graph.input if v.name not in constants and (found := self._input(v)) is not None
-        )
-        nodes = tuple(self._nodes(graph, opset))
-        outputs = tuple(v.name for v in graph.output)
-        return RawModel(
-            opset=opset,
-            nodes=self._ordered(nodes, {i.name for i in inputs} | set(constants)),
-            inputs=inputs,
-            outputs=outputs,
-            constants=constants,
-            producer=model.producer_name,
-        )
+        return found
+
+    def _stated(self, graph: Whatever) -> Iterator[tuple[str, np.dtype[Any]]]:
+        """Element types of tensors that the file states; unknown ones are left to the nodes that use them."""
+        for value in (*graph.value_info, *graph.output):
+            code = value.type.tensor_type.elem_type
+            if code in self.onnx.TensorProto.DataType.values() and code:
+                yield value.name, np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
 
     def _opset(self, model: Whatever) -> int:
         newest = self.onnx.defs.onnx_opset_version()
         found = [o.version for o in model.opset_import if o.domain in STANDARD]
         if not found:
-            self.faults.add("opset_import", "no version of the standard operators is stated")
+            if any(node.domain in STANDARD for node in all_nodes(model.graph.node)):
+                self.faults.add("opset_import", "no version of the standard operators is stated")
             return int(newest)
         if not FIRST_OPSET <= found[0] <= newest:
             self.faults.add(
@@ -223,7 +174,7 @@ class _Reader:
             self.faults.add(place, "has no shape; give it with --shape")
             return None
         extents = tuple(
-            d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param or "?"
+            d.dim_value if d.dim_value > 0 else d.dim_param or "?"  # exporters state a free one by 0 or -1
             for d in tensor.shape.dim
         )
         return RawInput(name=value.name, dtype=dtype, extents=extents)
@@ -278,7 +229,7 @@ class _Reader:
             stream.seek(offset)
             return np.frombuffer(stream.read(needed), dtype.newbyteorder("<")).astype(dtype).reshape(shape)
 
-    def _nodes(self, graph: Whatever, opset: int) -> Iterator[RawNode]:
+    def _nodes(self, graph: Whatever) -> Iterator[RawNode]:
         for number, node in enumerate(graph.node):
             standard = node.domain in STANDARD
             attributes = {}
@@ -293,52 +244,19 @@ class _Reader:
                 outputs=tuple(node.output),
                 attributes=attributes,
                 proto=node,
+                captured=tuple(
+                    name for a in attributes.values() if isinstance(a, RawGraph) for name in captured(a)
+                ),
             )
 
     def _attribute(self, attribute: Whatever, place: str) -> Whatever:
         if attribute.type == self.onnx.AttributeProto.TENSOR:
             return self.array(attribute.t, place)
+        if attribute.type == self.onnx.AttributeProto.GRAPH:
+            return self._graph(attribute.g)
         try:
             value = self.onnx.helper.get_attribute_value(attribute)
         except ValueError:
             self.faults.add(place, "damaged")
             return None
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-    def _ordered(self, nodes: tuple[RawNode, ...], known: set[str]) -> tuple[RawNode, ...]:
-        """Nodes in an order in which each reads what was written before; faults for those without one."""
-        written: dict[str, int] = {}
-        for node in nodes:
-            for name in filter(None, node.outputs):
-                if name in written or name in known:
-                    self.faults.add(node.place, f"writes {shown(name)}, which is written already")
-                written[name] = node.number
-        waiting = {n.number: {i for i in n.inputs if i and i not in known} for n in nodes}
-        readers: dict[str, list[int]] = {}
-        for node in nodes:
-            for name in waiting[node.number]:
-                if name not in written:
-                    self.faults.add(node.place, f"reads {shown(name)}, which nothing writes")
-                readers.setdefault(name, []).append(node.number)
-        ready = [n.number for n in nodes if not waiting[n.number]]
-        order: list[RawNode] = []
-        for number in ready:
-            order.append(nodes[number])
-            for name in nodes[number].outputs:
-                for reader in readers.pop(name, ()):
-                    waiting[reader].discard(name)
-                    if not waiting[reader]:
-                        ready.append(reader)
-        if len(order) < len(nodes) and not self.faults.faults:
-            stuck = [n.place for n in nodes if waiting[n.number]]
-            self.faults.add(stuck[0], "reads its own result, by way of other nodes: the graph has a cycle")
-        return tuple(sorted(order, key=lambda n: n.number)) if _is_sorted(order) else tuple(order)
-
-
-def _is_sorted(order: list[RawNode]) -> bool:
-    """True where the order of the file is one in which the nodes can run."""
-    written: dict[str, int] = {}
-    for node in order:
-        for name in node.outputs:
-            written[name] = node.number
-    return all(written.get(i, -1) < n.number for n in order for i in n.inputs)

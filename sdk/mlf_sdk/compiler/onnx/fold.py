@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.onnx.budget import cost_of
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, RawNode, require_onnx
-from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.operators import Array
 
 RANDOM: Final = {
@@ -41,8 +42,12 @@ def fold(context: Context, raw: RawNode) -> bool:
         or raw.kind == "DequantizeLinear"
     ):
         return False
-    _bounded(context, raw)
-    for name, array in zip(raw.outputs, _evaluated(context, raw), strict=False):
+    feeds = {n: t.data for n, t in zip(filter(None, raw.inputs), tensors, strict=True) if t.data is not None}
+    cost = _cost(context, raw, feeds)
+    if cost is None:
+        return False
+    context.budget.spend(*cost)
+    for name, array in zip(raw.outputs, _evaluated(context, raw, feeds), strict=False):
         if name:
             context.constant(name, np.asarray(array))
     return True
@@ -65,41 +70,17 @@ def _shape(context: Context, raw: RawNode) -> None:
     context.constant(raw.outputs[0], np.array(shape[slice(start, end)], np.int64))
 
 
-def _bounded(context: Context, raw: RawNode) -> None:
-    """Refuse a node whose result would be huge, before it is computed."""
-    node = Node(context, raw)
-    data = [t.data for t in node.inputs if t.data is not None]
-    count = 0.0
-    if raw.kind == "ConstantOfShape":
-        count = float(np.prod(data[0].astype(np.float64)))
-    elif raw.kind == "Range":
-        count = float(
-            abs((data[1].astype(np.float64) - data[0]) / max(abs(float(data[2].reshape(-1)[0])), 1e-30)).max()
-        )
-    elif raw.kind in ("Expand", "Tile"):
-        count = float(data[0].size) * float(np.prod(np.maximum(data[1].astype(np.float64), 1)))
-    elif raw.kind in ("Resize", "Upsample", "Pad", "OneHot", "EyeLike"):
-        count = (
-            float(data[0].size)
-            * float(max((abs(float(v)) + 1) for d in data[1:] for v in d.reshape(-1)[:64])) ** 4
-            if len(data) > 1
-            else 0.0
-        )
-    elif len(data) > 1 and raw.kind not in ("Concat", "MatMul", "Gemm", "Gather"):
-        try:
-            count = float(np.prod(np.array(np.broadcast_shapes(*(d.shape for d in data)), np.float64)))
-        except ValueError:
-            count = 0.0
-    if count > MAX_ELEMENTS:
-        refuse(f"its constant result would have {count:.3g} elements; at most {MAX_ELEMENTS} are computed")
+def _cost(context: Context, raw: RawNode, feeds: dict[str, Array]) -> tuple[float, float] | None:
+    try:
+        return cost_of(raw, feeds, context.opset)
+    except require_onnx().shape_inference.InferenceError as error:
+        refuse(f"can't be computed from its constants: {str(error)[:200]}")
 
 
-def _evaluated(context: Context, raw: RawNode) -> list[Any]:
+def _evaluated(context: Context, raw: RawNode, feeds: dict[str, Array]) -> list[Any]:
     onnx = require_onnx()
     from onnx.reference import ReferenceEvaluator
 
-    names = [n for n in raw.inputs if n]
-    feeds = {n: data for n in names if (data := context.tensors[n].data) is not None}
     model = onnx.helper.make_model(
         onnx.helper.make_graph(
             [raw.proto],
@@ -108,7 +89,7 @@ def _evaluated(context: Context, raw: RawNode) -> list[Any]:
                 onnx.helper.make_tensor_value_info(
                     n, onnx.helper.np_dtype_to_tensor_dtype(feeds[n].dtype), None
                 )
-                for n in dict.fromkeys(names)
+                for n in feeds
             ],
             [onnx.helper.make_empty_tensor_value_info(o) for o in raw.outputs if o],
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +31,15 @@ from mlf_sdk.compiler.onnx import (
     rows,
     stored,
 )
+from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.context import Context
+from mlf_sdk.compiler.onnx.control import spliced
 from mlf_sdk.compiler.onnx.fallback import left_to_tvm, without_unread
-from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, RawInput, RawModel, RawNode, read_onnx
+from mlf_sdk.compiler.onnx.file import MAX_ELEMENTS, MAX_RANK, read_onnx
 from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import expand_quantised
+from mlf_sdk.compiler.onnx.raw import RawInput, RawModel, RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
@@ -66,9 +70,10 @@ BUILDERS: Final[dict[str, Builder]] = {
     **resize.BUILDERS,
     **rows.BUILDERS,
 }
+_WHEN_READ: Final = ("If", "Shape", "Size")  # what they are follows from what they read
 # What computes more than it says, or depends on numbers of a run.
 _REASONS: Final = {
-    **dict.fromkeys(("If", "Loop", "Scan"), "control flow is not supported; export the model without it"),
+    **dict.fromkeys(("Loop", "Scan"), "control flow is not supported; export the model without it"),
     **dict.fromkeys(
         ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
         "the shape of its result depends on the input; cut the model in front of it",
@@ -167,8 +172,8 @@ def build_graph(
     raw: RawModel, name: str, shapes: Shapes, batch: int, faults: FaultCollector, generation: Generation
 ) -> Reading:
     """The graph of a model that was read, as far as its nodes are supported."""
-    context = Context(raw.opset)
-    context.readers = stored.readers_of(raw.nodes)
+    context = Context(raw.opset, Budget(elements_of(raw.constants)))
+    context.read_by(raw.nodes)
     context.results = frozenset(raw.outputs)
     for key, array in raw.constants.items():
         context.constant(key, array)
@@ -180,6 +185,7 @@ def build_graph(
         )
     faults.raise_if_any()
     node_of, refused, behind = _build(context, raw.nodes, faults, generation)
+    _check_types(context, raw, faults)
     outputs: list[int] = []
     for key in raw.outputs:
         if key in context.tensors:
@@ -202,6 +208,14 @@ def build_graph(
         behind=behind,
         tensors=context.tensors,
     )
+
+
+def _check_types(context: Context, raw: RawModel, faults: FaultCollector) -> None:
+    """Compare element types that the file states with those of its nodes; of shapes, the nodes' count."""
+    for name, stated in raw.stated.items():
+        found = context.tensors.get(name)
+        if found is not None and found.dtype != kept_type(stated):
+            faults.add(f"tensor {shown(name)}", f"is stated as {stated}, and its node writes {found.dtype}")
 
 
 def _placeholder(context: Context, given: RawInput, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
@@ -244,12 +258,17 @@ def _build(
     node_of: list[int] = []
     refused: set[int] = set()
     behind: set[int] = set()
-    for raw in nodes:
+    pending = deque(nodes)
+    while pending:
+        raw = pending.popleft()
         known = all(not n or n in context.tensors for n in raw.inputs)
         try:
             if known and fold(context, raw):
                 continue
-            if raw.kind not in BUILDERS:
+            if known and (branch := spliced(context, raw)) is not None:
+                pending.extendleft(reversed(branch))
+                continue
+            if raw.kind not in BUILDERS and raw.kind not in _WHEN_READ:
                 raise UnsupportedError(_unsupported(raw.kind))
             if known:
                 BUILDERS[raw.kind](context, Node(context, raw))
@@ -258,6 +277,9 @@ def _build(
         except UnsupportedError as error:
             if not left_to_tvm(context, raw, error.what, faults, generation, known=known):
                 refused.add(raw.number)
+        except BudgetError as error:
+            faults.add(raw.place, error.what)
+            faults.raise_if_any()
         except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
             faults.add(raw.place, f"damaged, or of a form that is not known: {str(error)[:200]}")
             refused.add(raw.number)

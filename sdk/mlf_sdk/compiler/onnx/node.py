@@ -9,7 +9,8 @@ from typing import Any
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import RawNode, Whatever
+from mlf_sdk.compiler.onnx.file import Whatever
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.tensor import Tensor
 from mlf_sdk.compiler.operators import Array
 

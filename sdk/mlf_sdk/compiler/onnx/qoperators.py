@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from mlf_sdk.compiler.onnx.file import RawModel, RawNode
+from mlf_sdk.compiler.onnx.raw import RawGraph, RawNode
 from mlf_sdk.compiler.operators import Array
 
+Graph = TypeVar("Graph", bound=RawGraph)
 MICROSOFT: Final = "com.microsoft."
 _UNARY: Final = {
     "QLinearSigmoid": "Sigmoid",
@@ -51,11 +52,11 @@ class _Expansion:
         return self.raw("QuantizeLinear", inputs, self.node.outputs[0], {})
 
 
-def expand_quantised(model: RawModel) -> RawModel:
-    """The model without quantised operators; those in a layout of channels last are left, to be refused."""
-    constants = dict(model.constants)
+def expand_quantised(graph: Graph) -> Graph:
+    """The graph without quantised operators; those in a layout of channels last are left, to be refused."""
+    constants = dict(graph.constants)
     nodes: list[RawNode] = []
-    for node in model.nodes:
+    for node in graph.nodes:
         kind = node.kind.removeprefix(MICROSOFT)
         expansion = _Expansion(node, constants)
         if kind in ("QuantizeLinear", "DequantizeLinear"):
@@ -77,7 +78,7 @@ def expand_quantised(model: RawModel) -> RawModel:
             nodes += _layer(expansion, "Concat", dict.fromkeys(range(2, len(node.inputs) - 2, 3), 1), 0)
         else:
             nodes.append(node)
-    return dataclasses.replace(model, nodes=tuple(nodes), constants=constants)
+    return dataclasses.replace(graph, nodes=tuple(nodes), constants=constants)
 
 
 def _layer(

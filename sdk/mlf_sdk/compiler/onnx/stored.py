@@ -18,7 +18,6 @@ import numpy as np
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import RawNode
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape
 from mlf_sdk.compiler.operators import Array, Table
@@ -278,12 +277,3 @@ def bias_values(context: Context, node: Node, x: Tensor, weights: Quantisation, 
     whole = np.clip(np.rint(real / scale), -(1 << 31), (1 << 31) - 1)
     data = np.broadcast_to(whole, (channels,)).astype(np.int32)
     return [context.add_constant(tensor.name, data)]
-
-
-def readers_of(nodes: tuple[RawNode, ...]) -> dict[str, list[RawNode]]:
-    """Nodes that read each name."""
-    found: dict[str, list[RawNode]] = {}
-    for node in nodes:
-        for name in filter(None, node.inputs):
-            found.setdefault(name, []).append(node)
-    return found

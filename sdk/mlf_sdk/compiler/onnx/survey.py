@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from mlf_sdk.compiler.onnx.file import RawNode
 from mlf_sdk.compiler.onnx.load import Reading, Shapes, read_graph
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
 from mlf_sdk.tools.checks import BoundedFaults, shown
 

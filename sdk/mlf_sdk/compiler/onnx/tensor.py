@@ -123,3 +123,10 @@ def axis_of(axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
         refuse(f"axis {axis} of a tensor with {rank} dimensions")
     return axis % max(rank, 1)
+
+
+def check_broadcast(tensor: Tensor, shape: Shape) -> None:
+    """Refuse a tensor that can't be broadcast to a shape, which itself stays as it is."""
+    own = (1,) * (len(shape) - tensor.rank) + tensor.shape
+    if len(own) != len(shape) or any(e not in (1, f) for e, f in zip(own, shape, strict=True)):
+        refuse(f"an operand {tensor.shape} can't be broadcast to {shape}")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.fallback import imported
-from mlf_sdk.compiler.onnx.file import RawModel, require_onnx
+from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.raw import RawModel
 from mlf_sdk.compiler.options import Generation
 from mlf_sdk.errors import InputError
 

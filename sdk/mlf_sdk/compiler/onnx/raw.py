@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes and graphs of an ONNX file as plain data, and an order in which nodes can run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.errors import FaultCollector
+from mlf_sdk.tools.checks import shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawNode:
+    """A node as the file describes it; an empty name among the inputs is one that is left out.
+
+    Attributes:
+        attributes: by name; a graph is a `RawGraph`.
+        captured: names that its graphs read from outside of them.
+    """
+
+    number: int
+    kind: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any] = field(repr=False)
+    proto: Any = field(repr=False)
+    captured: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The node in a message."""
+        return f"node {self.number} {self.kind} ({shown(self.name or ', '.join(self.outputs[:3]))})"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Names that must be written before the node runs."""
+        return (*filter(None, self.inputs), *self.captured)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawGraph:
+    """A graph: that of the model, a branch, or the body of a loop.
+
+    Attributes:
+        parameters: names of what a body is given; those of a model are its inputs.
+    """
+
+    nodes: tuple[RawNode, ...]
+    parameters: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawInput:
+    """An input of the model; an extent is a number, or a name where it is chosen later."""
+
+    name: str
+    dtype: np.dtype[Any]
+    extents: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawModel(RawGraph):
+    """The file's graph.
+
+    Attributes:
+        stated: element types that the file states, by the names of tensors.
+    """
+
+    opset: int
+    inputs: tuple[RawInput, ...]
+    stated: dict[str, np.dtype[Any]]
+    producer: str = ""
+
+
+def captured(graph: RawGraph) -> tuple[str, ...]:
+    """Names that a graph reads and nothing in it writes."""
+    own = {*graph.parameters, *graph.constants, *(o for n in graph.nodes for o in n.outputs)}
+    read = [*(i for n in graph.nodes for i in n.reads), *filter(None, graph.outputs)]
+    return tuple(dict.fromkeys(name for name in read if name not in own))
+
+
+def ordered(nodes: tuple[RawNode, ...], known: set[str], faults: FaultCollector) -> tuple[RawNode, ...]:
+    """Nodes in an order in which each reads what was written before; faults for those without one."""
+    written: dict[str, int] = {}
+    for position, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in written or name in known:
+                faults.add(node.place, f"writes {shown(name)}, which is written already")
+            written[name] = position
+    waiting = [{name for name in n.reads if name not in known} for n in nodes]
+    readers: dict[str, list[int]] = {}
+    for position, node in enumerate(nodes):
+        for name in waiting[position]:
+            if name not in written:
+                faults.add(node.place, f"reads {shown(name)}, which nothing writes")
+            readers.setdefault(name, []).append(position)
+    ready = [position for position, names in enumerate(waiting) if not names]
+    order: list[int] = []
+    for position in ready:
+        order.append(position)
+        for name in nodes[position].outputs:
+            for reader in readers.pop(name, ()):
+                waiting[reader].discard(name)
+                if not waiting[reader]:
+                    ready.append(reader)
+    if len(order) < len(nodes) and not faults.faults:
+        stuck = next(n.place for n, names in zip(nodes, waiting, strict=True) if names)
+        faults.add(stuck, "reads its own result, by way of other nodes: the graph has a cycle")
+    found = tuple(nodes[position] for position in order)
+    return tuple(nodes[p] for p in sorted(order)) if _is_sorted(found) else found
+
+
+def _is_sorted(order: tuple[RawNode, ...]) -> bool:
+    """True where the order of the file is one in which the nodes can run."""
+    written: dict[str, int] = {}
+    for node in order:
+        for name in node.outputs:
+            written[name] = node.number
+    return all(written.get(i, -1) < n.number for n in order for i in n.reads)
