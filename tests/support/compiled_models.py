@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -72,9 +73,11 @@ class KernelRunner:
         ((name, self.module),) = metadata["modules"].items()
         self.facts = self.module["mlf_sdk"]
         self.graph = json.loads(files[f"executor-config/graph/{name}.graph"])
+        text = files[f"codegen/host/src/{name}_lib0.c"]
         source = folder / f"{name}.c"
-        source.write_bytes(files[f"codegen/host/src/{name}_lib0.c"])
-        library = folder / f"{name}.so"
+        source.write_bytes(text)
+        # A library of a path that was loaded before would be the old one.
+        library = folder / f"{name}-{hashlib.sha256(text + repr(flags).encode()).hexdigest()[:12]}.so"
         command = ["gcc", *flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
         subprocess.run([*command, "-o", library, source, "-lm"], check=True)
         self.library = ctypes.CDLL(str(library))

@@ -77,6 +77,21 @@ static void report(uint32_t ticks, const void *got, const void *wanted, uint32_t
     number(ticks);
     host(4, memcmp(got, wanted, size) ? " differs\n" : " equal\n");
 }
+static void report_real(uint32_t ticks, const float *got, const float *wanted, uint32_t size)
+{
+    float largest = 0.0f;
+    int same = 1;
+    for (uint32_t i = 0; i < size / 4; ++i) {
+        float a = wanted[i] < 0.0f ? -wanted[i] : wanted[i];
+        largest = a > largest ? a : largest;
+    }
+    for (uint32_t i = 0; i < size / 4; ++i) {
+        float d = got[i] - wanted[i];
+        same = same && (d < 0.0f ? -d : d) <= 1e-5f * largest;
+    }
+    number(ticks);
+    host(4, same ? " equal\n" : " differs\n");
+}
 #define TIMER ((volatile uint32_t *)0xE000E010)
 void reset(void)
 {
@@ -121,7 +136,8 @@ def run_on_core(
         given: the first input; random values otherwise.
 
     Raises:
-        AssertionError: an output differs from the reference, or the image faulted.
+        AssertionError: an output differs from the reference, floats by more than 1e-5 of the largest, or the
+            image faulted.
     """
     machine = MACHINES[core]
     text, symbols = _image(compiled, seed, given)
@@ -195,7 +211,8 @@ def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str
         calls.append(
             "    memset(b, 90, sizeof b);\n    TIMER[1] = TIMER[2] = 0xFFFFFF;\n    TIMER[0] = 5;\n"
             f"    {one.symbol}({arguments});\n    t = 0xFFFFFF - TIMER[2];\n"
-            f"    report(t, v{output}, w{output}, {value.size_bytes});\n"
+            f"    {'report_real' if value.dtype == np.float32 else 'report'}"
+            f"(t, (void *)v{output}, (void *)w{output}, {value.size_bytes});\n"
         )
         symbols.append(one.symbol)
     return "".join(parts) + "int main(void)\n{\n    uint32_t t;\n" + "".join(

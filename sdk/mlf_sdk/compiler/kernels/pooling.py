@@ -3,69 +3,74 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP
-from mlf_sdk.compiler.kernels.floats import pooling as floats
+from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
 from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
-from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING, limited, saturated, scaled
-from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind
+from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING, saturated, scaled
+from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.scales import mean_multiplier, ratio
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
-    """AVERAGE_POOL_2D, MAX_POOL_2D, and L2_POOL_2D of real numbers."""
+    """AVERAGE_POOL_2D and MAX_POOL_2D of whole numbers; None for floats."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
-    if operator.function is PoolKind.L2:
-        return floats.pool_2d(graph, operator)
+    if y.dtype.kind == "f":
+        return None
     n, ih, iw, ch = x.shape
     _, oh, ow, _ = y.shape
     window = operator.window
-    real = y.dtype.kind == "f"
     largest = operator.function is PoolKind.MAX
-    sum_ = "float" if real else "int32_t"
-    start = "0" if not largest else "-INFINITY" if real else "INT32_MIN"
+    start = "INT32_MIN" if largest else "0"
     step = "if (v > sum) {\n                sum = v;\n            }" if largest else "sum += v;"
-    value = "sum"
-    if not largest:
-        value = "sum / (float)count" if real else "(sum > 0 ? sum + count / 2 : sum - count / 2) / count"
+    value = "sum" if largest else "(sum > 0 ? sum + count / 2 : sum - count / 2) / count"
     low, high = operator.clamp
-    result = limited(value, operator.clamp) if real else f"saturate({value}, {int(low)}, {int(high)})"
+    result = f"saturate({value}, {int(low)}, {int(high)})"
+    near = window.dilation == (1, 1)
+    row, column = ("i", "j") if near else (f"iy + i * {window.dilation[0]}", f"ix + j * {window.dilation[1]}")
     body = f"""    for (int32_t b = 0; b < {n}; ++b)
     for (int32_t oy = 0; oy < {oh}; ++oy)
     for (int32_t ox = 0; ox < {ow}; ++ox) {{
-        int32_t top = oy * {window.stride[0]} - {window.before[0]};
-        int32_t left = ox * {window.stride[1]} - {window.before[1]};
-        int32_t bottom = top + {window.size[0]} < {ih} ? top + {window.size[0]} : {ih};
-        int32_t right = left + {window.size[1]} < {iw} ? left + {window.size[1]} : {iw};
-        top = top < 0 ? 0 : top;
-        left = left < 0 ? 0 : left;
-        int32_t count = (bottom - top) * (right - left);
+{_taps_of_neighbours(window, ih, iw) if near else taps_inside(window, ih, iw)}        int32_t count = (bottom - top) * (right - left);
         (void)count;
         for (int32_t c = 0; c < {ch}; ++c) {{
-            {sum_} sum = {start};
+            int32_t sum = {start};
             for (int32_t i = top; i < bottom; ++i)
             for (int32_t j = left; j < right; ++j) {{
-                {sum_} v = x0[((b * {ih} + i) * {iw} + j) * {ch} + c];
+                int32_t v = x0[((b * {ih} + {row}) * {iw} + {column}) * {ch} + c];
                 {step}
             }}
             y0[((b * {oh} + oy) * {ow} + ox) * {ch} + c] = ({c_type(y.dtype)}){result};
         }}
     }}
 """
-    if x.dtype == np.int8 and not largest and ch % 4 == 0 and window.size[0] * window.size[1] <= 256:
+    if near and x.dtype == np.int8 and not largest and ch % 4 == 0 and math.prod(window.size) <= 256:
         start_of_channels = body.index("        for (int32_t c = 0;")
         body = body[:start_of_channels] + _average_of_four(ih, iw, ch, oh, ow, result)
     return Kernel(
         family=f"{operator.function.value}_pool",
         parameters=arguments(graph, operator),
         body=body,
-        helpers={} if real else {"saturate": SATURATE},
+        helpers={"saturate": SATURATE},
         overlaps=of_windows(x, y, window, 0),  # a channel reads no other
     )
+
+
+def _taps_of_neighbours(window: Window, height: int, width: int) -> str:
+    """C text of the rows and columns of the input under a window without dilation at (oy, ox)."""
+    return f"""        int32_t top = oy * {window.stride[0]} - {window.before[0]};
+        int32_t left = ox * {window.stride[1]} - {window.before[1]};
+        int32_t bottom = top + {window.size[0]} < {height} ? top + {window.size[0]} : {height};
+        int32_t right = left + {window.size[1]} < {width} ? left + {window.size[1]} : {width};
+        top = top < 0 ? 0 : top;
+        left = left < 0 ? 0 : left;
+"""
 
 
 def _average_of_four(ih: int, iw: int, ch: int, oh: int, ow: int, result: str) -> str:
@@ -103,24 +108,27 @@ def _average_of_four(ih: int, iw: int, ch: int, oh: int, ow: int, result: str) -
 
 
 def mean(graph: Graph, operator: Mean) -> Kernel:
-    """MEAN over any axes."""
+    """MEAN over any axes, and SUM; sums of 32 bits wrap, as TFLM's do."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     kept = [i for i in range(len(x.shape)) if i not in operator.axes]
     real = y.dtype.kind == "f"
     count = x.elements // y.elements
-    sum_ = "float" if real else "int32_t"
+    small = count * (1 << 8 * x.dtype.itemsize) <= 1 << 31
+    sum_ = "float" if real else "int32_t" if small else "uint32_t"
     step, extents = strides(x.shape), tuple(x.shape[a] for a in kept)
     first = place("k", (step[a] for a in kept))
     lines = loops("k", extents)
     lines.append(f"    {{\n        const {c_type(x.dtype)} *v = x0 + {first};\n        {sum_} sum = 0;")
     lines += loops("r", (x.shape[a] for a in operator.axes), "        ")
     inner = place("r", (step[a] for a in operator.axes))
-    lines.append(f"        {{\n            sum += v[{inner}];\n        }}")
+    cast = "" if real or small else "(uint32_t)"
+    lines.append(f"        {{\n            sum += {cast}v[{inner}];\n        }}")
     if real:
-        value, helpers = f"sum / {count}.0f", {}
+        value, helpers = "sum" if operator.total else f"sum / {count}.0f", {}
     else:
         by = ratio(x, y) if operator.total else mean_multiplier(x, y, count)
-        value, helpers = saturated(scaled(f"sum - ({count * x.zero_point})", by), y), SCALING
+        centred = f"sum - ({count * x.zero_point})" if small else f"(int32_t)(sum - {count * x.zero_point}u)"
+        value, helpers = saturated(scaled(centred, by), y), SCALING
     lines.append(f"        y0[{place('k', strides(extents))}] = ({c_type(y.dtype)}){value};\n    }}\n")
     places = sum(
         (np.arange(x.shape[a]) * step[a]).reshape([-1] + [1] * (len(kept) - 1 - i))

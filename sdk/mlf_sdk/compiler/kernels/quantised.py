@@ -101,15 +101,17 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
 
 
 def add_n(graph: Graph, operator: AddN) -> Kernel:
-    """ADD_N: the terms are scaled one by one."""
+    """ADD_N: the terms are scaled one by one; their sum wraps, as TFLM's does."""
     values = graph.read(operator)
     x, (y,) = values[0], graph.written(operator)
     first, last = total_multipliers(x, y)
     parameters, constants = operands(graph, operator)
-    terms = "\n".join(f"        sum += {_term(x, f'{p.name}[i]', first)};" for p in parameters[: len(values)])
-    result = _stored(y, scaled("sum", last))
+    terms = "\n".join(
+        f"        sum += (uint32_t){_term(x, f'{p.name}[i]', first)};" for p in parameters[: len(values)]
+    )
+    result = _stored(y, scaled("(int32_t)sum", last))
     body = f"""    for (int32_t i = 0; i < {y.elements}; ++i) {{
-        int32_t sum = {_term(x, "0", first)};
+        uint32_t sum = (uint32_t){_term(x, "0", first)};
 {terms}
         y0[i] = {result};
     }}
@@ -125,7 +127,7 @@ def add_n(graph: Graph, operator: AddN) -> Kernel:
 
 
 def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
-    """CUMSUM."""
+    """CUMSUM; sums wrap, as TFLM's do."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if y.quantisation is None:
         return pointwise.accumulate(graph, operator)
@@ -134,13 +136,13 @@ def accumulate(graph: Graph, operator: Accumulate) -> Kernel:
     inner = math.prod(x.shape[operator.axis + 1 :])
     at = f"(o * {extent} + {f'{extent - 1} - k' if operator.reverse else 'k'}) * {inner} + i"
     add = "sum += term;"
-    store = f"y0[{at}] = {_stored(y, scaled('sum', last))};"
+    store = f"y0[{at}] = {_stored(y, scaled('(int32_t)sum', last))};"
     steps = [store, add] if operator.exclusive else [add, store]
     body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
     for (int32_t i = 0; i < {inner}; ++i) {{
-        int32_t sum = {_term(x, "0", first)};
+        uint32_t sum = (uint32_t){_term(x, "0", first)};
         for (int32_t k = 0; k < {extent}; ++k) {{
-            int32_t term = {_term(x, f"x0[{at}]", first)};
+            uint32_t term = (uint32_t){_term(x, f"x0[{at}]", first)};
             {steps[0]}
             {steps[1]}
         }}

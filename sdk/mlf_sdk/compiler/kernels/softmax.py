@@ -23,13 +23,13 @@ from mlf_sdk.compiler.reference.softmax import (
 from mlf_sdk.compiler.requantise import doubling_high_product
 
 
-def softmax(graph: Graph, operator: Softmax) -> Kernel:
-    """SOFTMAX over the last axis."""
+def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
+    """SOFTMAX and LOG_SOFTMAX of stored values over the last axis; None for floats."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     size = x.shape[-1]
     rows = x.elements // size
     if x.dtype.kind == "f":
-        return _real(graph, operator, rows, size)
+        return None
     if x.dtype == np.uint8:
         return _of_bytes(graph, operator, rows, size)
     if x.dtype == np.int16:
@@ -163,27 +163,3 @@ def _of_bytes(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
         family="softmax", parameters=arguments(graph, operator, constants=constants), body=body,
         helpers={"saturate": SATURATE}, constants=constants, overlaps=of_elements(x, y),
     )  # fmt: skip
-
-
-def _real(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
-    body = f"""    for (int32_t r = 0; r < {rows}; ++r) {{
-        const float *v = x0 + r * {size};
-        float *u = y0 + r * {size};
-        float most = v[0];
-        float sum = 0.0f;
-        for (int32_t i = 1; i < {size}; ++i) {{
-            most = fmaxf(most, v[i]);
-        }}
-        for (int32_t i = 0; i < {size}; ++i) {{
-            u[i] = expf((v[i] - most) * {literal(operator.beta)});
-            sum += u[i];
-        }}
-        for (int32_t i = 0; i < {size}; ++i) {{
-            u[i] /= sum;
-        }}
-    }}
-"""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    return Kernel(
-        family="softmax", parameters=arguments(graph, operator), body=body, overlaps=of_elements(x, y)
-    )

@@ -106,7 +106,7 @@ class _Layer:
         ) and not padded
         pixels = 2 if (self.batch * self.oh * self.ow if self.pointwise else self.ow) > 1 else 1
         self.panels = Panels.of(self.per_group, pixels=pixels, lines=lines, run=run)
-        if lines > 1 and run == self.iw * self.ic:  # rows of the window are neighbours
+        if lines > 1 and run == self.iw * self.ic and window.dilation[0] == 1:  # rows are neighbours
             self.panels = Panels.of(self.per_group, pixels=pixels, lines=1, run=lines * run)
 
     def pack(self, weights: Array, bias: Array) -> Array:
