@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Arithmetic
+from mlf_sdk.compiler.graph import INT32, Graph, Value
+from mlf_sdk.compiler.operators import Arithmetic, Operator
 from mlf_sdk.compiler.requantise import Multiplier
 
 
@@ -15,6 +15,13 @@ def channel_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tu
     scales = weights.scales
     found = tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
     return found * channels if len(found) == 1 else found
+
+
+def has_wide_sums(graph: Graph, operator: Operator) -> bool:
+    """Return whether a layer with weights has sums of 64 bits: of int16 values, unless its bias is int32."""
+    (y,) = graph.written(operator)
+    bias = graph.read(operator)[2:]
+    return y.dtype == np.int16 and not (bias and bias[0].dtype == INT32)
 
 
 def dense_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tuple[Multiplier, ...]:

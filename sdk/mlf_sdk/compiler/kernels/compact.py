@@ -20,7 +20,7 @@ from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, of_windows
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64
 from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, Window
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
+from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, has_wide_sums
 
 _HEAD: Final = 20  # 16-bit words
 _MOST: Final = (1 << 15) - 1
@@ -60,7 +60,8 @@ def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel | No
     if outputs != channels if depthwise else weights.shape[3] != channels:
         return None
     data = weights.data.reshape(-1, outputs).T if depthwise else weights.data
-    layer = _Layer(x, weights, y, operator.window, x.shape[1:], y.shape[1:], 1 if depthwise else channels)
+    wide, depth = has_wide_sums(graph, operator), 1 if depthwise else channels
+    layer = _Layer(x, weights, y, wide, operator.window, x.shape[1:], y.shape[1:], depth)
     return layer.kernel(
         graph,
         operator,
@@ -80,7 +81,8 @@ def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel | None:
     outputs, inputs = weights.shape
     rows = x.elements // inputs
     point = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
-    layer = _Layer(x, weights, y, point, (1, rows, inputs), (1, rows, outputs), inputs)
+    wide = has_wide_sums(graph, operator)
+    layer = _Layer(x, weights, y, wide, point, (1, rows, inputs), (1, rows, outputs), inputs)
     overlaps = of_parts(x, y, np.arange(rows) * inputs, np.arange(1, rows + 1) * outputs - 1)
     multipliers = dense_multipliers(x, weights, y, outputs)
     return layer.kernel(graph, operator, "dense", weights.data, multipliers, overlaps)
@@ -91,6 +93,7 @@ class _Layer:
     """Numbers of a layer, and the function that reads them.
 
     Attributes:
+        wide: sums have 64 bits.
         read, written: height, width and channels of the input and of the output.
         depth: channels of the input that one of the output reads.
     """
@@ -98,15 +101,16 @@ class _Layer:
     x: Value
     weights: Value
     y: Value
+    wide: bool
     window: Window
     read: tuple[int, ...]
     written: tuple[int, ...]
     depth: int
 
     @property
-    def wide(self) -> bool:
-        """True for sums of 64 bits."""
-        return self.y.dtype == np.int16
+    def wraps(self) -> bool:
+        """True for sums of 16-bit values in 32 bits, which wrap."""
+        return self.y.dtype == np.int16 and not self.wide
 
     def kernel(
         self,
@@ -163,12 +167,14 @@ class _Layer:
         (down, across), offset = self.window.dilation, self.weights.zero_point != 0
         x, w, y = (c_type(v.dtype) for v in (self.x, self.weights, self.y))
         types = "_".join(v.dtype.name for v in (self.x, self.weights, self.y))
-        name = f"compact_{types}_{down}_{across}{'_offset' if offset else ''}"
-        wide, sum_ = self.wide, "int64_t" if self.wide else "int32_t"
-        start = f"p[{_HEAD // 2} + c]"
+        name = f"compact_{types}_{down}_{across}{'_offset' if offset else ''}{'_32' if self.wraps else ''}"
+        wide, sum_ = self.wide, "int64_t" if self.wide else "uint32_t" if self.wraps else "int32_t"
+        start = f"{'(uint32_t)' if self.wraps else ''}p[{_HEAD // 2} + c]"
         if wide:
             high = f"p[{_HEAD // 2} + h[5] + c]"
             start = f"(int64_t)((uint64_t)(uint32_t){start} | (uint64_t)(uint32_t){high} << 32)"
+        product = f"(v[k] - h[15]) * {'(w[k] - h[19])' if offset else 'w[k]'}"
+        product, total = (f"(uint32_t)({product})", "(int32_t)sum") if self.wraps else (product, "sum")
         bytes_ = x == w == y == "int8_t" and not offset
         include, fours = (INCLUDE_ACLE, _FOURS) if bytes_ else ("", "")
         text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
@@ -193,7 +199,7 @@ class _Layer:
                             const {x} *v = x + (iy * h[1] + ix) * h[2] + c * h[13];
                             int32_t k = 0;
 {fours}                            for (; k < h[6]; ++k) {{
-                                sum += (v[k] - h[15]) * {"(w[k] - h[19])" if offset else "w[k]"};
+                                sum += {product};
                             }}
                         }}
                         w += h[6];
@@ -202,7 +208,7 @@ class _Layer:
                     iy += {down};
                 }} while (iy != top + h[7]);
                 int32_t one = h[14] > 1 ? c : 0;
-                int32_t value = {"scale_wide" if wide else "scale_rounded"}(sum, scales[one], shifts[one]) + h[16];
+                int32_t value = {"scale_wide" if wide else "scale_rounded"}({total}, scales[one], shifts[one]) + h[16];
                 *y++ = ({y})(value < h[17] ? h[17] : value > h[18] ? h[18] : value);
             }} while (++c != h[5]);
             left += h[10];

@@ -10,7 +10,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.overlap import of_parts, of_windows
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, limited, saturated
 from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers
+from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, has_wide_sums
 
 Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
 
@@ -23,8 +23,11 @@ class LayerText:
         (self.y,) = graph.written(operator)
         self.clamp = operator.clamp
         self.real = self.y.dtype.kind == "f"
-        self.wide = self.y.dtype == np.int16
-        self.sum = "float" if self.real else "int64_t" if self.wide else "int32_t"
+        self.wide = has_wide_sums(graph, operator)
+        self.wraps = self.y.dtype == np.int16 and not self.wide  # sums of int16 values in 32 bits may
+        self.sum = (
+            "float" if self.real else "int64_t" if self.wide else "uint32_t" if self.wraps else "int32_t"
+        )
         self.x = "{}" if self.real or not x.zero_point else f"({{}} - ({x.zero_point}))"
         self.w = "{}" if self.real or not weights.zero_point else f"({{}} - ({weights.zero_point}))"
         self.constants = self._constants(graph, operator, bias[0].data if bias else None)
@@ -50,7 +53,8 @@ class LayerText:
     @property
     def product(self) -> str:
         """Expression of the product of an input and a weight."""
-        return f"{self.x.format('v[k]')} * {self.w.format('w[k]')}"
+        value = f"{self.x.format('v[k]')} * {self.w.format('w[k]')}"
+        return f"(uint32_t)({value})" if self.wraps else value
 
     @property
     def start(self) -> str:
@@ -59,7 +63,7 @@ class LayerText:
             return "p1[c]"
         if self.wide:
             return "(int64_t)((uint64_t)(uint32_t)p1[4 * c] | (uint64_t)(uint32_t)p1[4 * c + 1] << 32)"
-        return "p1[3 * c]"
+        return "(uint32_t)p1[3 * c]" if self.wraps else "p1[3 * c]"
 
     @property
     def result(self) -> str:
@@ -68,7 +72,8 @@ class LayerText:
             return f"({c_type(self.y.dtype)}){limited('sum', self.clamp)}"
         width, scale = (4, "scale_wide") if self.wide else (3, "scale_sum")
         row = f"p1 + {width} * c + {width - 2}"
-        value = saturated(f"{scale}(sum, ({row})[0], ({row})[1])", self.y, self.clamp)
+        sum_ = "(int32_t)sum" if self.wraps else "sum"
+        value = saturated(f"{scale}({sum_}, ({row})[0], ({row})[1])", self.y, self.clamp)
         return f"({c_type(self.y.dtype)}){value}"
 
     @property

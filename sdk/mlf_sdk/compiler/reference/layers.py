@@ -21,10 +21,16 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, mean_multiplier, ratio
+from mlf_sdk.compiler.scales import (
+    channel_multipliers,
+    dense_multipliers,
+    has_wide_sums,
+    mean_multiplier,
+    ratio,
+)
 
 Multipliers = Callable[[Value, Value, Value, int], tuple[Multiplier, ...]]
-Clamp = tuple[float, float]
+Layer = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:
@@ -41,20 +47,19 @@ def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> A
     return views.transpose(0, 1, 2, 4, 5, 3)
 
 
-def finish(
-    acc: Array, multipliers: Multipliers, layer: tuple[Value, Value, Value], clamp: Clamp
-) -> list[Array]:
+def finish(graph: Graph, operator: Layer, acc: Array, multipliers: Multipliers) -> list[Array]:
     """Requantise sums whose last axis is the channel, add the zero point and clamp; real ones are clamped."""
-    y = layer[2]
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
     if y.dtype.kind == "f":
-        return [np.clip(acc, *clamp)]
-    found = multipliers(*layer, acc.shape[-1])
-    scale = multiply_wide if y.dtype == np.int16 else multiply
+        return [np.clip(acc, *operator.clamp)]
+    found = multipliers(x, weights, y, acc.shape[-1])
+    scale = multiply_wide if has_wide_sums(graph, operator) else multiply
     if len(set(found)) == 1:
         result = scale(acc, found[0])
     else:
         result = np.stack([scale(acc[..., c], m) for c, m in enumerate(found)], axis=-1)
-    return [np.clip(result + y.zero_point, *clamp)]
+    return [np.clip(result + y.zero_point, *operator.clamp)]
 
 
 def _centred(value: Value, data: Array) -> Array:
@@ -83,7 +88,7 @@ def conv_2d(graph: Graph, operator: Conv2D, inputs: list[Array], _: States) -> l
         flat = view_part.reshape(*view_part.shape[:3], -1)
         parts.append(_product(flat, kernel_part.reshape(kernel_part.shape[0], -1)))
     acc = np.concatenate(parts, axis=-1) + _bias(inputs)
-    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
+    return finish(graph, operator, acc, channel_multipliers)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -101,7 +106,7 @@ def depthwise_conv_2d(graph: Graph, operator: DepthwiseConv2D, inputs: list[Arra
     view = patches(_centred(x, inputs[0]), operator.window, (y.shape[1], y.shape[2]), 0)
     view = np.repeat(view, operator.multiplier, axis=-1)
     acc = np.einsum("nhwijc,ijc->nhwc", view, _centred(weights, inputs[1])[0]) + _bias(inputs)
-    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
+    return finish(graph, operator, acc, channel_multipliers)
 
 
 @reference(TransposeConv)
@@ -121,17 +126,16 @@ def transpose_conv(graph: Graph, operator: TransposeConv, inputs: list[Array], _
         for j in range(kw):
             full[:, i : i + h * sh : sh, j : j + w * sw : sw] += source @ kernel[:, i, j].T
     acc = full[:, top : top + y.shape[1], left : left + y.shape[2]] + _bias(inputs)
-    return finish(acc, channel_multipliers, (x, weights, y), operator.clamp)
+    return finish(graph, operator, acc, channel_multipliers)
 
 
 @reference(FullyConnected)
 def fully_connected(graph: Graph, operator: FullyConnected, inputs: list[Array], _: States) -> list[Array]:
     """FULLY_CONNECTED."""
     x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
     rows = _centred(x, inputs[0]).reshape(-1, weights.shape[1])
     acc = _product(rows, _centred(weights, inputs[1])) + _bias(inputs)
-    return finish(acc, dense_multipliers, (x, weights, y), operator.clamp)
+    return finish(graph, operator, acc, dense_multipliers)
 
 
 @reference(Pool2D)
@@ -161,10 +165,11 @@ def rounded_mean(total: Array, count: Array | int) -> Array:
 
 @reference(Mean)
 def mean(graph: Graph, operator: Mean, inputs: list[Array], _: States) -> list[Array]:
-    """MEAN, and SUM of quantised values."""
+    """MEAN and SUM."""
     (x,), (y,) = graph.read(operator), graph.written(operator)
     if x.dtype.kind == "f":
-        return [inputs[0].mean(axis=operator.axes, dtype=np.float32)]
+        total = inputs[0].sum(axis=operator.axes, dtype=np.float32)
+        return [total if operator.total else total / np.float32(x.elements // y.elements)]
     count = int(np.prod([x.shape[a] for a in operator.axes]))
     total = inputs[0].astype(np.int64).sum(axis=operator.axes)
     centred = total - count * x.zero_point

@@ -126,6 +126,13 @@ def expect_elements(value: Value, count: int) -> None:
         refuse(f"'{value.name}' has {value.elements} elements; {count} follow from the operator")
 
 
+def expect_symmetric_words(*values: Value) -> None:
+    """Refuse int16 values with a zero point, as TFLM does for this operator."""
+    for value in values:
+        if value.dtype == np.int16 and value.zero_point:
+            refuse(f"'{value.name}' is of int16 values with the zero point {value.zero_point}; 0 is needed")
+
+
 ACTIVATIONS = {0: (-math.inf, math.inf), 1: (0.0, math.inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from mlf_sdk.compiler.operators import (
     Mean,
     Pool2D,
     PoolKind,
+    Reshape,
     Softmax,
     TransposeConv,
     Window,
@@ -36,6 +39,7 @@ from mlf_sdk.compiler.tflite.file import RawOperator
 
 Table = Any  # options, by the accessors of the schema
 _SAME = 0
+_INT32 = 2  # TensorType of the schema
 
 
 def window_of(options: Table, size: tuple[int, int], x: Value, y: Value, *, dilated: bool = True) -> Window:
@@ -64,7 +68,13 @@ def window_of(options: Table, size: tuple[int, int], x: Value, y: Value, *, dila
     return Window(size=size, stride=stride, dilation=dilation, before=(before[0], before[1]))
 
 
-def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels: int) -> None:
+# Types of biases beside activations of 16 bits, as TFLM's kernels read them.
+_WIDE_BIASES: Final = {"DEPTHWISE_CONV_2D": ("int64",), "TRANSPOSE_CONV": ("int16", "int64")}
+
+
+def check_layer(
+    operator: RawOperator, x: Value, weights: Value, bias: Value | None, y: Value, channels: int
+) -> None:
     """Refuse types and quantisations that the layer can't have."""
     if weights.data is None:
         refuse(f"its weights ('{weights.name}') are not constant")
@@ -90,31 +100,59 @@ def check_layer(x: Value, weights: Value, bias: Value | None, y: Value, channels
     if bias is not None:
         if bias.data is None:
             refuse(f"its bias ('{bias.name}') is not constant")
-        if bias.dtype.kind != "i":
-            refuse(f"a bias of type {bias.dtype}")
+        wide = _WIDE_BIASES.get(operator.kind, ("int32", "int64"))
+        types = wide if x.dtype == np.int16 else ("int32",)
+        if bias.dtype.name not in types:
+            refuse(f"a bias of type {bias.dtype} beside activations of type {x.dtype}; {types[-1]} is needed")
         expect_elements(bias, channels)
 
 
-def _convolution(
+def _emit_convolution(
+    context: Context,
     operator: RawOperator,
     options: Table,
     values: list[Value],
     y: Value,
     channels: int,
-    *,
-    turned: bool = False,
-) -> dict[str, Any]:
-    """Fields of a layer of x, weights and maybe a bias; refuses what such a layer can't have."""
+    make: Callable[..., Conv2D | DepthwiseConv2D | TransposeConv],
+) -> None:
+    """Add a layer of x, weights and maybe a bias; refuse what such a layer can't have."""
     x, weights, *bias = values
-    check_layer(x, weights, bias[0] if bias else None, y, channels)
+    check_layer(operator, x, weights, bias[0] if bias else None, y, channels)
     size = (weights.shape[1], weights.shape[2])
-    if turned:  # its window moves over the output
+    if operator.kind == "TRANSPOSE_CONV":  # its window moves over the output
         window = window_of(options, size, dataclasses.replace(x, shape=y.shape), x, dilated=False)
     else:
         window = window_of(options, size, x, y)
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], channels))
     limits = clamp(options.FusedActivationFunction(), y)
-    return {**common(operator, values, y), "window": window, "clamp": limits}
+    source, target = x, y
+    if x.dtype == np.int16:  # TFLM's kernels leave the zero points of such values out
+        source, target = _without_zero_point(context, x), _without_zero_point(context, y)
+    if source is not x:
+        context.emit(Reshape(**common(operator, [x], source)))
+    context.emit(make(**common(operator, [source, weights, *bias], target), window=window, clamp=limits))
+    if target is not y:
+        context.emit(Reshape(**common(operator, [target], y)))
+
+
+def _without_zero_point(context: Context, x: Value) -> Value:
+    """A value for the same bytes with the zero point 0; the value itself if it has that."""
+    if x.quantisation is None or not x.zero_point:
+        return x
+    found = dataclasses.replace(x.quantisation, zero_point=(0,))
+    return context.add(f"{x.name}_stored", x.dtype, x.shape, found)
+
+
+def _bias_of(
+    context: Context, operator: RawOperator, options: Table, x: Value, bias: list[Value], channels: int
+) -> list[Value]:
+    """The bias, or zeros where an int16 layer without one states that its sums have 32 bits."""
+    stated = options is not None and options.QuantizedBiasType() == _INT32
+    if bias or x.dtype != np.int16 or not stated:
+        return bias
+    name = context.raw.tensors[operator.outputs[0]].name
+    return [context.add_constant(f"{name}_bias", np.zeros(channels, np.int32))]
 
 
 def conv_2d(context: Context, operator: RawOperator) -> None:
@@ -124,8 +162,9 @@ def conv_2d(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or not weights.shape[3] or x.shape[3:] == () or x.shape[3] % weights.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[0])
-    context.emit(Conv2D(**fields))
+    channels = weights.shape[0]
+    bias = _bias_of(context, operator, options, x, bias, channels)
+    _emit_convolution(context, operator, options, [x, weights, *bias], y, channels, Conv2D)
 
 
 def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
@@ -135,8 +174,9 @@ def depthwise_conv_2d(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or len(x.shape) != 4 or weights.shape[0] != 1 or weights.shape[3] % x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[3])
-    context.emit(DepthwiseConv2D(**fields, multiplier=weights.shape[3] // x.shape[3]))
+    channels = weights.shape[3]
+    make = functools.partial(DepthwiseConv2D, multiplier=channels // x.shape[3])
+    _emit_convolution(context, operator, options, [x, weights, *bias], y, channels, make)
 
 
 def transpose_conv(context: Context, operator: RawOperator) -> None:
@@ -146,8 +186,8 @@ def transpose_conv(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     if len(weights.shape) != 4 or len(x.shape) != 4 or len(y.shape) != 4 or weights.shape[3] != x.shape[3]:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
-    fields = _convolution(operator, options, [x, weights, *bias], y, weights.shape[0], turned=True)
-    context.emit(TransposeConv(**fields))
+    values = [x, weights, *bias]
+    _emit_convolution(context, operator, options, values, y, weights.shape[0], TransposeConv)
 
 
 def fully_connected(context: Context, operator: RawOperator) -> None:
@@ -163,7 +203,8 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
     if weights.data is None and not bias and not (options and options.FusedActivationFunction()):
         reals.dense_of_two(context, operator, x, weights, y)
         return
-    check_layer(x, weights, bias[0] if bias else None, y, weights.shape[0])
+    bias = _bias_of(context, operator, options, x, bias, weights.shape[0])
+    check_layer(operator, x, weights, bias[0] if bias else None, y, weights.shape[0])
     context.emit(
         FullyConnected(
             **common(operator, [x, weights, *bias], y),

@@ -20,6 +20,7 @@ from mlf_sdk.compiler.tflite.context import (
     constant,
     expect_elements,
     expect_shape,
+    expect_symmetric_words,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -64,7 +65,8 @@ def pad(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     pairs = _pairs(amounts, x)
     expect_shape(y, tuple(a + e + b for e, (a, b) in zip(x.shape, pairs, strict=True)))
-    fill = float(constant(value[0], "value").reshape(-1)[0]) if value else float(y.zero_point)
+    zero = y.zero_point if y.dtype.itemsize == 1 else 0  # TFLM fills int16 with stored zeros
+    fill = float(constant(value[0], "value").reshape(-1)[0]) if value else float(zero)
     move(context, operator, [x], [y], (regions.pad(x.shape, [a for a, _ in pairs], y.shape),), fill)
 
 
@@ -101,6 +103,7 @@ def concatenation(context: Context, operator: RawOperator) -> None:
         expect_shape(y, (*x.shape[:axis], y.shape[axis], *x.shape[axis + 1 :]))
     if sum(x.shape[axis] for x in inputs) != y.shape[axis]:
         refuse(f"'{y.name}' is stated with shape {y.shape}, which is not the sum of its inputs")
+    expect_symmetric_words(*inputs, y)
     move(context, operator, inputs, [y], regions.concatenate([x.shape for x in inputs], axis, y.shape))
 
 

@@ -11,7 +11,14 @@ from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import Arithmetic, Binary, Convert, Elementwise, Table
 from mlf_sdk.compiler.reference import pointwise as reference
 from mlf_sdk.compiler.tflite import reals
-from mlf_sdk.compiler.tflite.context import Context, broadcast_shape, clamp, common, expect_shape
+from mlf_sdk.compiler.tflite.context import (
+    Context,
+    broadcast_shape,
+    clamp,
+    common,
+    expect_shape,
+    expect_symmetric_words,
+)
 from mlf_sdk.compiler.tflite.file import RawOperator
 
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
@@ -40,6 +47,8 @@ def binary(context: Context, operator: RawOperator) -> None:
         )
     if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
+    if function is Arithmetic.MUL:
+        expect_symmetric_words(a, b, y)
     activation = options.FusedActivationFunction() if options else 0
     if y.dtype == np.int32 and not quantised and function is Arithmetic.ADD and activation:
         refuse("a fused activation function of whole numbers, which TFLM leaves out")
@@ -72,6 +81,8 @@ def pair(context: Context, operator: RawOperator) -> None:
     values = (a, b) if compared else (a, b, y)
     if any(v.quantisation is None or v.quantisation.axis is not None for v in values):
         refuse("a tensor that has not one scale")
+    if operator.kind == "SQUARED_DIFFERENCE":
+        expect_symmetric_words(a, b, y)
     if compared and max(a.scale, b.scale) >= 1:
         refuse("a comparison of values with a scale of 1 or more")
     context.emit(
@@ -109,6 +120,7 @@ def _function(
     if is_byte(x) and is_byte(y) and function in tables.FUNCTIONS:
         context.emit(Table(**fields, table=tables.table_of(function, x, y, alpha)))
     elif function in ("logistic", "tanh", "relu", "abs") and _is_wide(x) and _is_wide(y):
+        expect_symmetric_words(x, y)
         if function in reference.WIDE and y.scale != 2.0**-15:
             refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
         context.emit(Elementwise(**fields, function=function))
@@ -121,9 +133,8 @@ def _function(
 
 
 def _is_wide(x: Value) -> bool:
-    """True for 16-bit values with one scale and the zero point 0."""
-    found = x.quantisation
-    return x.dtype == np.int16 and found is not None and found.axis is None and not x.zero_point
+    """True for 16-bit values with one scale."""
+    return x.dtype == np.int16 and x.quantisation is not None and x.quantisation.axis is None
 
 
 def is_byte(x: Value) -> bool:

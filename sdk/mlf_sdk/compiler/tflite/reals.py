@@ -17,6 +17,7 @@ from mlf_sdk.compiler.tflite.context import (
     common,
     expect_elements,
     expect_shape,
+    expect_symmetric_words,
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -87,8 +88,7 @@ def stored_as(y: Value, *inputs: Value, types: tuple[type, ...]) -> bool:
         refuse(f"from {inputs[0].dtype} to {y.dtype}; {names} are supported")
     if any(v.quantisation is None or v.quantisation.axis is not None for v in values):
         refuse("a tensor that has not one scale")
-    if y.dtype == np.int16 and any(v.zero_point for v in values):
-        refuse("int16 values with a zero point other than 0")
+    expect_symmetric_words(*values)
     return True
 
 
