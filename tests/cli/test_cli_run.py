@@ -61,7 +61,9 @@ def test_values(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert memory["arena_bytes"] == memory["lower_bound_bytes"] == memory["arena_high_water_bytes"] == 72
     assert 0 < memory["stack_high_water_bytes"] < memory["stack_bytes"] == 8192
     assert 100 <= value["instructions"] < 10_000
-    assert (value["instructions"] % 100, value["instructions_resolution"]) == (0, 120)
+    least, most = value["instructions_range"]
+    assert least <= value["instructions"] <= most < least + 10
+    assert value["instructions_resolution"] == 0
     assert value["build_seconds"] > 0
     with np.load(out) as written:
         assert written.files == [name]
@@ -79,7 +81,7 @@ def test_lines(call: Caller, tiny: Path) -> None:
         r"build      \d+\.\d s   flash [\d,]+ of 4,194,304 B   ram [\d,]+ of 4,194,304 B$", lines[2]
     )
     assert re.match(r"arena +104 +72 +80 +72  ok  = lower bound$", lines[4])
-    assert re.match(r"run        1 inference, \d+00 ± 120 instructions$", lines[-4])
+    assert re.match(r"run        1 inference, \d+ instructions$", lines[-4])
     assert lines[-3] == "outputs    equal to the host's (max difference 0)  PASS"
     assert lines[-2].startswith("evidence   host twin, own memory per tensor")
     assert lines[-1] == "verdict    PASS"

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import mlf_sdk
 from archives import Spec, build, write
@@ -17,6 +20,9 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.judge.windows import handlers
+from mlf_sdk.pipeline.results import RunReport
+from mlf_sdk.reporting.proof import run_parts
+from mlf_sdk.resources import data_dir
 
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 counts = pytest.mark.skipif(bool(missing_plugin_support()), reason=missing_plugin_support())
@@ -57,14 +63,73 @@ def test_instructions_are_exact_and_the_same_again(archive: Path) -> None:
 
 @counts
 @pytest.mark.parametrize("board", ["mps2-an386", "microbit"])
-def test_a_count_by_the_clock_is_right_to_its_resolution(archive: Path, board: str) -> None:
-    """The figure of a run, which the clock gives, against the profile's, which QEMU counts."""
+def test_a_count_by_the_clock_is_right_to_its_resolution(
+    archive: Path, board: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figure of a run by the clock, where there is no plugin, against those that QEMU counts."""
+    counted = mlf_sdk.run(archive, board=board, twin=False)
+    profiled = mlf_sdk.profile(archive, board=board).total
+    assert counted.instructions is not None
+    assert (counted.instructions_resolution, counted.instructions_range) == (0, (counted.instructions,) * 2)
+    assert 0 <= counted.instructions - profiled < 50  # its image records workspaces
+    monkeypatch.setattr("mlf_sdk.judge.instructions.missing_plugin_support", lambda: "no plugins here")
     by_clock = mlf_sdk.run(archive, board=board, twin=False)
-    exact = mlf_sdk.profile(archive, board=board).total
     assert by_clock.instructions is not None
     assert by_clock.instructions_resolution in (120, 189)
-    assert abs(by_clock.instructions - exact) <= by_clock.instructions_resolution
+    assert abs(by_clock.instructions - counted.instructions) <= by_clock.instructions_resolution
     assert by_clock.instructions % 100 == 0
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Path]:
+    """Makes rows of a board on a machine of which nothing is known, with any clock."""
+    monkeypatch.setattr("mlf_sdk.targets.boards.load.load_machines", dict)
+    known = (data_dir("board_templates") / "boards" / "mps2-an386.toml").read_text()
+
+    def row(hz: int) -> Path:
+        path = tmp_path / f"own{hz}.toml"
+        text = known.replace('name = "mps2-an386"', f'name = "own{hz}"').replace("25_000_000", str(hz))
+        path.write_text(text)
+        return path
+
+    return row
+
+
+@counts
+def test_a_row_with_a_wrong_clock_does_not_change_the_count(
+    archive: Path, foreign: Callable[[int], Path]
+) -> None:
+    def counted(hz: int) -> tuple[int | None, int, str]:
+        report = mlf_sdk.run(archive, board=f"own{hz}", board_file=str(foreign(hz)), twin=False)
+        shown = line_text(report)
+        return report.instructions, report.instructions_resolution, shown
+
+    right, wrong = counted(25_000_000), counted(168_000_000)
+    assert right == wrong
+    assert right[1] == 0
+    assert f"{right[0]:,} instructions" in right[2]
+
+
+def test_ticks_of_an_unknown_clock_are_no_instructions(
+    archive: Path, foreign: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = foreign(168_000_000)
+    monkeypatch.setattr("mlf_sdk.judge.instructions.missing_plugin_support", lambda: "no plugins here")
+    report = mlf_sdk.run(archive, board="own168000000", board_file=str(row), twin=False)
+    assert (report.instructions, report.instructions_range, report.seconds) == (None, None, None)
+    assert report.ticks > 0
+    assert line_text(report) == f"run        1 inference, {report.ticks:,} ticks"
+    monkeypatch.setattr("mlf_sdk.pipeline.profile.missing_plugin_support", lambda: "no plugins here")
+    profiled = mlf_sdk.profile(archive, board="own168000000", board_file=str(row), runs=1)
+    assert profiled.unit == "ticks"
+    assert "not known" in profiled.method
+
+
+def line_text(report: RunReport) -> str:
+    """Line of the run in the text of a report."""
+    out = io.StringIO()
+    Console(file=out, width=120).print(*run_parts(report), sep="\n")
+    return next(line.rstrip() for line in out.getvalue().splitlines() if line.startswith("run "))
 
 
 def test_what_runs_in_interrupts_only(edited: Path) -> None:

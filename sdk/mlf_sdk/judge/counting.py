@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -107,16 +108,28 @@ class Counter:
     arguments: tuple[str, ...]
     out: Path
 
+    def passes(self, name: str) -> tuple[WindowCount, ...]:
+        """Passes through a window that ended so far; each is written when it ends, however QEMU does."""
+        return tuple(
+            _window_count(self.image, line)
+            for line in self._lines()
+            if line.get("window") == name and "total" in line
+        )
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """Whole lines that the plugin wrote."""
+        try:
+            return [json.loads(line) for line in self.out.read_text(encoding="ascii").splitlines()]
+        except (OSError, ValueError):
+            return []
+
     def read(self) -> Counts:
         """Read the counts, after QEMU has ended.
 
         Raises:
             ToolError: QEMU did not end in order, or a window has no end.
         """
-        try:
-            lines = [json.loads(line) for line in self.out.read_text(encoding="ascii").splitlines()]
-        except (OSError, ValueError):
-            lines = []
+        lines = self._lines()
         if not lines or not lines[-1].get("end"):
             raise ToolError("the counts are not complete: QEMU ended before the plugin did")
         given_up = [line["window"] for line in lines if line.get("given_up")]
@@ -141,9 +154,11 @@ def counter(
     """
     with tempfile.TemporaryDirectory(prefix="mlf-count-") as folder:
         out, ranges = Path(folder) / "counts.jsonl", Path(folder) / "ranges.txt"
+        own = Path(folder) / plugin.name  # the folder of plugins may be cleaned
+        shutil.copy(plugin, own)
         lines = _instruction_lines(image) if by_instruction else _range_lines(image)
         ranges.write_text("".join(lines), encoding="ascii")
-        arguments = ("-plugin", _plugin_argument(plugin, out, ranges, windows))
+        arguments = ("-plugin", _plugin_argument(own, out, ranges, windows))
         yield Counter(image=image, arguments=arguments, out=out)
 
 

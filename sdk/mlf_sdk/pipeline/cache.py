@@ -29,6 +29,11 @@ def cache_folder() -> Path:
     return cache_dir("projects")
 
 
+def plugin_folder() -> Path:
+    """Folder of plugins that were built for an emulator."""
+    return cache_dir("plugins")
+
+
 def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     """Folder of the plan's project, written when it is not there yet.
 

@@ -256,12 +256,6 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         differing=None if found is None else found.mismatches,
         max_difference=None if found is None else found.max_abs,
         accuracy=report.accuracy,
-        time_s=_seconds(report),
+        time_s=report.seconds,
         build_id=report.build_id,
     )
-
-
-def _seconds(report: RunReport) -> float | None:
-    if report.instructions is not None or not report.ticks or not report.ticks_hz:
-        return None
-    return report.ticks / report.ticks_hz / report.inferences

@@ -10,7 +10,7 @@ project is generated and built without numpy, which takes time to load.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -149,7 +149,12 @@ class Pipeline:
 
     @contextmanager
     def open(
-        self, request: Request, console: Console | None = None, *, must_build: bool = False
+        self,
+        request: Request,
+        console: Console | None = None,
+        *,
+        must_build: bool = False,
+        emulator: Sequence[str] = (),
     ) -> Iterator[OpenTarget]:
         """Open the request's model on its target (stage open).
 
@@ -157,6 +162,7 @@ class Pipeline:
             console: called with each piece of text that the target prints.
             must_build: build the image also where a board runs one of the archive already (to explain its
                 faults). That of a project is always built: the board must run it.
+            emulator: more arguments for the emulator.
         """
         from mlf_sdk.judge.execute import find_model
         from mlf_sdk.pipeline.connection import connect
@@ -171,6 +177,8 @@ class Pipeline:
         needless = target.attached and not project.is_given and not must_build
         built = None if needless else self.build(request)
         self.progress.say(f"{'connecting to' if target.attached else 'running on'} {target.name}")
+        if emulator:
+            target = target.with_emulator(emulator)
         with connect(request, target, project, built.elf if built else None, console) as session:
             yield OpenTarget(project, session, find_model(session, project.model))
 

@@ -24,13 +24,14 @@ from mlf_sdk.judge.profile import (
 from mlf_sdk.judge.stepcosts import count_steps, inner_kernels, scaled, time_steps, windows_of
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
-from mlf_sdk.pipeline.cache import cache_folder
+from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.cycles import estimate_of, estimator_for, with_waits
 from mlf_sdk.pipeline.options import ProfileOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.boards.load import systick_hz
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import tick_instructions
 from mlf_sdk.targets.target import Target
@@ -117,7 +118,7 @@ class _Profiler:
             model,
             self.batch.inputs(0),
             runs=self.own.runs or 1,
-            plugin=build_plugin(cache_folder().parent / "plugins"),
+            plugin=build_plugin(plugin_folder()),
             timeout_s=self.request.timeout_s,
             estimator=estimator_for(target.board, image, self.own.wait_states),
         )
@@ -149,10 +150,11 @@ class _Profiler:
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock cannot separate the kernels inside; QEMU can")
-        if target.counts_instructions and hz:
-            step = tick_instructions(hz)
+        known = systick_hz(target.board) if target.counts_instructions else None
+        if known:
+            step = tick_instructions(known)
             return _Measured(
-                costs=scaled(costs, _NS_PER_S, hz),
+                costs=scaled(costs, _NS_PER_S, known),
                 rows="steps",
                 unit="instructions",
                 hz=_NS_PER_S,
@@ -163,7 +165,7 @@ class _Profiler:
         return _Measured(
             costs=costs,
             rows="steps",
-            unit="cycles" if hz and hz == target.board.clock_hz else "ticks",
+            unit="cycles" if hz == target.board.clock_hz and not target.counts_instructions else "ticks",
             hz=hz,
             resolution=1,
             method=_clock_text(target, hz),
@@ -174,6 +176,8 @@ class _Profiler:
 def _clock_text(target: Target, hz: int) -> str:
     if target.is_host:
         return "this machine's clock, with sanitizers in the code: only shares mean something"
+    if target.counts_instructions:
+        return "the emulated board's clock, whose rate is not known: only shares mean something"
     return f"the board's clock at {hz / 1e6:g} MHz" if hz else "the board's counter"
 
 

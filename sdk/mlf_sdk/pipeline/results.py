@@ -65,9 +65,11 @@ class RunReport:
         twin_note: why there is no twin although it was asked for.
         evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
         accuracy: share of right classes, where labels were given.
-        instructions: of one inference, on a machine that counts them; None elsewhere.
-        instructions_resolution: the count by the machine's clock is exact to this many.
+        instructions: of one inference (the median), where an emulator counts them; None elsewhere.
+        instructions_resolution: the count is exact to this many; 0: each instruction was counted.
+        instructions_range: least and most of all inferences; None where nothing counts.
         build_seconds: 0 when nothing had to be built.
+        port: where the board answered; None: it was started here.
     """
 
     model: LockModel
@@ -89,6 +91,15 @@ class RunReport:
     build_seconds: float
     console: str
     evidence: str = NO_EVIDENCE
+    instructions_range: tuple[int, int] | None = None
+    port: str | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of one inference by the clock of a board or of this machine; None: by an emulator's."""
+        if not self.ticks or not self.ticks_hz or (self.port is None and self.board.qemu is not None):
+            return None
+        return self.ticks / self.ticks_hz / self.inferences
 
     @property
     def missing(self) -> str:

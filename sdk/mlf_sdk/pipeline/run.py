@@ -19,17 +19,16 @@ from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.guards import with_guards
+from mlf_sdk.judge.instructions import counting
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
+from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
-from mlf_sdk.targets.qemu import instructions, tick_instructions
 from mlf_sdk.tools.arrays import Array
-
-_READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
 
 
 def run(
@@ -68,9 +67,11 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
     pipeline.check_programs(request, twin=_wants_twin(request, project, reference))
     built = pipeline.build(request)
     checked = stages.check(project, strict=bool(request.strict))
-    with pipeline.open(request, must_build=True) as target:
-        build_id = target.build_id
-        done = execution.execute(request, target, batch, pipeline.progress.count)
+    with counting(project.target, built.elf, plugin_folder()) as counter:
+        with pipeline.open(request, must_build=True, emulator=counter.arguments) as target:
+            build_id = target.build_id
+            done = execution.execute(request, target, batch, pipeline.progress.count)
+        counted = counter.of(done)
     outputs = outputs_by_name(project.model, done)
     tolerance = execution.tolerance_of(request)
     twin, twin_note, evidence = None, "", ""
@@ -81,7 +82,6 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         if other is not None:
             evidence = other.evidence
             twin = compare_outputs(outputs, outputs_by_name(project.model, other.execution), tolerance)
-    counted, resolution = _instructions(done) if project.target.counts_instructions else (None, 0)
     return RunReport(
         model=project.model,
         board=project.target.board,
@@ -96,10 +96,12 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         accuracy=None if reference.labels is None else accuracy(list(done.outputs[0]), reference.labels),
         memory=_memory(project.model, done, checked),
         check=_with_measured(checked, project.model, done),
-        instructions=counted,
-        instructions_resolution=resolution,
+        instructions=counted.each if counted else None,
+        instructions_resolution=counted.resolution if counted else 0,
+        instructions_range=(counted.least, counted.most) if counted else None,
         ticks=done.ticks,
         ticks_hz=done.ticks_hz,
+        port=project.target.name if project.target.attached else None,
         build_seconds=built.seconds,
         console=done.console,
     )
@@ -143,12 +145,3 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
         else:
             rows.append(row)
     return dataclasses.replace(checked, rows=with_guards(rows, model, done.stats))
-
-
-def _instructions(done: Execution) -> tuple[int | None, int]:
-    """Instructions of one inference by the machine's clock, and their resolution."""
-    if not done.ticks_hz or not done.ticks:
-        return None, 0
-    resolution = _READING_TICKS * tick_instructions(done.ticks_hz)
-    known = 10 ** (len(str(resolution)) - 1)
-    return round(instructions(done.ticks, done.ticks_hz) / done.count / known) * known, resolution

@@ -176,13 +176,22 @@ def _run_text(report: RunReport) -> str:
     each = " each" if report.inferences > 1 else ""
     said = [counted(report.inferences, "inference")]
     if report.instructions is not None:
-        counted_to = f" ± {report.instructions_resolution:,}" if report.instructions_resolution else ""
-        said.append(f"{report.instructions:,}{counted_to} instructions{each}")
-    elif report.ticks and report.ticks_hz:
-        said.append(f"{report.ticks / report.ticks_hz / report.inferences * 1e3:,.3g} ms{each}")
+        said.append(f"{instructions_text(report)} instructions{each}")
+    elif report.seconds is not None:
+        said.append(f"{report.seconds * 1e3:,.3g} ms{each}")
+    elif report.ticks:  # of an emulated clock, whose rate is not known
+        said.append(f"{report.ticks // report.inferences:,} ticks{each}")
     if report.accuracy is not None:
         said.append(f"accuracy {report.accuracy:.4f}")
     return ", ".join(said)
+
+
+def instructions_text(report: RunReport) -> str:
+    """Instructions of one inference: all of them the same, from least to most, or to a resolution."""
+    if report.instructions_resolution:
+        return f"{number(report.instructions)} ± {report.instructions_resolution:,}"
+    least, most = report.instructions_range or (report.instructions, report.instructions)
+    return number(least) if least == most else f"{number(least)} to {number(most)}"
 
 
 def _output_parts(report: RunReport) -> Parts:

@@ -54,7 +54,7 @@ class Target(ABC):
         abilities: supported operations.
         attached: the board holds an image already; nothing is started here.
         is_host: the image is a program of this machine that computes reference outputs.
-        counts_instructions: its tick counter counts instructions.
+        counts_instructions: its emulator can count instructions.
     """
 
     scheme: ClassVar[str] = ""
@@ -79,7 +79,7 @@ class Target(ABC):
 
     @property
     def counts_instructions(self) -> bool:
-        """Return True when the board is emulated with one tick of its time for each instruction."""
+        """Return True when the board is emulated by QEMU, with a time that instructions alone advance."""
         return False
 
     # ---- project ----

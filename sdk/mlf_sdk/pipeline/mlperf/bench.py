@@ -15,7 +15,7 @@ from statistics import median
 
 from mlf_sdk.codegen.mlperf import BENCHMARKS
 from mlf_sdk.errors import InputError, MissingToolError, NotPossibleError, TargetError
-from mlf_sdk.judge.profile import CycleEstimate
+from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.mlperf import inputs, procedure
 from mlf_sdk.pipeline.mlperf.inputs import InputFile
@@ -35,6 +35,7 @@ from mlf_sdk.pipeline.profile import profile_request
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.targets.boards.load import systick_hz
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
 from mlf_sdk.targets.qemu import QemuOptions
 from mlf_sdk.targets.serial.ports import resolve_port
@@ -120,15 +121,19 @@ def bench_mlperf(
                 f"the device runs the benchmark {identity.benchmark}, not {wanted}", where=device.port
             )
         found = _Bench(project, own, pipeline.progress, line, device, identity, files).run()
-    return dataclasses.replace(found, cycles=_cycles(request, found, pipeline))
+    counted = _counted(request, found, pipeline)
+    if counted is None:
+        return found
+    instructions = counted.total if counted.unit == "instructions" else None
+    return dataclasses.replace(found, cycles=counted.cycles, instructions=found.instructions or instructions)
 
 
-def _cycles(request: Request, found: MlperfReport, pipeline: Pipeline) -> CycleEstimate | None:
-    """Estimate the cycles of an inference by running the rpc application of the model once."""
+def _counted(request: Request, found: MlperfReport, pipeline: Pipeline) -> Profile | None:
+    """Count an inference, and estimate its cycles, by running the rpc application of the model once."""
     if not found.emulated or found.mode != PERFORMANCE or stages.is_project(request):
         return None
     try:
-        return profile_request(rpc_request(request), ProfileOptions(), pipeline).cycles
+        return profile_request(rpc_request(request), ProfileOptions(), pipeline)
     except (NotPossibleError, MissingToolError):
         return None
 
@@ -244,8 +249,8 @@ class _Bench:
         )
 
     def _instructions(self, windows: tuple[Window, ...]) -> int | None:
-        """Instructions of an inference: what the emulator's clock counted."""
-        if self.device.shift is None or not windows:
+        """Instructions of an inference: what the emulator's clock counted, whose rate is known."""
+        if self.device.shift is None or not windows or systick_hz(self.project.target.board) is None:
             return None
         each_us = median((w.end_us - w.start_us) / w.inferences for w in windows)
         return round(each_us * 1000 / (1 << self.device.shift))

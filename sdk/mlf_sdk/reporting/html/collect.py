@@ -117,13 +117,12 @@ def _verdicts(found: Findings) -> tuple[Verdict, ...]:
 def _inference(done: RunReport, profile: Profile | None) -> Inference:
     """The figures of one inference: its instructions are those of the profile where that counted exactly."""
     exact = profile is not None and profile.unit == "instructions" and not profile.resolution
-    timed = done.instructions is None and done.ticks and done.ticks_hz
     return Inference(
         count=done.inferences,
         instructions=profile.total if profile is not None and exact else done.instructions,
         resolution=0 if exact else done.instructions_resolution,
         counted=1 if exact else done.inferences,
-        milliseconds=done.ticks / done.ticks_hz / done.inferences * 1e3 if timed else None,
+        milliseconds=None if done.seconds is None else done.seconds * 1e3,
         accuracy=done.accuracy,
     )
 

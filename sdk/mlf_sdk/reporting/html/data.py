@@ -130,7 +130,7 @@ class Inference:
 
     Attributes:
         resolution: instructions are exact to this many.
-        counted: inferences that the instructions are the mean of.
+        counted: inferences that the instructions are the median of, by a clock the mean.
     """
 
     count: int

@@ -110,6 +110,12 @@ def load_machines() -> dict[str, Machine]:
     return {row.machine: row for row in rows}
 
 
+def systick_hz(board: Board) -> int | None:
+    """Rate at which SysTick counts on the board's emulated machine, as QEMU has it; None: not known."""
+    machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
+    return machine.systick_hz if machine is not None else None
+
+
 def baremetal_context(board: Board) -> dict[str, Any]:
     """Values for the templates of ``board_templates/baremetal`` (documented at the top of each).
 

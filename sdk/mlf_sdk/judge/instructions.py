@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of an inference in a run: counted by QEMU's plugin, else by a known machine's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from typing import Protocol
+
+from mlf_sdk.analysis.elf.image import read_image
+from mlf_sdk.errors import ToolError
+from mlf_sdk.judge.counting import Counter, build_plugin, counter, missing_plugin_support
+from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.windows import function_window, handlers
+from mlf_sdk.targets.boards.load import systick_hz
+from mlf_sdk.targets.qemu import instructions, tick_instructions
+from mlf_sdk.targets.target import Target
+
+RUN = "run"
+_READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionCount:
+    """Instructions of one inference.
+
+    Attributes:
+        each: the median of all inferences; by the clock their mean.
+        least, most: over all inferences; by the clock that mean.
+        resolution: exact to this many; 0: counted one by one.
+    """
+
+    each: int
+    least: int
+    most: int
+    resolution: int = 0
+
+
+class Counting(Protocol):
+    """A way to count instructions."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Arguments for the emulator."""
+
+    def of(self, done: Execution) -> InstructionCount | None:
+        """Return the count of an execution, after the emulator has ended; None: it can't be known."""
+
+
+@contextmanager
+def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
+    """Count the instructions of the runs of an image on a target.
+
+    Args:
+        target: an emulated board; elsewhere nothing is counted.
+        elf: its image.
+        plugins: folder that keeps the plugin.
+
+    Raises:
+        ToolError: the plugin can't be built.
+    """
+    if not target.counts_instructions:
+        yield ByClock(hz=None)
+        return
+    known = ByClock(hz=systick_hz(target.board))
+    if missing_plugin_support():
+        yield known
+        return
+    image = read_image(elf)
+    try:
+        window = function_window(image, "mlf_run", window=RUN)
+    except LookupError:
+        yield known
+        return
+    with counter(image, (window,), plugin=build_plugin(plugins)) as one:
+        yield ByPlugin(counter=one, interrupts=handlers(image), arguments=one.arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByPlugin:
+    """Counts instruction by instruction, without those of interrupts."""
+
+    counter: Counter
+    interrupts: frozenset[str]
+    arguments: tuple[str, ...]
+
+    def of(self, done: Execution) -> InstructionCount:
+        """See `Counting`; raises ToolError where QEMU did not count each run."""
+        runs = [one.total - one.instructions(*self.interrupts) for one in self.counter.passes(RUN)]
+        if len(runs) < done.count:
+            raise ToolError(f"QEMU's plugin counted {len(runs)} of {done.count} inferences")
+        of_batch = runs[: done.count]
+        return InstructionCount(each=median_low(of_batch), least=min(of_batch), most=max(of_batch))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByClock:
+    """Counts to a few ticks of SysTick, whose rate on the emulated machine is a fact of QEMU.
+
+    The rate that a board row or an image states is none: a wrong one would be a wrong count.
+
+    Attributes:
+        hz: of the machine; None: not known.
+    """
+
+    hz: int | None
+    arguments: tuple[str, ...] = ()
+
+    def of(self, done: Execution) -> InstructionCount | None:
+        """See `Counting`."""
+        if self.hz is None or not done.ticks or not done.count:
+            return None
+        resolution = _READING_TICKS * tick_instructions(self.hz)
+        known = 10 ** (len(str(resolution)) - 1)
+        each = round(instructions(done.ticks, self.hz) / done.count / known) * known
+        return InstructionCount(each=each, least=each, most=each, resolution=resolution)
