@@ -13,6 +13,7 @@ from flatbuffers import flexbuffers
 import mlf_sdk
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.compiler.tflite.survey import survey_tflite
 from mlf_sdk.errors import ArchiveError
 from tflite_models import ModelSpec, OperatorSpec, write_model
 
@@ -25,7 +26,13 @@ OPTIONS = {
 ANCHORS = np.array([[0.5, 0.5, 1, 1], [0.5, 0.55, 1, 1], [0.5, 0.5, 0.2, 0.2], [3, 3, 1, 2]], np.float32)
 
 
-def model(path: Path, dtype: str = "float32", background: int = 1, **options: Any) -> Path:
+def model(
+    path: Path,
+    dtype: str = "float32",
+    background: int = 1,
+    shapes: tuple[tuple[int, ...], ...] = ((),) * 4,
+    **options: Any,
+) -> Path:
     """One post-processing of four boxes with two classes."""
     spec = ModelSpec()
     scale = (
@@ -34,7 +41,8 @@ def model(path: Path, dtype: str = "float32", background: int = 1, **options: An
     boxes = spec.tensor("boxes", dtype, (1, 4, 4), **scale)
     scores = spec.tensor("scores", dtype, (1, 4, 2 + background), **scale)
     anchors = spec.tensor("anchors", "float32", (4, 4), data=ANCHORS)
-    outputs = tuple(spec.tensor(name, "float32", ()) for name in ("corners", "classes", "best", "count"))
+    names = ("corners", "classes", "best", "count")
+    outputs = tuple(spec.tensor(n, "float32", s) for n, s in zip(names, shapes, strict=True))
     packed = bytes(flexbuffers.Dumps(OPTIONS | options))
     spec.operators.append(OperatorSpec(NAME, (boxes, scores, anchors), outputs, custom=packed))
     spec.inputs, spec.outputs = [boxes, scores], list(outputs)
@@ -69,6 +77,20 @@ def test_the_kernel_agrees_with_the_reference(tmp_path: Path, dtype: str, backgr
         expected = Interpreter(load_tflite(path)).run(given)
         for found, wanted in zip(report.outputs.values(), expected, strict=True):
             np.testing.assert_allclose(np.asarray(found).reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_shapes_that_are_stated_follow_from_the_options(tmp_path: Path) -> None:
+    """Some converters flatten the outputs, others count all boxes of the model."""
+    plain = load_tflite(model(tmp_path / "d.tflite"))
+    path = model(tmp_path / "f.tflite", shapes=((16,), (4,), (1, 4, 1), (1, 1)))
+    odd = survey_tflite(path)
+    assert [v.shape for v in odd.outputs] == [(1, 4, 4), (1, 4), (1, 4), (1,)]
+    assert odd.findings[0].what == "'corners' is stated with shape (16,)"
+    given = [np.zeros((1, 4, 4), np.float32), np.full((1, 4, 3), 0.5, np.float32)]
+    for found, wanted in zip(
+        Interpreter(load_tflite(path)).run(given), Interpreter(plain).run(given), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import tflite
 Array = np.ndarray[Any, np.dtype[Any]]
 _TYPES = {
     "float32": 0, "int32": 2, "uint8": 3, "int64": 4, "bool": 6, "int16": 7, "int8": 9,
-    "uint64": 12, "uint32": 15,
+    "complex64": 8, "uint64": 12, "uint32": 15, "int4": 17,
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
+from mlf_sdk.ir.finding import Finding
 
 NOT_SUPPORTED: Final = "not supported"
 BEHIND: Final = "behind one that is not supported"
@@ -48,6 +49,7 @@ class Survey:
     Attributes:
         inputs, outputs: of the graph.
         faults: reasons why it can't be compiled; empty when it can.
+        findings: about what the file says and what is made of it.
         weights_bytes: of all constants that operators read at run time.
         least_weights_bytes: of those that are left when channels that hold one value are removed.
         least_ram_bytes: of activations: no plan of these steps in this order needs less.
@@ -59,6 +61,7 @@ class Survey:
     outputs: tuple[Value, ...]
     operators: tuple[SurveyedOperator, ...]
     faults: tuple[str, ...]
+    findings: tuple[Finding, ...]
     weights_bytes: int
     least_weights_bytes: int
     least_ram_bytes: int
@@ -70,13 +73,19 @@ class Survey:
         return sum(one.macs or 0 for one in self.operators)
 
 
-def survey_graph(graph: Graph, rest: Iterable[SurveyedOperator] = (), faults: Sequence[str] = ()) -> Survey:
+def survey_graph(
+    graph: Graph,
+    rest: Iterable[SurveyedOperator] = (),
+    faults: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
+) -> Survey:
     """Survey a graph.
 
     Args:
         graph: the model, or what could be read of it.
         rest: operators of the file that are not in the graph.
         faults: reasons why it can't be compiled.
+        findings: about its file.
     """
     rows = [*(_row(graph, operator) for operator in graph.operators), *rest]
     left = graph if faults else improve(graph)
@@ -87,6 +96,7 @@ def survey_graph(graph: Graph, rest: Iterable[SurveyedOperator] = (), faults: Se
         outputs=tuple(graph.values[i] for i in graph.outputs),
         operators=tuple(sorted(rows, key=lambda row: row.number)),
         faults=tuple(faults),
+        findings=tuple(findings),
         weights_bytes=_weights(graph),
         least_weights_bytes=_weights(left),
         least_ram_bytes=least_activations(left),

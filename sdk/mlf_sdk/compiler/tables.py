@@ -98,6 +98,13 @@ def _requantise(x: Value, y: Value) -> Array:
     return convert_values(x, y, all_values(x))
 
 
+def _concatenated(x: Value, y: Value) -> Array:
+    """A uint8 input of CONCATENATION in the quantisation of the output, in single precision."""
+    scale = np.float32(x.scale) * (np.float32(1) / np.float32(y.scale))
+    moved = (all_values(x).astype(np.float32) * scale + np.float32(-x.zero_point) * scale).astype(np.float64)
+    return saturated(np.sign(moved) * np.floor(np.abs(moved) + 0.5) + y.zero_point, y.dtype)
+
+
 def _abs(x: Value, y: Value) -> Array:
     return rectified("abs", x, y, all_values(x))
 
@@ -181,6 +188,7 @@ TABLES: dict[str, Callable[[Value, Value], Array]] = {
     "hard_swish": _hard_swish,
     "relu_n1_to_1": _rectify(-1.0, 1.0),
     "requantise": _requantise,
+    "concatenated": _concatenated,
     "rsqrt": _rsqrt,
 }
 FUNCTIONS = frozenset(TABLES) | {"leaky_relu"}

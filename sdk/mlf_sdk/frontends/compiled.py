@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.registry import Frontend, frontends
+from mlf_sdk.frontends.registry import Examination, Frontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
 from mlf_sdk.resources import cache_dir
@@ -20,11 +20,13 @@ from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
+    from mlf_sdk.analysis.c.preprocess import Compiler
     from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.schedule import Choice
     from mlf_sdk.compiler.survey import Survey
     from mlf_sdk.compiler.tuning import Tuner
+    from mlf_sdk.ir.finding import Finding
 
 
 class CompilingFrontend(Frontend):
@@ -58,6 +60,22 @@ class CompilingFrontend(Frontend):
         from mlf_sdk.compiler.survey import survey_graph
 
         return survey_graph(self.graph(path, "", options))
+
+    def findings(self, path: Path, options: CompileOptions) -> tuple[Finding, ...]:
+        """List what is unusual in the file of a model that can be compiled; a format overrides this."""
+        return ()
+
+    def examine(
+        self,
+        path: Path,
+        module: str | None = None,
+        stated: Stated = NOTHING,
+        compiler: Compiler | None = None,
+    ) -> Examination:
+        """Compile and analyse the model, and list what is unusual in its file."""
+        found = super().examine(path, module, stated, compiler)
+        findings = self.findings(path, stated.options or CompileOptions())
+        return Examination(model=found.model, findings=(*findings, *found.findings))
 
     def load(self, path: Path, module: str | None = None) -> Model:
         """Compile the model with default options, or take the archive of an earlier time."""

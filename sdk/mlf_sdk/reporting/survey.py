@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
+
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.survey import SurveyedOperator
 from mlf_sdk.pipeline.survey import ModelSurvey
@@ -31,6 +33,7 @@ def survey_parts(found: ModelSurvey) -> Parts:
         ),
         "",
         *_boards(found),
+        *lines("finding", (f"{one.where}: {one.what}: {one.handled}" for one in survey.findings)),
         *lines("fault", survey.faults),
         line("verdict", can, verdict(found.ok)),
     ]
@@ -100,6 +103,7 @@ def survey_values(found: ModelSurvey) -> dict[str, Any]:
         "plan": found.plan and dataclasses.asdict(found.plan),
         "boards": [{**dataclasses.asdict(room), "holds": room.holds} for room in found.boards],
         "faults": list(survey.faults),
+        "findings": [msgspec.to_builtins(one) for one in survey.findings],
     }
 
 

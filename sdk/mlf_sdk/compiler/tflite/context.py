@@ -16,6 +16,7 @@ from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.tables import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
+from mlf_sdk.ir.finding import Finding
 
 
 class Context(GraphBuilder):
@@ -29,6 +30,27 @@ class Context(GraphBuilder):
         self.handles: dict[int, int] = {}
         self.variables: dict[int, int] = {}
         self.value_of: dict[int, int] = {}
+        self.findings: list[Finding] = []
+
+    def note(self, operator: RawOperator, what: str, handled: str) -> None:
+        """Add a finding about an operator."""
+        self.findings.append(
+            Finding(where=f"operator {operator.number} {operator.kind}", what=what, handled=handled)
+        )
+
+    def copy_stored(self, operator: RawOperator, *values: Value) -> None:
+        """Note that stored values are handed on between tensors whose scales or zero points differ.
+
+        TFLM reads neither where it copies, compares or chooses; the file's other reading would be a change of
+        scale that no interpreter makes.
+        """
+        points = {(v.scale, v.zero_point) for v in values if v.dtype.itemsize < 4}
+        if len(points) > 1:
+            self.note(
+                operator,
+                f"its tensors differ in their quantisation: {', '.join(map(str, sorted(points)))}",
+                "stored values are handed on as they are, as TFLM does",
+            )
 
     def input(self, number: int) -> Value:
         """Value of a tensor that something writes, or that is constant."""

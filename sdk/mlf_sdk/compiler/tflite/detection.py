@@ -85,12 +85,19 @@ def _check_inputs(encodings: Value, scores: Value, anchors: Value) -> None:
 
 
 def _output(context: Context, operator: RawOperator, position: int, shape: tuple[int, ...]) -> Value:
+    """An output with the shape that follows from the options, which converters leave out or flatten."""
     number = operator.outputs[position]
     tensor = context.raw.tensors[number]
-    if tensor.dtype != np.float32 or tensor.shape not in ((), shape):
-        refuse(f"'{tensor.name}' is {tensor.dtype} of shape {tensor.shape}; float32 of {shape} follows")
+    if tensor.dtype != np.float32:
+        refuse(f"'{tensor.name}' is of {tensor.dtype}; float32 follows")
     if number in context.value_of:
         refuse(f"writes '{tensor.name}', which is written already")
+    if tensor.shape not in ((), shape):
+        context.note(
+            operator,
+            f"'{tensor.name}' is stated with shape {tensor.shape}",
+            f"{shape} follows from its options and is taken",
+        )
     value = context.add(tensor.name, np.dtype(np.float32), shape, None)
     context.value_of[number] = value.id
     return value

@@ -40,6 +40,7 @@ from mlf_sdk.compiler.tflite.file import RawOperator
 Table = Any  # options, by the accessors of the schema
 _SAME = 0
 _INT32 = 2  # TensorType of the schema
+_ALIKE = 1e-6  # apart, scales of a pooling layer are the same to TFLM
 
 
 def window_of(options: Table, size: tuple[int, int], x: Value, y: Value, *, dilated: bool = True) -> Window:
@@ -218,7 +219,8 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
     options = operator.options("Pool2DOptions") or refuse("has no options")
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
-    if x.dtype != y.dtype or (x.scale, x.zero_point) != (y.scale, y.zero_point):
+    apart = abs(np.float32(x.scale) - np.float32(y.scale))
+    if x.dtype != y.dtype or apart > _ALIKE or x.zero_point != y.zero_point:
         refuse("input and output differ in type or quantisation")
     window = window_of(options, (options.FilterHeight(), options.FilterWidth()), x, y, dilated=False)
     expect_shape(y, (x.shape[0], y.shape[1], y.shape[2], x.shape[3]))

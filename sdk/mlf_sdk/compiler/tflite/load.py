@@ -18,8 +18,9 @@ from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwi
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
 from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
-from mlf_sdk.compiler.tflite.versions import check_version
+from mlf_sdk.compiler.tflite.notes import file_findings, flaw_of
 from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.ir.finding import Finding
 from mlf_sdk.tools.checks import BoundedFaults
 
 _CONTROL: Final = ("IF", "WHILE", "CALL")
@@ -165,12 +166,14 @@ class Reading:
         raw: subgraph of the file.
         refused: numbers of operators that can't be compiled.
         behind: numbers of operators that read what those write.
+        findings: about what the file says and what is made of it.
     """
 
     graph: Graph
     raw: RawSubgraph
     refused: frozenset[int]
     behind: frozenset[int]
+    findings: tuple[Finding, ...]
 
 
 def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, custom: str = "") -> Reading:
@@ -208,19 +211,15 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
         outputs=tuple(outputs),
         states=tuple(context.states),
     )
-    return Reading(graph=graph, raw=subgraphs[0], refused=refused, behind=behind)
+    findings = (*file_findings(subgraphs[0]), *context.findings)
+    return Reading(graph=graph, raw=subgraphs[0], refused=refused, behind=behind, findings=findings)
 
 
 def _placeholder(context: Context, number: int, faults: FaultCollector) -> int:
     tensor = context.raw.tensors[number]
-    if any(tensor.open[1:]):
-        faults.add(
-            "subgraphs[0].inputs",
-            f"'{tensor.name}' leaves dimension {tensor.open.index(True, 1)} open; "
-            "convert the model with a fixed shape",
-        )
-    if tensor.dtype is None or 0 in tensor.shape:
-        faults.add("subgraphs[0].inputs", f"'{tensor.name}' has shape {tensor.shape} and type {tensor.dtype}")
+    if tensor.dtype is None or tensor.flaw or 0 in tensor.shape:
+        flaw = tensor.flaw or f"has shape {tensor.shape} and type {tensor.dtype}"
+        faults.add("subgraphs[0].inputs", f"'{tensor.name}' {flaw}")
         return 0
     value = context.add(tensor.name, tensor.dtype, tensor.shape, tensor.quantisation)
     context.value_of[number] = value.id
@@ -244,8 +243,10 @@ def _build(
             missing.update(operator.outputs)
             continue
         try:
+            flaw = flaw_of(context.raw, operator)
+            if flaw:
+                refuse(flaw)
             if operator.kind in BUILDERS and operator.kind.removeprefix(PREFIX) not in sources:
-                check_version(operator)
                 BUILDERS[operator.kind](context, operator)
             elif operator.kind.startswith(PREFIX):
                 build_custom(context, operator, sources)
@@ -292,7 +293,9 @@ def _initial_states(
         for operator in graph.operators:
             place = f"subgraphs[{index}] operator {operator.number} {operator.kind}"
             try:
-                check_version(operator)
+                flaw = flaw_of(graph, operator)
+                if flaw:
+                    refuse(flaw)
                 if operator.kind == "VAR_HANDLE":
                     handles[operator.outputs[0]] = _variable_name(operator)
                 elif operator.kind == "ASSIGN_VARIABLE":

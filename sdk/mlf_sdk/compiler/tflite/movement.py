@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from mlf_sdk.compiler import regions
+from mlf_sdk.compiler import regions, tables
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear, UpdateSlice
+from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear, Table, UpdateSlice
 from mlf_sdk.compiler.reals import Lookup
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
@@ -34,12 +34,11 @@ def move(
     moved: tuple[Region, ...],
     fill: float | None = None,
 ) -> None:
-    """Add copies of regions between tensors of one type and quantisation."""
+    """Add copies of regions between tensors of one type."""
     for x in (*inputs, *outputs):
         if x.dtype != outputs[0].dtype:
             refuse(f"tensors of types {x.dtype} and {outputs[0].dtype}")
-        if (x.scale, x.zero_point) != (outputs[0].scale, outputs[0].zero_point) and x.dtype.itemsize < 4:
-            refuse(f"'{x.name}' and '{outputs[0].name}' differ in their quantisation")
+    context.copy_stored(operator, *inputs, *outputs)
     context.emit(
         Move(
             **common(operator, inputs, *outputs),
@@ -56,6 +55,7 @@ def reshape(context: Context, operator: RawOperator) -> None:
     expect_elements(y, x.elements)
     if x.dtype != y.dtype:
         refuse(f"from {x.dtype} to {y.dtype}")
+    context.copy_stored(operator, x, y)
     context.emit(Reshape(**common(operator, [x], y)))
 
 
@@ -104,7 +104,22 @@ def concatenation(context: Context, operator: RawOperator) -> None:
     if sum(x.shape[axis] for x in inputs) != y.shape[axis]:
         refuse(f"'{y.name}' is stated with shape {y.shape}, which is not the sum of its inputs")
     expect_symmetric_words(*inputs, y)
+    if options.FusedActivationFunction():
+        refuse("a fused activation function")
+    if y.dtype.itemsize == 1:
+        inputs = [_rescaled(context, operator, x, y) for x in inputs]
     move(context, operator, inputs, [y], regions.concatenate([x.shape for x in inputs], axis, y.shape))
+
+
+def _rescaled(context: Context, operator: RawOperator, x: Value, y: Value) -> Value:
+    """A value as another is quantised; TensorFlow Lite rescales uint8 inputs of CONCATENATION."""
+    if (x.scale, x.zero_point) == (y.scale, y.zero_point):
+        return x
+    if x.dtype != np.uint8 or y.dtype != np.uint8 or not (x.scale and y.scale):
+        refuse(f"'{x.name}' and '{y.name}' differ in their quantisation")
+    rescaled = context.add(f"{x.name}_rescaled", y.dtype, x.shape, y.quantisation)
+    context.emit(Table(**common(operator, [x], rescaled), table=tables.table_of("concatenated", x, y)))
+    return context.values[rescaled.id]
 
 
 def pack(context: Context, operator: RawOperator) -> None:
@@ -219,8 +234,9 @@ def gather(context: Context, operator: RawOperator) -> None:
         refuse("batch dimensions")
     expect_elements(y, x.elements // x.shape[axis] * where.elements)
     if where.data is None:
-        if x.dtype != y.dtype or (x.scale, x.zero_point) != (y.scale, y.zero_point):
-            refuse(f"'{x.name}' and '{y.name}' differ in type or quantisation")
+        if x.dtype != y.dtype:
+            refuse(f"'{x.name}' and '{y.name}' differ in type")
+        context.copy_stored(operator, x, y)
         lookup(context, operator, x, where, y, axis)
         return
     indices = whole_numbers(where, "indices")
@@ -241,8 +257,9 @@ def update_slice(context: Context, operator: RawOperator) -> None:
     x, part, place = context.inputs(operator, 3)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    if len({(v.dtype, v.scale, v.zero_point) for v in (x, part, y)}) > 1:
-        refuse("operand, update and result differ in type or quantisation")
+    if len({v.dtype for v in (x, part, y)}) > 1:
+        refuse("operand, update and result differ in type")
+    context.copy_stored(operator, x, part, y)
     if len(part.shape) != len(x.shape) or any(p > e for p, e in zip(part.shape, x.shape, strict=True)):
         refuse(f"an update of shape {part.shape} for an operand of shape {x.shape}")
     if place.dtype.name not in ("int32", "int64") or place.elements != len(x.shape):

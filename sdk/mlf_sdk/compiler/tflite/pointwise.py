@@ -53,9 +53,7 @@ def binary(context: Context, operator: RawOperator) -> None:
     if y.dtype == np.int32 and not quantised and function is Arithmetic.ADD and activation:
         refuse("a fused activation function of whole numbers, which TFLM leaves out")
     if quantised and function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
-        points = {(v.scale, v.zero_point) for v in (a, b, y)}
-        if len(points) > 1:
-            refuse("operands and result differ in their quantisation")
+        context.copy_stored(operator, a, b, y)
     context.emit(Binary(**common(operator, [a, b], y), function=function, clamp=clamp(activation, y)))
 
 

@@ -99,8 +99,7 @@ def select(context: Context, operator: RawOperator) -> None:
     condition, a, b = inputs
     if condition.dtype.kind != "b" or not a.dtype == b.dtype == y.dtype:
         refuse(f"a choice by {condition.dtype} between {a.dtype} and {b.dtype} as {y.dtype}")
-    if len({(v.scale, v.zero_point) for v in (a, b, y)}) != 1:
-        refuse("operands and result differ in their quantisation")
+    context.copy_stored(operator, a, b, y)
     if operator.kind == "SELECT" and condition.shape not in ((), a.shape):
         refuse(f"a condition of shape {condition.shape} for operands of shape {a.shape}")
     expect_shape(y, broadcast_shape(*inputs))

@@ -11,7 +11,8 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import Lstm, Svdf
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape
-from mlf_sdk.compiler.tflite.file import RawOperator, RawTensor
+from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.tensors import RawTensor
 
 _TANH = 4
 _INPUTS = 24

@@ -23,7 +23,7 @@ def survey_tflite(path: Path, batch: int = 1, custom: str = "") -> Survey:
     found = read_graph(path, "", faults, batch, custom)
     built = {operator.number for operator in found.graph.operators}
     rest = [_row(o, found) for o in found.raw.operators if o.number not in built]
-    return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults])
+    return survey_graph(found.graph, rest, [str(fault) for fault in faults.faults], found.findings)
 
 
 def _row(operator: RawOperator, found: Reading) -> SurveyedOperator:

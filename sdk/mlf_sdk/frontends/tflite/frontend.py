@@ -13,6 +13,7 @@ from mlf_sdk.frontends.compiled import CompilingFrontend
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.survey import Survey
+    from mlf_sdk.ir.finding import Finding
 
 IDENTIFIER: Final = b"TFL3"
 
@@ -48,3 +49,7 @@ class TfliteFrontend(CompilingFrontend):
         from mlf_sdk.compiler.tflite.survey import survey_tflite
 
         return survey_tflite(path, options.batch, options.custom)
+
+    def findings(self, path: Path, options: CompileOptions) -> tuple[Finding, ...]:
+        """List what the file says that has no meaning."""
+        return self.survey(path, options).findings
