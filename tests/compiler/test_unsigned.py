@@ -15,10 +15,14 @@ from mlf_sdk.compiler.graph import INT8, UINT8, Graph
 from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.requantise import Multiplier
+from mlf_sdk.compiler.scales import channel_multipliers
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
+
+SHARED = Path(__file__).parents[3] / "shared" / "attacks" / "models"
 
 
 def unsigned(m: Maker, *outputs: int) -> bytes:
@@ -118,3 +122,48 @@ def test_tiles_of_many_channels(tmp_path: Path) -> None:
     inputs = [np.random.default_rng(3).integers(0, 256, (1, 2, 5, 4)).astype(np.uint8)]
     (got,) = KernelRunner(archive_of(found), tmp_path, exact=True).run(inputs)
     np.testing.assert_array_equal(got, Interpreter(graph).run(inputs)[0])
+
+
+def single_product(m: Maker, depthwise: bool) -> tuple[int, float]:
+    """A layer whose multiplier is another one where the product of the scales is rounded to single precision."""
+    x = m.input((1, 5, 6, 4))
+    y = m.conv(x, 4, (3, 3), 1, same=True, depthwise=depthwise)
+    wanted = 0.0
+    for _ in range(100):
+        scale = float(np.float32(m.random.uniform(0.005, 0.2)))
+        product = float(np.float32(scale) * np.float32(0.01))
+        wanted = product / m.spec.tensors[y].scale[0]
+        m.spec.tensors[x].scale = (scale,)
+        if Multiplier.of(wanted) != Multiplier.of(
+            scale * float(np.float32(0.01)) / m.spec.tensors[y].scale[0]
+        ):
+            return y, wanted
+    raise AssertionError("no such scales")
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_multiplier_of_scales_whose_product_is_single_precision(depthwise: bool, tmp_path: Path) -> None:
+    """As TensorFlow Lite's of uint8 layers; those of int8 keep the double product, as TFLM's."""
+    path = tmp_path / "model.tflite"
+    for seed in range(20):
+        m = Maker(seed)
+        y, wanted = single_product(m, depthwise)
+        path.write_bytes(unsigned(m, y))
+        graph = load_tflite(path)
+        x, weights = graph.read(graph.operators[0])[:2]
+        (found,) = set(channel_multipliers(x, weights, graph.written(graph.operators[0])[0], 4))
+        assert found == Multiplier.of(wanted)
+
+
+@pytest.mark.shared
+def test_outputs_of_tensorflow_lite(tmp_path: Path) -> None:
+    """A MobileNet of uint8 values."""
+    path = SHARED / "mobilenet_v1_075_192_uint8.tflite"
+    if not path.is_file():
+        pytest.skip(f"no models of others: {SHARED} is missing")
+    graph = load_tflite(path)
+    runner = KernelRunner(archive_of(compile_graph(graph, Choice())), tmp_path, ("-O1",))
+    inputs = np.load(path.with_name(f"{path.stem}_inputs.npz"))["input"]
+    wanted = np.load(path.with_name(f"{path.stem}_litert.npz"))["y"]
+    for given, expected in zip(inputs[:2], wanted[:2], strict=True):
+        np.testing.assert_array_equal(runner.run([given])[0].reshape(-1), expected.reshape(-1))

@@ -17,7 +17,7 @@ kernels gave. On the host {host} agree, on {board} (Cortex-M4F, emulated) {targe
 - equal: every value of every case{cases}.
   Real numbers (layers at the edge of a model) may differ by 1e-5 of the largest one of their tensor; then the
   largest difference is stated. Models of uint8, which TensorFlow Lite Micro refuses,
-  are compared with TensorFlow Lite (¹), whose softmax of uint8 values is met within two steps.
+  are compared with TensorFlow Lite (¹).
 - arena: the model's RAM with inputs and outputs; bound: what no plan of these kernels goes below, where it is less.
 - flash: the whole image with weights, runtime and what talks to the host.
 - instructions: of one inference, exact to 120. plain C: of the same kernels without the core's DSP instructions,

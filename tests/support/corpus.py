@@ -22,11 +22,6 @@ REFUSED = {
     "cfu_playground_hps_model_second_0_320_240_1_20220117_135512_201k_26k_96ops": _UNREADABLE,
     "cfu_playground_hps_model_shared_20220623_1032_tiled": _UNREADABLE,
 }
-# Softmax of uint8 values, which TFLM refuses: TFLite's differs by one or two steps.
-NEAR = {
-    "tflite_micro_compiler_examples_mobilenet_v1_0_25_160_quantized": 2,
-    "tflite_support_vision_mobilenet_v1_0_25_224_quant": 2,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +30,6 @@ class RecordedModel:
 
     Attributes:
         inputs, outputs: in the model's order, each (cases, *shape).
-        steps: by how much stored values may differ.
         whole: False for a model of one operator or layer.
         stateful: cases are consecutive runs.
         truth: tool that made the outputs.
@@ -45,7 +39,6 @@ class RecordedModel:
     path: Path
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
-    steps: int
     whole: bool
     stateful: bool
     macs: int
@@ -62,7 +55,6 @@ def recorded_model(name: str) -> RecordedModel:
         path=CORPUS / f"{name}.tflite",
         inputs=tuple(vectors[k] for k in vectors.files if k.startswith("in::")),
         outputs=tuple(vectors[k] for k in vectors.files if k.startswith("out::")),
-        steps=NEAR.get(name, 0),
         whole=not facts["optest"],
         stateful=facts["stateful"],
         macs=facts["macs"],

@@ -25,6 +25,7 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
+from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
@@ -130,6 +131,8 @@ def _emit_convolution(
     source, target = x, y
     if x.dtype == np.int16:  # TFLM's kernels leave the zero points of such values out
         source, target = _without_zero_point(context, x), _without_zero_point(context, y)
+    if x.dtype == np.uint8 and len(weights.scales) == 1:
+        weights = _with_single_product(context, x, weights, y)
     if source is not x:
         context.emit(Reshape(**common(operator, [x], source)))
     context.emit(make(**common(operator, [source, weights, *bias], target), window=window, clamp=limits))
@@ -143,6 +146,21 @@ def _without_zero_point(context: Context, x: Value) -> Value:
         return x
     found = dataclasses.replace(x.quantisation, zero_point=(0,))
     return context.add(f"{x.name}_stored", x.dtype, x.shape, found)
+
+
+def _with_single_product(context: Context, x: Value, weights: Value, y: Value) -> Value:
+    """Weights whose scale makes the multiplier of a uint8 layer that of TensorFlow Lite.
+
+    Its product of the scales is single precision where weights have one scale; that of int8 layers is double.
+    """
+    product = float(np.float32(x.scale) * np.float32(weights.scale))
+    if weights.quantisation is None or not product:
+        return weights
+    wanted, near = Multiplier.of(product / y.scale), product / x.scale
+    around = (near, math.nextafter(near, math.inf), math.nextafter(near, 0))
+    scale = next((s for s in around if Multiplier.of(x.scale * s / y.scale) == wanted), near)
+    found = dataclasses.replace(weights.quantisation, scale=(scale,))
+    return context.add(weights.name, weights.dtype, weights.shape, found, weights.data)
 
 
 def _bias_of(
