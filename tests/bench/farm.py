@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.judge.check import PROVEN
 from mlf_sdk.pipeline.cell import Cell, Reference
-from mlf_sdk.sweep.engine import Died, Event, Finished, Started
+from mlf_sdk.sweep.events import Died, Event, Finished, Started
 from mlf_sdk.sweep.job import REFERENCE, Job, JobResult
 
 WORKERS = "workers"

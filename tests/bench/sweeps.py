@@ -18,7 +18,8 @@ from archives import build, write
 from chromium import PROGRAM, Chromium
 from farm import Farm, FarmReport, FarmWorker
 from mlf_sdk.reporting.sweeppage import write_page
-from mlf_sdk.sweep.engine import Engine, Watcher
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.expand import Expansion, PlannedCell, expand
 from mlf_sdk.sweep.job import Job
 from mlf_sdk.sweep.journal import Journal

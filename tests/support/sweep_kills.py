@@ -210,7 +210,8 @@ def _environ_of(entry: Path) -> bytes:
 def run_client(folder: Path, address: str) -> int:
     """The client: an engine on jobs that sleep."""
     from mlf_sdk.sweep.cluster import open_cluster
-    from mlf_sdk.sweep.engine import Engine, Watcher
+    from mlf_sdk.sweep.engine import Engine
+    from mlf_sdk.sweep.events import Watcher
     from mlf_sdk.sweep.journal import Journal
     from mlf_sdk.sweep.plan import Plan
     from sweep_jobs import expansion, slow, specs

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +14,17 @@ import pytest
 
 pytest.importorskip("distributed", reason="dask.distributed is not installed (pip install 'mlf-sdk[sweep]')")
 
-from mlf_sdk.sweep.cluster import local_cluster, open_cluster
+from distributed import Client, Future
+
+from mlf_sdk.errors import ToolError
+from mlf_sdk.sweep.cluster import ClusterExecutor, local_cluster, open_cluster
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Lost, Watcher
+from mlf_sdk.sweep.identity import digest_of
+from mlf_sdk.sweep.job import Job, JobResult, Setup
+from mlf_sdk.sweep.journal import Journal
+from mlf_sdk.sweep.plan import Plan
+from sweep_jobs import empty, expansion, specs
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
@@ -66,3 +78,112 @@ def test_a_scheduler_that_dies_while_it_is_connected_to_has_a_successor(tmp_path
         finally:
             ended.set()
             serving.join()
+
+
+class Cancelling(Watcher):
+    """Cancels the inputs at the scheduler, as another client may, when the first cell has ended.
+
+    Args:
+        address: of the scheduler.
+        executor: whose inputs they are.
+    """
+
+    def __init__(self, address: str, executor: ClusterExecutor) -> None:
+        self._address, self._executor = address, executor
+        self.cancelled: list[Future] = []
+
+    def ended(self, name: str, result: JobResult | None, why: str = "") -> None:
+        if not self.cancelled:
+            self.cancelled = list(self._executor._inputs.values())
+            with Client(self._address, set_as_default=False) as other:
+                other.cancel([Future(future.key, other) for future in self.cancelled], force=True)
+            while self.cancelled[0].status != "cancelled":
+                time.sleep(0.01)
+
+
+def test_inputs_that_another_client_cancels_are_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each later cell was lost at once for a dead future, and tried again without end."""
+    monkeypatch.setattr("mlf_sdk.sweep.losses.FIRST_WAIT_S", 0.01)
+    source = tmp_path / "model.npz"
+    source.write_bytes(bytes(64))
+    cells = specs(4, files={str(source): digest_of(source)})
+    with local_cluster(1, (), str(tmp_path)) as cluster, Journal(tmp_path / "s", create=True) as journal:
+        number = journal.add_plan(Plan(name="test"), expansion(cells))
+        with open_cluster(1, cluster.scheduler_address, (), empty) as executor:
+            watcher = Cancelling(cluster.scheduler_address, executor)
+            left = Engine(journal, executor, {}, watcher, wait_s=20.0).run(journal.pending(number))
+            (found,) = executor._inputs.values()
+        assert (left, dict(journal.counts(number))) == ({}, {"done": 4})
+    assert [future.status for future in watcher.cancelled] == ["cancelled"]
+    assert found.key != watcher.cancelled[0].key
+
+
+class Connection:
+    """A client of dask, whose connection the test breaks."""
+
+    scheduler = None
+
+    def __init__(self) -> None:
+        self.status = "running"
+        self.scheduler_comm = object()
+        self.topics: list[str] = []
+
+    def subscribe_topic(self, topic: str, _: object) -> None:
+        self.topics.append(topic)
+
+    def submit(self, *_: object, **__: object) -> Future:
+        return Cancelled()
+
+    def break_off(self) -> None:
+        self.status, self.scheduler_comm, self.topics = "connecting", None, []
+
+    def connect(self) -> None:
+        self.status, self.scheduler_comm = "running", object()
+
+
+class Cancelled:
+    """Future of a job, which dask cancels when the connection breaks."""
+
+    status = "cancelled"
+
+    def add_done_callback(self, call: Callable[[Cancelled], None]) -> None:
+        self.call = call
+
+
+def test_a_scheduler_that_is_gone_is_said_and_its_jobs_are_lost_without_fault() -> None:
+    client, clock = Connection(), [0.0]
+    executor = ClusterExecutor(client, Setup(), empty, clock=lambda: clock[0])
+    executor.submit(Job(spec=specs(1)[0]))
+    future = executor._tasks[specs(1)[0].name][1]
+    client.break_off()
+    future.call(future)
+    assert not executor.has_room((), 0), "nothing is sent into a broken line"
+    said = []
+    for clock[0] in (0.0, 4.0, 12.0):
+        said += executor.events(0.0) + executor.events(0.0)
+    assert [event.what for event in said] == [
+        "the scheduler is gone: waiting 120 s for it",
+        "the scheduler is gone: waiting 110 s for it",
+    ]
+    client.connect()
+    executor.events(0.0)
+    (lost,) = executor.events(0.0)
+    assert isinstance(lost, Lost) and not lost.is_counted
+    assert client.topics, "it hears of starts and deaths again"
+    client.break_off()
+    executor.events(0.0)
+    clock[0] = 200.0
+    with pytest.raises(ToolError, match="the scheduler is gone"):
+        executor.events(0.0)
+
+
+def test_a_scheduler_that_was_away_between_two_looks_is_noticed() -> None:
+    client = Connection()
+    executor = ClusterExecutor(client, Setup(), empty)
+    executor.submit(Job(spec=specs(1)[0]))
+    client.break_off()
+    client.connect()
+    executor.events(0.0)
+    assert [event.name for event in executor.events(0.0)] == [specs(1)[0].name]

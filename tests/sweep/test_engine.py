@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import pytest
 
-from mlf_sdk.sweep.engine import Died, Engine, Event, Finished, Lost, Started, Watcher
-from mlf_sdk.sweep.job import REFERENCE, Job, JobResult, Setup, Spec
+from mlf_sdk.pipeline.cell import Reference
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Died, Event, Executor, Finished, Lost, Started, Watcher
+from mlf_sdk.sweep.job import REFERENCE, Job, JobResult, Setup, Spec, lost_result
 from mlf_sdk.sweep.journal import Journal
+from mlf_sdk.sweep.losses import FIRST_WAIT_S, MOST_LOSSES, Losses
 from mlf_sdk.sweep.plan import Plan
 from mlf_sdk.sweep.pool import PoolExecutor
 from mlf_sdk.sweep.results import SweepResult, read_results
@@ -62,7 +66,7 @@ class Faulty:
         for name in self._random.sample(sorted(self._jobs), k=min(3, len(self._jobs))):
             job, chance = self._jobs.pop(name), self._random.random()
             if chance < 0.1:
-                found.append(Lost(name=name))
+                found.append(Lost(name=name, why="its worker died"))
                 continue
             found.append(Started(name=name, worker="w"))
             if chance < 0.2:
@@ -70,7 +74,7 @@ class Faulty:
             elif job.place and job.place == self.dead:
                 found.append(Finished(result=_on_a_dead_board(job)))
             elif job.place and job.place == self.lost:
-                gone = dataclasses.replace(_on_a_dead_board(job), board_fault="", lost=GONE)
+                gone = dataclasses.replace(_on_a_dead_board(job), board_fault="", board_lost=GONE)
                 found.append(Finished(result=gone))
             else:
                 self.finished[name] += 1
@@ -103,12 +107,31 @@ def _on_a_dead_board(job: Job) -> JobResult:
     )
 
 
-def run(folder: Path, cells: list[Spec], executor: Faulty, references: tuple[Spec, ...] = ()) -> SweepResult:
+class Saying(Watcher):
+    """Watcher that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, what: str) -> None:
+        self.said.append(what)
+
+
+def run(
+    folder: Path,
+    cells: list[Spec],
+    executor: Executor,
+    references: tuple[Spec, ...] = (),
+    watcher: Watcher | None = None,
+) -> SweepResult:
+    watcher = watcher or Watcher()
     with Journal(folder, create=True) as journal:
         found = expansion(cells, references)
         number = journal.add_plan(Plan(name="test"), found)
-        left = Engine(journal, executor, found.references, Watcher()).run(journal.pending(number))
-        return read_results(journal, number, left)
+        journal.recover()
+        clock = itertools.count()
+        engine = Engine(journal, executor, found.references, watcher, clock=lambda: float(next(clock)))
+        return read_results(journal, number, engine.run(journal.pending(number)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -179,3 +202,147 @@ def test_processes_that_die_are_replaced(tmp_path: Path) -> None:
         deaths = [attempt.outcome for attempt in journal.attempts(cells[2].name)]
     assert [row.verdict for row in found.rows] == ["proven"] * 2 + ["aside"] + ["proven"] * 3
     assert deaths == ["died"] * 3
+
+
+# ---- attempts that say nothing ----
+
+
+class OneByOne:
+    """Executor of one job at a time, whose events a function makes."""
+
+    def __init__(self, make: Callable[[Job], Event]) -> None:
+        self._make = make
+        self._job: Job | None = None
+        self.submitted: list[str] = []
+
+    def has_room(self, resources: Collection[str], running: int) -> bool:
+        return self._job is None
+
+    def lacking(self, resources: Collection[str]) -> list[str]:
+        return []
+
+    def submit(self, job: Job) -> None:
+        self._job = job
+        self.submitted.append(job.spec.name)
+
+    def cancel(self, name: str) -> None:
+        self._job = None
+
+    def events(self, timeout_s: float) -> list[Event]:
+        job, self._job = self._job, None
+        return [] if job is None else [self._make(job)]
+
+
+def lost(job: Job) -> Event:
+    return Lost(name=job.spec.name, why="its input was cancelled")
+
+
+def without_input(job: Job) -> Event:
+    return Finished(result=lost_result(job, "m.tflite: there is no such file"))
+
+
+@pytest.mark.parametrize(("make", "why"), [(lost, "was cancelled"), (without_input, "no such file")])
+def test_a_cell_that_is_lost_each_time_is_given_up_until_the_sweep_is_resumed(
+    tmp_path: Path, make: Callable[[Job], Event], why: str
+) -> None:
+    """Attempts are bounded, and spaced; what happens is said, and nothing passes."""
+    cell = specs(1)
+    executor, watcher = OneByOne(make), Saying()
+    found = run(tmp_path, cell, executor, watcher=watcher)
+    assert executor.submitted == [cell[0].name] * MOST_LOSSES
+    assert [line.partition(" in ")[2].partition(" s:")[0] for line in watcher.said] == [
+        "0.5",
+        "1",
+        "2",
+        "4",
+        "8",
+    ]
+    assert all(why in line for line in watcher.said)
+    (row,) = found.rows
+    assert (row.verdict, found.ok) == ("lost", False)
+    assert row.why.startswith(f"lost {MOST_LOSSES} times: ") and why in row.why
+    again = run(tmp_path, cell, OneByOne(lambda job: Finished(result=empty(job))))
+    assert [row.verdict for row in again.rows] == ["proven"], "the next run plans it again"
+
+
+def test_lost_cells_are_planned_again_by_a_retry(tmp_path: Path) -> None:
+    run(tmp_path, specs(2), OneByOne(lost))
+    with Journal(tmp_path) as journal:
+        assert journal.retry() == 2
+        assert len(journal.pending(journal.last_plan() or 0)) == 2
+
+
+def test_a_lost_attempt_waits_longer_each_time_while_others_go_on(tmp_path: Path) -> None:
+    now = 0.0
+    losses = Losses(lambda: now)
+    first, second = specs(2)
+    losses.delay([first], losses.note(first.name) or 0.0)
+    losses.delay([second], losses.note(second.name) or 0.0)
+    assert losses and list(losses.due()) == []
+    losses.drop({second.name})
+    now = FIRST_WAIT_S
+    assert list(losses.due()) == [first] and not losses
+    assert losses.note(first.name) == 2 * FIRST_WAIT_S
+    assert losses.note(second.name) == 2 * FIRST_WAIT_S, "each job has its own count"
+
+
+def test_a_scheduler_that_was_away_is_no_loss_of_the_cell(tmp_path: Path) -> None:
+    away = 2 * MOST_LOSSES
+
+    def often(job: Job) -> Event:
+        nonlocal away
+        away -= 1
+        return Lost(name=job.spec.name, why="", is_counted=False) if away else Finished(result=empty(job))
+
+    assert [row.verdict for row in run(tmp_path, specs(1), OneByOne(often)).rows] == ["proven"]
+
+
+# ---- references ----
+
+
+def with_reference(count: int) -> tuple[list[Spec], tuple[Spec, ...]]:
+    reference = specs(1, start=1000, kind=REFERENCE)
+    return specs(count, reference=reference[0].name), tuple(reference)
+
+
+def test_a_reference_that_could_not_be_run_fails_its_cells_and_is_run_again(tmp_path: Path) -> None:
+    """A full disk says nothing of the host twin: neither that there is none, nor that it faults."""
+    cells, references = with_reference(3)
+
+    def full(job: Job) -> Event:
+        assert job.spec.kind == REFERENCE
+        return Finished(result=dataclasses.replace(lost_result(job, ""), error="the disk is full"))
+
+    found = run(tmp_path, cells, OneByOne(full), references)
+    assert {row.verdict for row in found.rows} == {"failed"}
+    assert {row.why for row in found.rows} == {"its host twin could not be run: the disk is full"}
+    with Journal(tmp_path) as journal:
+        assert journal.reference(references[0].name) is None
+        assert journal.retry(outcomes=["failed"]) == 3
+    found = run(tmp_path, cells, OneByOne(lambda job: Finished(result=empty(job))), references)
+    assert {row.verdict for row in found.rows} == {"proven"}
+
+
+def test_a_reference_that_is_lost_is_sent_again_and_given_up_with_its_cells(tmp_path: Path) -> None:
+    cells, references = with_reference(3)
+    executor = OneByOne(lost)
+    found = run(tmp_path, cells, executor, references)
+    assert executor.submitted == [references[0].name] * MOST_LOSSES
+    assert {row.verdict for row in found.rows} == {"lost"}
+
+
+def test_the_fault_of_a_host_twin_is_not_kept_for_the_next_run(tmp_path: Path) -> None:
+    """A twin that was late on a busy machine would fail its cells for ever."""
+    cells, references = with_reference(2)
+    given: list[str] = []
+
+    def late(job: Job) -> Event:
+        if job.spec.kind == REFERENCE:
+            return Finished(result=dataclasses.replace(empty(job), reference=Reference(fault="it was late")))
+        given.append(job.reference.fault if job.reference else "")
+        return Finished(result=empty(job))
+
+    run(tmp_path, cells, OneByOne(late), references)
+    assert given == ["it was late"] * 2
+    with Journal(tmp_path) as journal:
+        assert journal.reference(references[0].name) is None

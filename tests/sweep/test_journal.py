@@ -11,11 +11,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.judge.check import FAILED
-from mlf_sdk.pipeline.cell import Reference
+from mlf_sdk.pipeline.cell import NOT_HERE, Reference
 from mlf_sdk.sweep.job import Job
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.merge import merge_sweeps
@@ -89,8 +90,6 @@ def test_retry_and_cancel(journal: Journal) -> None:
     cells = specs(3)
     number = journal.add_plan(PLAN, expansion(cells))
     result = empty(Job(spec=cells[0]))
-    import msgspec
-
     journal.finish(replace(result, cell=msgspec.structs.replace(result.cell, outcome=FAILED)))
     assert journal.cancel([cells[1].name]) == 1
     assert journal.cancelled() == {cells[1].name}
@@ -179,6 +178,32 @@ def test_shards_merge(tmp_path: Path) -> None:
         journal.add_plan(PLAN, expansion(cells[:3]))
     with pytest.raises(InputError, match="another plan"):
         merge_sweeps([tmp_path / "x"], tmp_path / "all")
+
+
+def test_cells_that_an_earlier_version_lost_are_planned_again(tmp_path: Path) -> None:
+    """It took the error of a file that was gone for impossible, and the sweep passed; what is known stays."""
+    whys = {
+        "refused: ./metadata.json: not JSON": "",
+        "the image does not fit: ram overflows": "",
+        "no DSP": "net",
+    }
+    lost = "there is no such file"
+    cells = specs(1 + len(whys))
+    with Journal(tmp_path, create=True) as journal:
+        number = journal.add_plan(PLAN, expansion(cells))
+        for cell, (why, model) in zip(cells, {lost: "", **whys}.items(), strict=True):
+            result = empty(Job(spec=cell))
+            ended = msgspec.structs.replace(result.cell, outcome=NOT_HERE, why=why, model=model)
+            journal.finish(replace(result, cell=ended))
+        journal.put_reference("none", Reference())
+        journal.db.execute("PRAGMA user_version=1")
+    with Journal(tmp_path) as journal:
+        rows = read_results(journal, number).rows
+        assert [row.verdict for row in rows] == ["lost"] + ["not here"] * len(whys)
+        assert (rows[0].why, journal.reference("none")) == (lost, None)
+        assert journal.retry(outcomes=[FAILED]) == 1
+    with Journal(tmp_path) as journal:
+        assert [spec.name for spec in journal.pending(number)] == [cells[0].name]
 
 
 def test_journals_that_can_not_be_used(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ import mlf_sdk.sweep.job
 from archives import Spec, build, reference, write
 from mlf_sdk.errors import TargetError
 from mlf_sdk.pipeline.cell import Reference
-from mlf_sdk.sweep.engine import Engine, Watcher
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.expand import expand
 from mlf_sdk.sweep.job import Job, JobResult, Setup, run_job
 from mlf_sdk.sweep.journal import Journal
@@ -268,7 +269,7 @@ def test_a_coordinator_that_does_not_come_back_is_said(
     monkeypatch.setenv("LG_COORDINATOR", f"127.0.0.1:{free_port()}")
     result = run_job(Job(spec=cell.spec, place="labgrid:one", reference=Reference()))
     assert (result.cell, result.board_fault) == (None, "")
-    assert "no labgrid coordinator answers" in result.lost
+    assert "no labgrid coordinator answers" in result.board_lost
 
 
 def test_places_are_acquired_and_released(lab: Lab) -> None:

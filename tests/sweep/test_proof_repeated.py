@@ -17,7 +17,7 @@ from mlf_sdk.pipeline.cell import NOT_HERE
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep import proof
-from mlf_sdk.sweep.engine import Event, Finished
+from mlf_sdk.sweep.events import Event, Finished
 from mlf_sdk.sweep.expand import Expansion
 from mlf_sdk.sweep.job import Job, JobResult
 from mlf_sdk.sweep.plan import BOARD

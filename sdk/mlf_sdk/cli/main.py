@@ -57,7 +57,7 @@ _SWEEP = (
     ("run", "Run the cells of a plan that are not finished (the word may be left out)."),
     ("status", "Show how far a sweep is."),
     ("show", "Show one cell: options, figures, attempts, log."),
-    ("retry", "Plan cells again that were set aside, cancelled or failed."),
+    ("retry", "Plan cells again that were set aside, cancelled, lost or failed."),
     ("cancel", "Take cells out of a sweep."),
     ("merge", "Merge the journals of a plan's shards."),
     ("diff", "Compare two sweeps; exit code 1 on a regression."),

@@ -22,7 +22,7 @@ from rich.text import Text
 from mlf_sdk.cli.output import Status, escaped, message_console
 from mlf_sdk.judge.check import PROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE
-from mlf_sdk.sweep.engine import Watcher
+from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.job import JobResult
 
 _SHOWN_RUNNING = 8

@@ -18,6 +18,7 @@ from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, table,
 from mlf_sdk.reporting.proof import ProofTable
 from mlf_sdk.sweep.api import CellStatus, SweepStatus
 from mlf_sdk.sweep.diff import Difference, SweepDifference
+from mlf_sdk.sweep.journal import ASIDE, LOST
 from mlf_sdk.sweep.results import SweepResult, SweepRow, values_of
 
 _MOST_ROWS = 40
@@ -35,7 +36,7 @@ def sweep_parts(found: SweepResult, page: Path) -> Parts:
     if len(bad) > _MOST_ROWS:
         parts.append(f"... and {len(bad) - _MOST_ROWS:,} more (--json lists all)")
     parts += [line("cells", _counts(found)), line("page", str(page)), line("verdict", verdict(found.ok))]
-    if found.left or any(row.state == "aside" for row in found.rows):
+    if found.left or any(row.state == ASIDE for row in found.rows):
         parts.insert(-1, line("next", command_text("sweep", "retry", found.folder)))
     return parts
 
@@ -87,7 +88,10 @@ def sweep_values(found: SweepResult, page: Path | None = None) -> dict[str, Any]
 def status_parts(found: SweepStatus) -> Parts:
     """Lay out how far a sweep is."""
     rows = {row.name: row for row in found.result.rows}
-    aside = [row for row in found.result.rows if row.state == "aside"]
+    aside, lost = (
+        [f"{_name(row)}: {row.why}" for row in found.result.rows if row.state == state]
+        for state in (ASIDE, LOST)
+    )
     running = [
         f"{_name(rows[name])} on {attempt.worker} since {_time(attempt.started)}"
         for name, attempt in found.running
@@ -97,7 +101,8 @@ def status_parts(found: SweepStatus) -> Parts:
         line("sweep", found.result.title),
         line("cells", f"{counted(len(rows), 'cell')}: {_counts(found.result)}"),
         *lines("running", running),
-        *lines("set aside", [f"{_name(row)}: {row.why}" for row in aside]),
+        *lines("set aside", aside),
+        *lines("lost", lost),
         *lines("boards", [f"{name} is set aside: {why}" for name, why in found.boards.items()]),
     ]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import FAILED
 from mlf_sdk.pipeline.options import SweepOptions
-from mlf_sdk.sweep.engine import Engine, Watcher
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.executors import open_executor, require_cluster
 from mlf_sdk.sweep.expand import expand
 from mlf_sdk.sweep.journal import Journal
@@ -165,7 +166,7 @@ def retry_cells(folder: str | Path, cells: Sequence[str] = (), *, failed: bool =
 
     Args:
         folder: of the sweep.
-        cells: beginnings of their names; empty: all that were set aside or cancelled.
+        cells: beginnings of their names; empty: all that were set aside, cancelled or lost.
         failed: those that failed as well.
 
     Raises:

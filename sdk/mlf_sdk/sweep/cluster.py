@@ -6,9 +6,8 @@ from __future__ import annotations
 import itertools
 import logging
 import queue
-import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -18,12 +17,14 @@ from distributed.comm import CommClosedError
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.sweep.describe import describe_machine
-from mlf_sdk.sweep.engine import Died, Event, Finished, Lost, Started
+from mlf_sdk.sweep.events import Died, Event, Finished, Lost, Started, Waiting
 from mlf_sdk.sweep.job import Job, Run, Setup, run_job
 from mlf_sdk.sweep.travel import TOPIC, pack, run_remote, store_digest
+from mlf_sdk.tools.scratch import scratch_folder
 
 _CONNECT_S = 30.0
 _RECONNECT_S = 120.0
+_SAY_S = 10.0  # between two words about a scheduler that is gone
 _SPARE = 1  # jobs that wait at the workers, so that none is idle between two
 _LOOK_S = 0.5
 _CONFIG = {
@@ -41,10 +42,17 @@ class ClusterExecutor:
         client: connected to the scheduler.
         setup: what each worker must know.
         run: runs a job.
+        clock: in seconds.
     """
 
-    def __init__(self, client: Client, setup: Setup, run: Run = run_job) -> None:
-        self._client, self._setup, self._run = client, setup, run
+    def __init__(
+        self,
+        client: Client,
+        setup: Setup,
+        run: Run = run_job,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._setup, self._run, self._clock = client, setup, run, clock
         self._events: queue.Queue[Event] = queue.Queue()
         self._numbers = itertools.count()
         self._tasks: dict[str, tuple[str, Future]] = {}  # key and future by the job's name
@@ -52,12 +60,17 @@ class ClusterExecutor:
         self._inputs: dict[str, Future] = {}
         self._workers: dict[str, tuple[int, Mapping[str, float]]] = {}
         self._looked = -_LOOK_S
+        self._line = client.scheduler_comm  # another one: the connection was lost, with all tasks
+        self._gone_since: float | None = None
+        self._said_left_s: float | None = None
         self._subscribe()
 
     # ---- Executor ----
 
     def has_room(self, resources: Collection[str], running: int) -> bool:
         """See Executor."""
+        if not self._is_connected():
+            return False
         slots = 0
         for threads, has in self._known_workers().values():
             slots += int(min([threads, *(has.get(name, 0) for name in resources)]))
@@ -118,12 +131,14 @@ class ClusterExecutor:
     # ---- inputs ----
 
     def _input(self, path: str, digest: str) -> Future:
-        """The content of an input at the workers: it travels once, and is made anew if its worker dies."""
-        if digest not in self._inputs:
-            self._inputs[digest] = self._client.submit(
-                store_digest, digest, pack(path), key=f"mlf-input-{digest}", pure=True
+        """The content of an input at the workers: it travels once, and is sent again where it was lost."""
+        found = self._inputs.get(digest)
+        if found is None or found.status not in ("pending", "finished"):
+            key = f"mlf-input-{digest}-{next(self._numbers)}"  # the client never sends a key twice
+            found = self._inputs[digest] = self._client.submit(
+                store_digest, digest, pack(path), key=key, pure=False
             )
-        return self._inputs[digest]
+        return found
 
     # ---- what the cluster says ----
 
@@ -153,22 +168,26 @@ class ClusterExecutor:
     def _done(self, name: str, key: str, future: Future) -> None:
         if self._tasks.get(name, ("",))[0] != key:
             return  # it was cancelled, or its worker's death was reported already
+        if future.status == "cancelled" and not self._is_connected():
+            return  # `_check_scheduler` reports it
         self._tasks.pop(name, None)
         worker = self._at.pop(name, "")
         if future.status == "finished":
-            try:
-                self._events.put(Finished(result=future.result()))
-            except Exception:  # the result was lost with its worker
-                self._events.put(Lost(name=name))
+            self._events.put(_finished(name, future))
             return
         error = future.exception() if future.status == "error" else None
         if isinstance(error, KilledWorker) and worker:
             self._events.put(Died(name=name, worker=worker))
+        elif isinstance(error, KilledWorker):
+            self._events.put(Lost(name=name, why="the worker died where it waited"))
         else:
-            self._events.put(Lost(name=name))
+            why = "its task, or an input of it, was cancelled"
+            self._events.put(
+                Lost(name=name, why=why if error is None else f"{type(error).__name__}: {error}")
+            )
 
     def _known_workers(self) -> Mapping[str, tuple[int, Mapping[str, float]]]:
-        now = time.monotonic()
+        now = self._clock()
         if now - self._looked >= _LOOK_S:
             self._looked = now
             if self._client.status == "running":
@@ -178,29 +197,46 @@ class ClusterExecutor:
                 }
         return self._workers
 
+    def _is_connected(self) -> bool:
+        """Return whether the scheduler is the one that has the tasks."""
+        return self._client.status == "running" and self._client.scheduler_comm is self._line
+
     def _check_scheduler(self) -> None:
-        """Wait for a scheduler that was lost; the jobs that it had are lost, and reported.
+        """Say that a scheduler is gone; once it is back, report the jobs that it had as lost.
 
         Raises:
             ToolError: it does not come back.
         """
-        if self._client.status == "running":
+        if self._is_connected():
             return
-        deadline = time.monotonic() + _RECONNECT_S
-        while self._client.status == "connecting" and time.monotonic() < deadline:
-            time.sleep(0.2)
+        now = self._clock()
         if self._client.status != "running":
-            raise ToolError(
-                "the scheduler is gone",
-                where=str(self._client.scheduler and self._client.scheduler.address),
-                hint="Start it again, then go on with: mlf-sdk sweep --resume -o FOLDER.",
-            )
+            since = self._gone_since = now if self._gone_since is None else self._gone_since
+            if self._client.status != "connecting" or now - since > _RECONNECT_S:
+                raise ToolError(
+                    "the scheduler is gone",
+                    where=str(self._client.scheduler and self._client.scheduler.address),
+                    hint="Start it again, then go on with: mlf-sdk sweep --resume -o FOLDER.",
+                )
+            left_s = _RECONNECT_S - (now - since) // _SAY_S * _SAY_S
+            if left_s != self._said_left_s:
+                self._said_left_s = left_s
+                self._events.put(Waiting(what=f"the scheduler is gone: waiting {left_s:.0f} s for it"))
+            return
+        self._gone_since, self._said_left_s, self._line = None, None, self._client.scheduler_comm
         self._inputs.clear()
         self._at.clear()
         for name in list(self._tasks):
             self._tasks.pop(name)
-            self._events.put(Lost(name=name))
+            self._events.put(Lost(name=name, why="the scheduler that had it was lost", is_counted=False))
         self._subscribe()
+
+
+def _finished(name: str, future: Future) -> Finished | Lost:
+    try:
+        return Finished(result=future.result())
+    except Exception as error:
+        return Lost(name=name, why=f"its result was lost with its worker: {error}")
 
 
 @contextmanager
@@ -223,8 +259,8 @@ def open_cluster(
     with dask.config.set(_CONFIG):
         if scheduler is None:
             with (
-                tempfile.TemporaryDirectory(prefix="mlf-sweep-") as scratch,
-                local_cluster(jobs, boards, scratch) as cluster,
+                scratch_folder("mlf-sweep-") as scratch,
+                local_cluster(jobs, boards, str(scratch)) as cluster,
                 Client(cluster, timeout=_CONNECT_S, set_as_default=False) as client,
             ):
                 client.wait_for_workers(1, timeout=_RECONNECT_S)
@@ -268,6 +304,7 @@ def local_cluster(jobs: int, boards: tuple[str, ...], scratch: str) -> Iterator[
             "dashboard": False,
             "host": "127.0.0.1",
             "silence_logs": "ERROR",
+            "env": {"TMPDIR": scratch},
         }
         workers[number] = {"cls": Nanny, "options": options}
     scheduler = {

@@ -5,84 +5,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from mlf_sdk.judge.check import FAILED
 from mlf_sdk.pipeline.cell import Reference
-from mlf_sdk.sweep.job import CELL, REFERENCE, Job, JobResult, Spec
-from mlf_sdk.sweep.journal import MOST_DEATHS, Journal
+from mlf_sdk.sweep.events import Died, Event, Executor, Finished, Started, Waiting, Watcher
+from mlf_sdk.sweep.job import CELL, REFERENCE, Job, JobResult, Spec, ended_cell
+from mlf_sdk.sweep.journal import LOST, MOST_DEATHS, Journal
+from mlf_sdk.sweep.losses import MOST_LOSSES, Losses
 
 _POLL_S = 0.5
 _LOOK_S = 1.0  # between two looks for cells that another process cancelled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """A worker began a job."""
-
-    name: str
-    worker: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
-    """A job has a result."""
-
-    result: JobResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Died:
-    """A worker died while it ran a job."""
-
-    name: str
-    worker: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
-    """A job ended without a result and without its fault, such as one that waited on a worker that died."""
-
-    name: str
-
-
-Event = Started | Finished | Died | Lost
-
-
-class Executor(Protocol):
-    """Processes that run jobs; events come in order for each job."""
-
-    def has_room(self, resources: Collection[str], running: int) -> bool:
-        """Return whether a job can be taken, where ``running`` jobs with these resources are under way."""
-
-    def lacking(self, resources: Collection[str]) -> list[str]:
-        """Resources that no worker has; none where each is somewhere but no worker has all: all of them."""
-
-    def submit(self, job: Job) -> None:
-        """Take a job."""
-
-    def events(self, timeout_s: float) -> list[Event]:
-        """Events since the last call; waits for the first one."""
-
-    def cancel(self, name: str) -> None:
-        """Drop a job; no event of it follows that must be heeded."""
-
-
-class Watcher:
-    """Receiver of what a sweep does; this one shows nothing."""
-
-    def begin(self, total: int, done: int, titles: Mapping[str, str] | None = None) -> None:
-        """State how many cells there are, and how many are finished; what people call the others, by name."""
-
-    def started(self, name: str, worker: str) -> None:
-        """Name a cell that a worker began."""
-
-    def ended(self, name: str, result: JobResult | None, why: str = "") -> None:
-        """Pass on a finished cell, or the reason why it has no result."""
-
-    def say(self, what: str) -> None:
-        """State an event that concerns no single cell."""
 
 
 @dataclass(slots=True)
@@ -123,6 +57,9 @@ class Engine:
         self._parked: dict[str, list[Spec]] = {}  # by the reference that they wait for
         self._found: dict[str, Reference] = {}
         self._deaths: Counter[str] = Counter()
+        self._losses = Losses(clock)
+        self._lost: dict[str, str] = {}  # reasons, by the cell's name
+        self._said: set[str] = set()
         self._looked = self._moved = clock()
 
     def run(self, cells: Iterable[Spec]) -> dict[str, str]:
@@ -135,13 +72,18 @@ class Engine:
             self._lane(spec).waiting.append(spec)
         self._moved = self._clock()
         while True:
+            for spec in self._losses.due():
+                self._moved = self._clock()
+                self._lane(spec).waiting.appendleft(spec)
             for lane in list(self._lanes.values()):
                 while lane.waiting and self._submit_next(lane):
                     pass
-            waits = any(lane.waiting for lane in self._lanes.values())
+            waits = next((lane.waiting[0] for lane in self._lanes.values() if lane.waiting), None)
             is_stuck = self._clock() - self._moved >= self._wait_s
-            if not self._running and (not waits or is_stuck):
-                return self._left()
+            if not self._running and not self._losses and (not waits or is_stuck):
+                return self._lost | self._left()
+            if waits and not self._running and not self._losses:
+                self._say_once(f"waiting up to {self._wait_s:.0f} s: {self._reason(waits)}")
             for event in self._executor.events(_POLL_S):
                 self._moved = self._clock()
                 self._handle(event)
@@ -204,9 +146,13 @@ class Engine:
     # ---- events ----
 
     def _handle(self, event: Event) -> None:
+        if isinstance(event, Waiting):
+            self._say_once(event.what)
+            return
         name = event.result.name if isinstance(event, Finished) else event.name
         if name not in self._running:
             return
+        self._said.clear()
         if isinstance(event, Started):
             self._note_start(name, event.worker)
             return
@@ -217,8 +163,10 @@ class Engine:
             self._finish(job, lane, event.result)
         elif isinstance(event, Died):
             self._die(job, lane, event.worker)
+        elif event.is_counted:
+            self._lose(job, event.why)
         else:
-            self._again(job, lane, "lost", "")
+            self._again(job, lane, "lost", event.why)
 
     def _note_start(self, name: str, worker: str) -> None:
         job, _ = self._running[name]
@@ -232,17 +180,31 @@ class Engine:
             self._dead_boards[job.place] = result.board_fault
             self._watcher.say(f"{job.place} is set aside: {result.board_fault}")
             self._again(job, lane, "board", result.board_fault)
+        elif result.board_lost:
+            self._lost_boards[job.place] = result.board_lost
+            self._watcher.say(f"{job.place} is not used until the sweep is resumed: {result.board_lost}")
+            self._again(job, lane, "lost", result.board_lost)
         elif result.lost:
-            self._lost_boards[job.place] = result.lost
-            self._watcher.say(f"{job.place} is not used until the sweep is resumed: {result.lost}")
-            self._again(job, lane, "lost", result.lost)
+            self._lose(job, result.lost)
         elif job.spec.kind == REFERENCE:
-            found = result.reference or Reference()
-            self._journal.put_reference(job.spec.name, found)
-            self._found[job.spec.name] = found
-            self._unpark(job.spec.name)
+            self._finish_reference(job.spec.name, result)
         elif self._journal.finish(result):
             self._watcher.ended(job.spec.name, result)
+
+    def _finish_reference(self, name: str, result: JobResult) -> None:
+        """Keep expected outputs; a fault, which a repetition may not show, is that of this run alone."""
+        if result.reference is None:
+            why = f"its host twin could not be run: {result.error}"
+            for spec in self._parked.pop(name, []):
+                cell = ended_cell(spec, why, FAILED)
+                failed = replace(result, name=spec.name, kind=CELL, cell=cell, seconds=0.0)
+                if self._journal.finish(failed):
+                    self._watcher.ended(spec.name, failed)
+            return
+        if not result.reference.fault:
+            self._journal.put_reference(name, result.reference)
+        self._found[name] = result.reference
+        self._unpark(name)
 
     def _unpark(self, name: str) -> None:
         for spec in reversed(self._parked.pop(name, [])):
@@ -267,6 +229,30 @@ class Engine:
         for spec in parked:
             self._watcher.ended(spec.name, None, f"set aside: {why}")
 
+    def _lose(self, job: Job, why: str) -> None:
+        """Try a job again after a while, or give it up until the sweep is resumed."""
+        name = job.spec.name
+        if job.spec.kind == CELL:
+            specs = [job.spec]
+            self._journal.give_back(name, "lost", why)
+        else:
+            specs = self._parked.pop(name, [])
+        wait_s = self._losses.note(name)
+        if wait_s is not None:
+            self._watcher.say(f"{name} is lost, and tried again in {wait_s:g} s: {why}")
+            self._losses.delay(specs, wait_s)
+            return
+        why = f"lost {MOST_LOSSES} times: {why}"
+        self._journal.set_aside([spec.name for spec in specs], why, LOST)
+        for spec in specs:
+            self._lost[spec.name] = why
+            self._watcher.ended(spec.name, None, why)
+
+    def _say_once(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._watcher.say(what)
+
     def _again(self, job: Job, lane: _Lane, outcome: str, note: str) -> None:
         if job.spec.kind == CELL:
             self._journal.give_back(job.spec.name, outcome, note)
@@ -283,6 +269,7 @@ class Engine:
             return
         for lane in self._lanes.values():
             lane.waiting = deque(spec for spec in lane.waiting if spec.name not in gone)
+        self._losses.drop(gone)
         for specs in self._parked.values():
             specs[:] = [spec for spec in specs if spec.name not in gone]
         for name in gone & self._running.keys():
@@ -295,20 +282,16 @@ class Engine:
 
     def _left(self) -> dict[str, str]:
         """Reasons why cells are still waiting."""
-        reasons = {}
-        for lane in self._lanes.values():
-            for spec in lane.waiting:
-                dead = [place for place in spec.places if place in self._dead_boards]
-                lost = {
-                    place: self._lost_boards[place] for place in spec.places if place in self._lost_boards
-                }
-                if lost and len(lost) + len(dead) == len(spec.places):
-                    reasons[spec.name] = "; ".join(f"{place}: {why}" for place, why in lost.items())
-                elif spec.places and len(dead) == len(spec.places):
-                    reasons[spec.name] = f"its boards are set aside: {', '.join(dead)}"
-                else:
-                    wanted = self._specs[spec.reference].resources if spec.reference else ()
-                    boards = (f"board {place}" for place in spec.places)
-                    missing = self._executor.lacking(list(dict.fromkeys((*spec.resources, *wanted, *boards))))
-                    reasons[spec.name] = f"no worker has: {', '.join(missing)}"
-        return reasons
+        return {spec.name: self._reason(spec) for lane in self._lanes.values() for spec in lane.waiting}
+
+    def _reason(self, spec: Spec) -> str:
+        dead = [place for place in spec.places if place in self._dead_boards]
+        lost = {place: self._lost_boards[place] for place in spec.places if place in self._lost_boards}
+        if lost and len(lost) + len(dead) == len(spec.places):
+            return "; ".join(f"{place}: {why}" for place, why in lost.items())
+        if spec.places and len(dead) == len(spec.places):
+            return f"its boards are set aside: {', '.join(dead)}"
+        wanted = self._specs[spec.reference].resources if spec.reference else ()
+        boards = (f"board {place}" for place in spec.places)
+        missing = self._executor.lacking(list(dict.fromkeys((*spec.resources, *wanted, *boards))))
+        return f"no worker has: {', '.join(missing)}"

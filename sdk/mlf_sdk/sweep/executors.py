@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.sweep.engine import Executor
+from mlf_sdk.sweep.events import Executor
 from mlf_sdk.sweep.job import Setup
 from mlf_sdk.sweep.pool import PoolExecutor
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import time
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mlf_sdk.errors import InputError, MlfError, TargetError
+from mlf_sdk.errors import InputError, MlfError, NotPossibleError, TargetError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED
 from mlf_sdk.judge.evidence import EXPECTED
@@ -76,13 +77,16 @@ class JobResult:
     """Result of an attempt.
 
     Attributes:
-        cell: of a cell; None where the board was at fault.
-        reference: of a reference.
+        cell: of a cell; None where the board was at fault, or the attempt is lost.
+        reference: of a reference; None where it could not be run.
         seconds: wall-clock time of the attempt.
         worker: host and process that ran it.
         log: of builds, target and errors; its end where it is long.
+        error: why a reference could not be run: nothing is known of it; empty: it was.
         board_fault: why the place can't be used any longer; empty: it can.
-        lost: why nothing can be said of the place: its coordinator did not come back; empty: it was there.
+        board_lost: why nothing can be said of the place: its coordinator did not come back; empty: it did.
+        lost: why the attempt says nothing of the job: its inputs are not those that were planned with, or are
+            not there; empty: it says something.
     """
 
     name: str
@@ -92,7 +96,9 @@ class JobResult:
     log: str
     cell: Cell | None = None
     reference: Reference | None = None
+    error: str = ""
     board_fault: str = ""
+    board_lost: str = ""
     lost: str = ""
 
 
@@ -139,50 +145,68 @@ def run_job(job: Job, files: Files | None = None) -> JobResult:
     """
     mark_children()
     end_orphans()
-    start, log = time.monotonic(), _Log()
-    cell: Cell | None = None
-    reference: Reference | None = None
-    fault = lost = ""
+    start, log, here = time.monotonic(), _Log(), files or {}
+    result = lost_result(job, _changed(job, here))
+    if not result.lost:
+        result = _attempt(job, here, log)
+        if lost := _changed(job, here):  # whatever it found may be of other files
+            result = lost_result(job, lost)
+    return dataclasses.replace(result, seconds=time.monotonic() - start, log=log.text())
+
+
+def lost_result(job: Job, why: str) -> JobResult:
+    """Result of an attempt that says nothing of its job."""
+    name, kind = job.spec.name, job.spec.kind
+    return JobResult(name=name, kind=kind, seconds=0.0, worker=worker_name(), log="", lost=why)
+
+
+def _attempt(job: Job, files: Mapping[str, str], log: _Log) -> JobResult:
+    """Run a job on files that are there."""
     try:
-        request = _request(job, files or {})
-        if job.spec.kind == REFERENCE:
-            reference = run_reference(request)
-        elif job.place:
-            cell, fault = _on_place(job, request, log)
-        else:
-            cell = _cell(job, request, log)
+        return dataclasses.replace(lost_result(job, ""), **_found(job, files, log))
     except CoordinatorLostError as error:
         log.error(error)
-        lost = str(error.what)
+        return dataclasses.replace(lost_result(job, ""), board_lost=str(error.what))
     except MlfError as error:
         log.error(error)
-        outcome = NOT_HERE if isinstance(error, InputError) else FAILED
-        cell, reference = _failed(job, error.what.splitlines()[0], outcome)
+        outcome = NOT_HERE if isinstance(error, NotPossibleError) else FAILED
+        return _ended(job, error.what.splitlines()[0], outcome)
     except Exception as error:
         log.log(traceback.format_exc())
-        cell, reference = _failed(job, f"mlf-sdk itself failed: {type(error).__name__}: {error}", FAILED)
-    return JobResult(
-        name=job.spec.name,
-        kind=job.spec.kind,
-        seconds=time.monotonic() - start,
-        worker=worker_name(),
-        log=log.text(),
-        cell=cell,
-        reference=reference,
-        board_fault=fault,
-        lost=lost,
-    )
+        return _ended(job, f"mlf-sdk itself failed: {type(error).__name__}: {error}", FAILED)
 
 
-def _request(job: Job, files: Mapping[str, str]) -> Request:
-    """The request on this machine, whose files are those that were planned with."""
-    for path, digest in job.spec.files.items():
-        if digest_of(files.get(path, path)) != digest:
-            raise InputError(
-                "it was changed since the sweep was planned", where=path, hint="Start the sweep again."
-            )
+def _found(job: Job, files: Mapping[str, str], log: _Log) -> dict[str, Any]:
+    """Fields of the result."""
     here = {name: _relocated(value, files) for name, value in job.spec.fields.items()}
-    return Request.from_json(msgspec.json.encode(here))
+    request = Request.from_json(msgspec.json.encode(here))
+    if job.spec.kind == REFERENCE:
+        return {"reference": run_reference(request)}
+    if not job.place:
+        return {"cell": _cell(job, request, log)}
+    cell, fault = _on_place(job, request, log)
+    return {"cell": cell, "board_fault": fault}
+
+
+def _ended(job: Job, why: str, outcome: str) -> JobResult:
+    """Result of a job that could not be run."""
+    result = lost_result(job, "")
+    if job.spec.kind == CELL:
+        return dataclasses.replace(result, cell=ended_cell(job.spec, why, outcome))
+    if outcome == NOT_HERE:
+        return dataclasses.replace(result, reference=Reference())
+    return dataclasses.replace(result, error=why)
+
+
+def _changed(job: Job, files: Mapping[str, str]) -> str:
+    """Reason why the files on this machine are not those that were planned with; empty: they are."""
+    for path, digest in job.spec.files.items():
+        try:
+            if digest_of(files.get(path, path)) != digest:
+                return f"{path}: it was changed since the sweep was planned"
+        except InputError as error:
+            return f"{path}: {error.what}"
+    return ""
 
 
 def _relocated(value: Any, files: Mapping[str, str]) -> Any:  # noqa: ANN401
@@ -242,14 +266,13 @@ def _on_held_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, 
     return cell, ""
 
 
-def _failed(job: Job, why: str, outcome: str) -> tuple[Cell | None, Reference | None]:
-    if job.spec.kind == REFERENCE:
-        return None, Reference(fault=why if outcome == FAILED else "")
-    fields = job.spec.fields
+def ended_cell(spec: Spec, why: str, outcome: str) -> Cell:
+    """Cell that could not be run."""
+    fields = spec.fields
     source = Path(next(iter(fields.get("source", ("",)))))
     board = str(fields.get("board", ""))
     cell = Cell(archive=source.name, module=fields.get("module"), model="", board=board, outcome=outcome)
-    return msgspec.structs.replace(cell, why=why), None
+    return msgspec.structs.replace(cell, why=why)
 
 
 class _Log(Progress):

@@ -23,7 +23,7 @@ from mlf_sdk.sweep.journalview import JournalView
 from mlf_sdk.sweep.plan import Plan
 from mlf_sdk.tools.serial import as_array, encode, to_plain
 
-DONE, ASIDE, CANCELLED = "done", "aside", "cancelled"
+DONE, ASIDE, CANCELLED, LOST = "done", "aside", "cancelled", "lost"
 MOST_DEATHS = 3
 
 
@@ -79,14 +79,16 @@ class Journal(JournalView):
     # ---- what the engine writes ----
 
     def recover(self) -> int:
-        """Return cells that a client left running to the plan; returns their number."""
+        """Return cells to the plan that a client left running, or that were lost; returns their number."""
         with self.transaction():
             self.db.execute(
                 "UPDATE attempts SET outcome = 'lost', ended = ?, note = 'the client ended' "
                 "WHERE ended IS NULL",
                 (time.time(),),
             )
-            return self.db.execute("UPDATE cells SET state = 'planned' WHERE state = 'running'").rowcount
+            return self.db.execute(
+                "UPDATE cells SET state = 'planned', note = '' WHERE state IN ('running', 'lost')"
+            ).rowcount
 
     def start(self, name: str, worker: str, board: str = "") -> None:
         """Note that an attempt began; one that still runs was lost with its scheduler."""
@@ -165,12 +167,12 @@ class Journal(JournalView):
             self.set_aside([name], f"it killed its worker {found[0]} times")
         return True
 
-    def set_aside(self, names: Iterable[str], why: str) -> None:
-        """Take cells out of the plan until `retry`."""
+    def set_aside(self, names: Iterable[str], why: str, state: str = ASIDE) -> None:
+        """Take cells out of the plan until `retry`; those with the state `LOST` until `recover`."""
         with self.transaction():
             self.db.executemany(
-                "UPDATE cells SET state = 'aside', note = ? WHERE name = ? AND state != 'done'",
-                ((why, name) for name in names),
+                "UPDATE cells SET state = ?, note = ? WHERE name = ? AND state != 'done'",
+                ((state, why, name) for name in names),
             )
 
     def set_board_aside(self, place: str, why: str) -> None:
@@ -203,7 +205,7 @@ class Journal(JournalView):
         """Plan cells again.
 
         Args:
-            names: of cells; empty: all that are set aside or cancelled, and those with ``outcomes``.
+            names: of cells; empty: all that are set aside, cancelled or lost, and those with ``outcomes``.
             outcomes: of finished cells.
             boards: use boards again that were set aside.
 
@@ -218,7 +220,7 @@ class Journal(JournalView):
             again = [
                 name
                 for name, state, outcome in rows
-                if (name in names if names else state in (ASIDE, CANCELLED) or outcome in chosen)
+                if (name in names if names else state in (ASIDE, CANCELLED, LOST) or outcome in chosen)
             ]
             self.db.executemany(
                 "UPDATE cells SET state = 'planned', deaths = 0, note = '', outcome = NULL, result = NULL "

@@ -13,7 +13,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from mlf_sdk.sweep.engine import Died, Event, Finished, Started
+from mlf_sdk.sweep.events import Died, Event, Finished, Started
 from mlf_sdk.sweep.job import Job, JobResult, Run, Setup, run_job
 
 

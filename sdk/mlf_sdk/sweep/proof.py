@@ -23,7 +23,8 @@ from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.sweep.engine import Engine, Watcher
+from mlf_sdk.sweep.engine import Engine
+from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.executors import open_executor
 from mlf_sdk.sweep.expand import expand, names_of
 from mlf_sdk.sweep.job import JobResult
@@ -112,7 +113,9 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
             left = Engine(journal, executor, found.references, shown).run(wanted)
         if left:
             raise ToolError(
-                next(iter(left.values())), where="proof", hint="Start a worker: mlf-sdk sweep worker ADDRESS."
+                next(iter(left.values())),
+                where="proof",
+                hint="Run the proof again: what it found is kept. Workers: mlf-sdk sweep worker ADDRESS.",
             )
         cells = tuple(_cell(journal, name) for name in names)
     return Proof(boards=tuple(boards), cells=cells, strict=request.strict is not False)

@@ -30,7 +30,7 @@ class SweepRow:
     Attributes:
         name: hash of everything that decides the result.
         labels: value by axis.
-        state: of the journal: ``done``, ``planned``, ``running``, ``aside`` or ``cancelled``.
+        state: of the journal: ``done``, ``planned``, ``running``, ``aside``, ``cancelled`` or ``lost``.
         verdict: ``proven``, ``failed``, ``unproven``, ``not here``; of a cell without a result its state.
         why: what failed, the gates among it, or what the board lacks.
         figures: by name; their units are part of the names.

@@ -6,10 +6,13 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import msgspec
+
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.pipeline.cell import NOT_HERE
 
 JOURNAL_NAME = "journal.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 _WAIT_S = 60.0
 _TABLES = """
 CREATE TABLE IF NOT EXISTS plans (
@@ -67,8 +70,8 @@ def connect(folder: Path, *, create: bool) -> sqlite3.Connection:
 def _prepare(journal: sqlite3.Connection, path: Path) -> None:
     journal.execute("PRAGMA journal_mode=WAL")
     journal.execute("PRAGMA synchronous=NORMAL")
-    version = journal.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (0, SCHEMA):
+    version = _version(journal)
+    if version not in (0, 1, SCHEMA):
         raise InputError(
             f"the journal is of version {version}; this SDK writes {SCHEMA}",
             where=str(path),
@@ -76,3 +79,40 @@ def _prepare(journal: sqlite3.Connection, path: Path) -> None:
         )
     if version == 0:
         journal.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={SCHEMA}; COMMIT;")
+    if version == 1:
+        _find_lost(journal)
+
+
+def _version(journal: sqlite3.Connection) -> int:
+    return int(journal.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _find_lost(journal: sqlite3.Connection) -> None:
+    """Mark cells as lost that version 1 took for impossible: nothing had been read of their models.
+
+    Expected outputs are made again: a host twin could be lost in the same way.
+    """
+    journal.execute("BEGIN IMMEDIATE")
+    try:
+        if _version(journal) == 1:
+            rows = journal.execute(
+                "SELECT name, result FROM cells WHERE state = 'done' AND outcome = ?", (NOT_HERE,)
+            ).fetchall()
+            lost = [(note, name) for name, result in rows if (note := _lost_by(result))]
+            journal.executemany(
+                "UPDATE cells SET state = 'lost', note = ?, outcome = NULL, result = NULL WHERE name = ?",
+                lost,
+            )
+            journal.execute("DELETE FROM refs")
+            journal.execute(f"PRAGMA user_version={SCHEMA}")
+    except BaseException:
+        journal.execute("ROLLBACK")
+        raise
+    journal.execute("COMMIT")
+
+
+def _lost_by(result: bytes) -> str:
+    """Error that ended a cell of version 1 before its model was read; empty: it is known to be impossible."""
+    found = msgspec.json.decode(result)
+    is_known = bool(found["model"]) or found["why"].startswith(("refused: ", "the image does not fit: "))
+    return "" if is_known else str(found["why"])

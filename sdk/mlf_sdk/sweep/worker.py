@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
@@ -18,6 +17,7 @@ from mlf_sdk.sweep.identity import PLACE_SCHEME
 from mlf_sdk.sweep.places import release_abandoned, tagged_places
 from mlf_sdk.targets.serial.ports import list_serial_ports
 from mlf_sdk.tools.orphans import end_orphans
+from mlf_sdk.tools.scratch import scratch_folder
 
 ALL_PLACES = "all"
 _AGAIN_S = 1.0
@@ -41,7 +41,8 @@ def serve(scheduler: str, own: WorkerOptions, say: Callable[[str], None]) -> Non
     boards = _boards(own)
     end_orphans()
     release_abandoned()
-    with tempfile.TemporaryDirectory(prefix="mlf-worker-") as scratch, dask.config.set(_CONFIG):
+    with scratch_folder("mlf-worker-") as folder, dask.config.set(_CONFIG):
+        scratch = str(folder)
         while True:
             say(f"connecting to {scheduler}")
             try:
@@ -75,6 +76,7 @@ async def _serve_once(
                 host=own.listen,
                 dashboard=False,
                 silence_logs="CRITICAL",
+                env={"TMPDIR": scratch},  # what its jobs leave when they are killed goes with it
             )
             nannies.append(await stack.enter_async_context(nanny))
         say(f"{own.jobs} cells at the same time for {scheduler}")
