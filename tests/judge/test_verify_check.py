@@ -22,10 +22,10 @@ from mlf_sdk.judge.check import (
     State,
     check_image,
     heap_row,
-    with_painted,
 )
 from mlf_sdk.judge.heap import Allocator
 from mlf_sdk.judge.memorymap import region_use
+from mlf_sdk.judge.painted import painted_rows, with_painted
 from mlf_sdk.judge.stack import ModelStack, StackBound
 from mlf_sdk.pipeline.api import load
 from mlf_sdk.tools.process import run_process
@@ -294,8 +294,8 @@ def test_a_heap_that_a_model_uses_fails_the_check(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("unknown", "reserved", "state", "planned", "note"),
     [
-        ((), 336, "proven", 336, "of a run; its thread has none: 1 calls by pointer in drivers"),
-        ((), 400, "proven", 336, "of a run; its thread has none: 1 calls by pointer in drivers"),
+        ((), 336, "proven", 336, "of a run's own calls, an exception on top"),
+        ((), 400, "proven", 336, "of a run's own calls, an exception on top"),
         ((), 335, "failed", 336, "a run can need more than is reserved"),
         ((), 0, "unproven", 336, "the image does not say how much is reserved"),
         (("recursion: f -> f",), 8192, "unproven", None, "no bound: recursion: f -> f"),
@@ -320,9 +320,14 @@ def test_a_run_on_zephyr_has_a_bound_where_drivers_have_none(
     assert "stack" not in rows(report)
     row = rows(report)["run stack"]
     assert (row.model, row.state, row.planned, row.note) == ("tiny", state, planned, note)
-    if state == "proven":  # the mark is the thread's: deeper than a run, and within what is reserved
-        assert with_painted(row, reserved - 1).state == "proven"
-        assert with_painted(row, reserved).state == "failed"
+    assert not [row for row in painted_rows(report, None) if row.item == "thread stack"]
+    if reserved:  # the mark is the thread's: a row of its own, within what is reserved
+        for used, found in ((reserved - 1, "proven"), (reserved, "failed")):
+            *others, thread = painted_rows(report, used)
+            assert tuple(others) == report.rows and rows(report)["run stack"].measured is None
+            assert (thread.item, thread.model, thread.state) == ("thread stack", "", found)
+            assert (thread.planned, thread.image, thread.measured) == (None, reserved, used)
+            assert "1 calls by pointer in drivers" in thread.note or found == "failed"
 
 
 @pytest.mark.parametrize(
@@ -337,8 +342,12 @@ def test_a_run_on_zephyr_has_a_bound_where_drivers_have_none(
         (401, "failed", STACK_EXHAUSTED),
     ],
 )
-def test_painted_mark_against_bound_and_reservation(used: int | None, state: str, note: str) -> None:
-    row = ProofRow(model="", item="stack", planned=344, image=400, state="proven")
+@pytest.mark.parametrize("item", ["stack", "run stack", "any stack"])
+def test_painted_mark_against_bound_and_reservation(
+    item: str, used: int | None, state: str, note: str
+) -> None:
+    """A bound below the mark is a failure, whatever the row is called."""
+    row = ProofRow(model="", item=item, planned=344, image=400, state="proven")
     found = with_painted(row, used)
     assert (found.state, found.note, found.measured) == (state, note, used)
 

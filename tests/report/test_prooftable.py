@@ -26,5 +26,6 @@ def test_a_bound_of_the_run_alone_is_called_so(is_run: bool) -> None:
         integers=True,
     )
     page = proof_markdown(Proof(boards=(cell.board,), cells=(cell,)), "make proof")
-    assert ("| run: 740 | 1,048 |" in page) is is_run
+    assert ("| run: 740 | thread: 1,048 |" in page) is is_run
+    assert ("| 740 | 1,048 |" in page) is not is_run
     assert ("the bound is that of the model's run" in page) is is_run

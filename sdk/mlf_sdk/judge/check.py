@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
 State = Literal["proven", "failed", "unproven"]
-STACK, RUN_STACK = "stack", "run stack"
+STACK, RUN_STACK, THREAD_STACK = "stack", "run stack", "thread stack"
 PROVEN: State = "proven"
 FAILED: State = "failed"
 UNPROVEN: State = "unproven"
@@ -46,9 +45,9 @@ class ProofRow:
         state: ``proven``: planned, image and measured agree (the summary of the archive is not compared);
             ``failed``: they do not; ``unproven``: a figure is missing, and ``note`` says why.
         summary, planned, image, measured: bytes; None where there is no figure. In the row ``stack``: the
-            static bound (planned), the reservation (image), the painted high-water mark (measured). A row
-            ``run stack`` takes its place where only the model's own calls have a bound; the mark is the
-            thread's.
+            static bound (planned), the reservation (image), the painted high-water mark (measured). Two rows
+            take its place where only the model's own calls have a bound: ``run stack`` has that bound,
+            ``thread stack`` the mark, which is that of the whole thread. Both are within the reservation.
         note: reason of a difference, or of a figure that is missing.
         summary_note: reason why the summary of the archive differs from the plan.
     """
@@ -177,7 +176,7 @@ def _run_stack_row(of: ModelStack, bound: StackBound, reserved: int | None) -> P
     """Row of the stack of a model's own calls: kernels, runtime, and an exception on top."""
     needed = None if of.depth.unknown else of.depth.bytes + bound.exception_bytes
     state: State = UNPROVEN
-    note = f"of a run; its thread has none: {len(bound.image.unknown)} calls by pointer in drivers"
+    note = "of a run's own calls, an exception on top"
     if needed is None:
         note = f"no bound: {of.depth.unknown[0]}"
     elif reserved is None:
@@ -187,24 +186,6 @@ def _run_stack_row(of: ModelStack, bound: StackBound, reserved: int | None) -> P
     else:
         state = PROVEN
     return ProofRow(model=of.model, item=RUN_STACK, planned=needed, image=reserved, state=state, note=note)
-
-
-def with_painted(row: ProofRow, used: int | None) -> ProofRow:
-    """Add the painted high-water mark to the row of the stack, and check it against bound and reservation.
-
-    Args:
-        row: of the stack.
-        used: high-water mark in bytes; None when not measured.
-    """
-    if used is None:
-        return row
-    note = row.note
-    if row.image is not None and used >= row.image:
-        note = STACK_EXHAUSTED
-    elif row.item == STACK and row.planned is not None and used > row.planned:
-        note = "measured use exceeds the static bound"
-    state: State = row.state if note == row.note else FAILED
-    return dataclasses.replace(row, measured=used, state=state, note=note)
 
 
 def heap_row(allocators: Sequence[Allocator]) -> ProofRow:

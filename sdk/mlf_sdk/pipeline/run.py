@@ -7,19 +7,14 @@ import dataclasses
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.check import (
-    FAILED,
-    RUN_STACK,
-    STACK,
-    CheckReport,
-    with_painted,
-)
+from mlf_sdk.judge.check import FAILED, CheckReport
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.guards import with_guards
 from mlf_sdk.judge.instructions import counting
+from mlf_sdk.judge.painted import painted_rows
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import plugin_folder
@@ -135,13 +130,11 @@ def _with_measured(checked: CheckReport, model: LockModel, done: Execution) -> C
     arena = done.arena_high_water_bytes
     good = as_promised(arena, model.arena_bytes, exact=is_exact(model))
     rows = []
-    for row in checked.rows:
+    for row in painted_rows(checked, done.stats.stack_high_water_bytes):
         if row.item == "arena" and row.model == model.name:
             note = row.note or ("" if good else "measured is not what was planned")
             state = row.state if good else FAILED
             rows.append(dataclasses.replace(row, measured=arena, state=state, note=note))
-        elif row.item in (STACK, RUN_STACK):
-            rows.append(with_painted(row, done.stats.stack_high_water_bytes))
         else:
             rows.append(row)
     return dataclasses.replace(checked, rows=with_guards(rows, model, done.stats))

@@ -19,6 +19,7 @@ from mlf_sdk.judge.check import (
     RUN_STACK,
     STACK,
     STACK_EXHAUSTED,
+    THREAD_STACK,
     UNPROVEN,
     CheckReport,
     ProofRow,
@@ -119,7 +120,9 @@ def run_parts(report: RunReport) -> Parts:
 
 def _is_shown(row: ProofRow, model: str) -> bool:
     """Return whether the report of a run includes a correct row: those of its model, and the stack."""
-    return row.item == STACK if not row.model else row.model == model and row.item != "in + out"
+    return (
+        row.item in (STACK, THREAD_STACK) if not row.model else row.model == model and row.item != "in + out"
+    )
 
 
 def run_rows(report: RunReport) -> tuple[ProofRow, ...]:

@@ -124,7 +124,7 @@ def _figures_of(cell: Cell) -> list[str]:
         f"{'' if cell.arena_is_exact else '<= '}{number(cell.arena_bytes)}",
         measured,
         f"{'run: ' if cell.stack_bound_is_run else ''}{number(cell.stack_bound_bytes)}",
-        number(cell.stack_measured_bytes),
+        f"{'thread: ' if cell.stack_bound_is_run else ''}{number(cell.stack_measured_bytes)}",
         number(cell.flash_bytes),
         _outputs(cell),
         cell.evidence,
