@@ -10,6 +10,7 @@ import pytest
 
 from agreement import agree
 from compiled_models import KernelRunner
+from makers import counted_makers
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -18,7 +19,7 @@ from mlf_sdk.compiler.tflite.notes import KNOWN
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from operator_cases import CASES, Case, model_of
-from operator_graphs import check
+from operator_graphs import check_host
 from tflite_models import Maker
 
 INSTANCES = [(name, dtype) for name, (dtypes, _) in CASES.items() for dtype in dtypes]
@@ -29,10 +30,13 @@ def test_an_operator(name: str, dtype: str, tmp_path: Path) -> None:
     agree(model_of(name, dtype, 1), tmp_path, 1, runs=1)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_graph_of_random_operators(seed: int, tmp_path: Path) -> None:
-    """160 operators; `make operators` has 5,000, on emulated cores as well."""
-    check(seed, 40, tmp_path, cores=False)
+@pytest.mark.parametrize(("kind", "first", "count"), [("operators", 0, 4), ("int8", 0, 5), ("float32", 0, 4), ("int16", 0, 3)])
+def test_random_networks(kind: str, first: int, count: int, tmp_path: Path) -> None:
+    """160 operators side by side, and networks of each type; `make operators` has thousands, on emulated cores as well."""
+    with counted_makers() as drawn:
+        result = check_host(kind, range(first, first + count), drawn, tmp_path)
+    assert result["faults"] == {} and result["refused"] == []
+    assert result["networks"] == count and result["checks"] > result["operators"] / 2
 
 
 def _quotients(divisors: list[int], scale: float) -> tuple[bytes, np.ndarray, np.ndarray]:

@@ -44,7 +44,7 @@ MACHINES = {
 }
 MISSING = [p for p in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(p) is None]
 
-_START = r"""
+START = r"""
 #include <stdint.h>
 #include <string.h>
 extern uint32_t stack_end[];
@@ -107,7 +107,7 @@ void reset(void)
     host(0x18, (const void *)0x20026);
 }
 """
-_LINK = """MEMORY {{ flash (rx) : ORIGIN = {flash}, LENGTH = {size}K
+LINK = """MEMORY {{ flash (rx) : ORIGIN = {flash}, LENGTH = {size}K
 ram (rwx) : ORIGIN = {ram}, LENGTH = 2M }}
 SECTIONS {{
 .vectors : {{ KEEP(*(.vectors)) }} > flash
@@ -142,9 +142,7 @@ def run_on_core(
     machine = MACHINES[core]
     text, symbols = _image(compiled, seed, given)
     (folder / "image.c").write_text(text)
-    (folder / "image.ld").write_text(
-        _LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram)
-    )
+    (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
     elf = folder / "image.elf"
     flags = ["-mthumb", *machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-specs=nosys.specs", "-w"]
     command = ["arm-none-eabi-gcc", *flags, "-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]
@@ -175,7 +173,7 @@ def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str
     values = {v.id: v.data for v in graph.values if v.data is not None}
     places: dict[int, str] = {}
     size = max((c.kernel.workspace_bytes for c in compiled.operators if c.kernel), default=0)
-    parts = [compiled.source, _START, f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n"]
+    parts = [compiled.source, START, f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n"]
     calls, symbols = [], []
     states = [state.initial.copy() for state in graph.states]
     parts += [_bytes(f"s{i}", data, const=False) for i, data in enumerate(states)]

@@ -8,7 +8,7 @@ the comparisons of many graphs on the host, `core_batches` on an emulated core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,15 +57,20 @@ class KernelCheck:
     runs: tuple[Values, ...]
 
 
-def trace(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[tuple[Values, ...]]:
+def trace(
+    graph: Graph, runs: Sequence[Sequence[Array]], known: Sequence[Mapping[str, Array]] = ()
+) -> list[tuple[Values, ...]]:
     """Values of each operator in consecutive runs, as the reference computes them.
 
     Args:
         runs: inputs of each run.
+        known: values of each run by their names, from another interpreter: operators behind read these, so that
+            a difference stays with the operator that makes it.
     """
     states = [state.initial.copy() for state in graph.states]
     found: list[list[Values]] = [[] for _ in graph.operators]
-    for inputs in runs:
+    for number_of_run, inputs in enumerate(runs):
+        others = known[number_of_run] if known else {}
         values: dict[int, Array] = {v.id: v.data for v in graph.values if v.data is not None}
         for number, data in zip(graph.inputs, inputs, strict=True):
             value = graph.values[number]
@@ -80,16 +85,33 @@ def trace(graph: Graph, runs: Sequence[Sequence[Array]]) -> list[tuple[Values, .
                 value = graph.values[number]
                 values[number] = data.astype(value.dtype).reshape(value.shape)
             written = tuple(values[i] for i in operator.outputs)
+            values.update(
+                (i, other) for i in operator.outputs if (other := _known(graph, i, others)) is not None
+            )
             kept.append(Values(read, written, before, tuple(states[i].copy() for i in mine)))
     return [tuple(kept) for kept in found]
 
 
-def outputs_of(graph: Graph, traced: Sequence[tuple[Values, ...]], run: int) -> list[Array]:
-    """Outputs of the graph in one of the runs of a trace that has all of its operators."""
-    found: dict[int, Array] = {}
-    for operator, values in zip(graph.operators, traced, strict=True):
-        found.update(zip(operator.outputs, values[run].outputs, strict=True))
-    return [found[i] if i in found else graph.values[i].constant for i in graph.outputs]
+def _known(graph: Graph, number: int, others: Mapping[str, Array]) -> Array | None:
+    """The value of this number in another interpreter, where it has one of its name, type and size."""
+    value = graph.values[number]
+    other = others.get(value.name)
+    if other is None or other.dtype != value.dtype or other.size != value.elements:
+        return None
+    return other.reshape(value.shape)
+
+
+def compare_by_name(
+    name: str, graph: Graph, traced: Sequence[tuple[Values, ...]], known: Sequence[Mapping[str, Array]]
+) -> Iterator[str]:
+    """Where the reference differs from another interpreter, operator by operator; from `trace` with the same ``known``."""
+    for operator, runs in zip(graph.operators, traced, strict=True):
+        for run, values in enumerate(runs):
+            for number, own in zip(operator.outputs, values.outputs, strict=True):
+                other = _known(graph, number, known[run])
+                says = "" if other is None else difference(own, other)
+                if says:
+                    yield f"{name}: {_place(operator)}: reference, '{graph.values[number].name}': {says}"
 
 
 def checks_of(

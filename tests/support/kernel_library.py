@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from compiled_models import GUARD, overlapped
+from compiled_models import END, GUARD, overlapped, writes_the_end
 from kernel_checks import Array, KernelCheck, Values, differences
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
@@ -57,7 +57,7 @@ class KernelLibrary:
         for number, (text, kernels, names) in enumerate(units([check.kernel for check in checks])):
             sources.append(folder / f"kernels{number}.c")
             sources[-1].write_text(text)
-            symbols.update({_key(k): name for k, name in zip(kernels, names, strict=True)})
+            symbols.update({key_of(k): name for k, name in zip(kernels, names, strict=True)})
         self.symbols = symbols
         library = folder / "kernels.so"
         command = ["gcc", *flags, "-std=c11", "-w", "-shared", "-fPIC", "-o", library, *sources, "-lm"]
@@ -66,12 +66,13 @@ class KernelLibrary:
 
     def faults(self, check: KernelCheck) -> Iterator[str]:
         """Everything that is wrong with a kernel: values, writes beside its memory, overlaps that it does not bear."""
-        call = getattr(self.library, self.symbols[_key(check.kernel)])
+        call = getattr(self.library, self.symbols[key_of(check.kernel)])
         for run, values in enumerate(check.runs):
             yield from _run(check, run, values, call)
 
 
-def _key(kernel: Kernel) -> tuple[str, str]:
+def key_of(kernel: Kernel) -> tuple[str, str]:
+    """Key of a kernel among those of several sources."""
     return kernel.key, repr(sorted(kernel.helpers.items()))
 
 
@@ -93,6 +94,8 @@ def _run(check: KernelCheck, run: int, values: Values, call: Any) -> Iterator[st
                 yield f"{check.label}: it writes its {role.value}{number}"
     if by_role[Role.STATE]:
         return
+    if kernel.workspace_bytes and (used[-1][END] == _FILL).all() and not writes_the_end(call, used):
+        yield f"{check.label}: the end of its workspace is not used"
     yield from _overlaps(check, call, used)
 
 

@@ -1,82 +1,211 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of random operators with random numbers: reference, host, TFLM and emulated cores give the same values.
+"""Random networks and graphs of random operators: TFLM, reference, kernels on the host and on cores give the same.
 
-python tests/support/operator_graphs.py --count 5000 [--seed 0] [--cores]
+python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --operators 5000 --cores 100
+  [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
+
+Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. A model that is
+wrong is written to ``--keep``, whole and as its one operator, with what differs first.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import resource
+import subprocess
+import sys
 import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from agreement import agree
-from core_images import MACHINES, run_on_core
-from mlf_sdk.compiler.build import compile_graph
+from core_batches import core_faults
+from core_images import MACHINES
+from kernel_library import KernelLibrary
+from makers import Drawn, counted_makers
 from mlf_sdk.compiler.options import Core
-from mlf_sdk.compiler.schedule import Choice
-from mlf_sdk.compiler.tflite.load import load_tflite
-from operator_cases import CASES, Case
-from tflite_models import Maker
+from network_checks import CORES, Examined, Refused, examine
+from operator_cases import CASES
+from random_networks import Network, random_network
 
-CORES = (Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55)
-WHOLE = [
-    (n, d)
-    for n, (ds, _) in CASES.items()
-    for d in ds
-    if d in ("int8", "int16") and n not in ("SPLIT", "DEQUANTIZE")
-]
+BATCH = 25  # networks in one library or image
+_SEEDS = {"int8": 0, "float32": 1 << 24, "int16": 2 << 24, "operators": 3 << 24}
 ANY = [(n, d) for n, (ds, _) in CASES.items() for d in ds]
 
 
-def random_graph(seed: int, size: int, kinds: list[tuple[str, str]]) -> bytes:
-    """A model of ``size`` random operators of random types."""
-    random = np.random.default_rng(seed)
-    maker = Maker(seed)
-    outputs: list[int] = []
+def random_graph(seed: int, size: int, kinds: Sequence[tuple[str, str]] = ANY) -> Network:
+    """A network of ``size`` random operators of random types, each with inputs of its own."""
+    network = Network(seed, "int8", alone=True)
     for _ in range(size):
-        name, dtype = kinds[int(random.integers(0, len(kinds)))]
-        CASES[name][1](Case(maker, dtype))
-        outputs += maker.spec.outputs
-    return maker.finish(*outputs)
+        name, network.dtype = kinds[int(network.random.integers(0, len(kinds)))]
+        CASES[name][1](network)
+    return network
 
 
-def check(seed: int, size: int, folder: Path, *, cores: bool) -> None:
-    """Compare the answers to one graph; on every core where ``cores`` is set, without real numbers.
+def network_of(kind: str, seed: int) -> Network:
+    """The network of a seed: of one type, or of operators of any type that don't feed each other."""
+    number = _SEEDS[kind] + seed
+    return random_graph(number, 40) if kind == "operators" else random_network(number, kind)
 
-    Raises:
-        AssertionError: two of them differ.
-    """
-    model = random_graph(seed, size, WHOLE if cores else ANY)
-    agree(model, folder, seed, runs=1)
-    for core in CORES if cores else ():
+
+def check_host(kind: str, seeds: Sequence[int], drawn: Drawn, folder: Path) -> dict[str, Any]:
+    """Check networks on the host, their kernels in one library; counts and faults."""
+    examined, refused = _examined(kind, seeds, drawn, None)
+    checks = [check for one in examined for check in one.checks]
+    flags = ("-O2",) if seeds[0] % (8 * BATCH) == 0 else ("-O0",)
+    library = KernelLibrary(checks, folder, flags)
+    for one in examined:
+        one.faults += [fault for check in one.checks for fault in library.faults(check)]
+    return _result(kind, examined, refused, len(checks))
+
+
+def check_core(kind: str, seeds: Sequence[int], drawn: Drawn, folder: Path, core: Core) -> dict[str, Any]:
+    """Check networks on an emulated core, in as few images as their constants allow."""
+    examined, refused = _examined(kind, seeds, drawn, core)
+    labels = {check.label: one for one in examined for check in one.checks}
+    for label, fault in core_faults([c for one in examined for c in one.checks], core, folder):
+        labels[label].faults.append(fault)
+    return _result(f"{kind} on {core.value}", examined, refused, len(labels))
+
+
+def _examined(
+    kind: str, seeds: Sequence[int], drawn: Drawn, core: Core | None
+) -> tuple[list[Examined], list[str]]:
+    found, refused = [], []
+    for seed in seeds:
+        chosen = core or CORES[seed % len(CORES)]
+        try:
+            found.append(examine(f"{kind} {seed}", network_of(kind, seed), chosen, others=core is None))
+        except Refused as error:
+            refused.append(f"{kind} {seed}: TFLM: {error}")
+        drawn.forget()
+    return found, refused
+
+
+def _result(kind: str, examined: list[Examined], refused: list[str], checks: int) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "networks": len(examined),
+        "operators": sum(len(one.network.spec.operators) for one in examined),
+        "checks": checks,
+        "faults": {one.name: one.faults for one in examined if one.faults},
+        "refused": refused,
+    }
+
+
+def worker(kind: str, first: int, count: int, core: str) -> None:
+    """Check a run of seeds and print the result as one line of JSON."""
+    seeds = range(first, first + count)
+    with tempfile.TemporaryDirectory() as folder, counted_makers() as drawn:
+        started = time.process_time()
+        if core:
+            result = check_core(kind, seeds, drawn, Path(folder), Core(core))
+        else:
+            result = check_host(kind, seeds, drawn, Path(folder))
+        result |= {"makers": drawn.names, "drawn": dict(drawn.counts)}
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result["cpu_s"] = time.process_time() - started + children.ru_utime + children.ru_stime
+    print(json.dumps(result))
+
+
+def _started(job: tuple[str, int, int, str], branches: bool) -> list[dict[str, Any]]:
+    """Result of a worker; where it dies, of one for each of its seeds, so that the seed is known."""
+    kind, first, count, core = job
+    command = [sys.executable, "-W", "ignore"]
+    if branches:
+        source = "mlf_sdk.compiler.kernels"
+        command += ["-m", "coverage", "run", "--branch", "--parallel-mode", f"--source={source}"]
+    command += [__file__, "--worker", kind, str(first), str(count), core]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return [json.loads(done.stdout.splitlines()[-1])]
+    if count > 1:
+        return [r for seed in range(first, first + count) for r in _started((kind, seed, 1, core), branches)]
+    said = (done.stderr.strip().splitlines() or [""])[-1]
+    name = f"{kind} {first}"
+    return [{"kind": kind, "faults": {name: [f"{name}: the worker died ({done.returncode}): {said}"]}}]
+
+
+def run(jobs: Sequence[tuple[str, int, int, str]], workers: int, branches: bool) -> Iterator[dict[str, Any]]:
+    """Results of jobs, as they come."""
+    with ThreadPoolExecutor(workers) as pool:
+        for results in pool.map(lambda job: _started(job, branches), jobs):
+            yield from results
+
+
+def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
+    """Kind, first seed, number of seeds and core of each worker."""
+    found = []
+    for kind, count in (
+        ("operators", -(-asked.operators // 40)),
+        ("int8", asked.int8),
+        ("float32", asked.float),
+        ("int16", asked.int16),
+    ):
+        size = 5 if kind == "operators" else BATCH
+        found += [(kind, asked.seed + i, min(size, count - i), "") for i in range(0, count, size)]
+    for core in (Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55):
         assert core in MACHINES
-        run_on_core(
-            compile_graph(load_tflite(folder / "model.tflite"), Choice(core=core)), core, folder, seed
-        )
+        for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2)):
+            count = round(asked.cores * share)
+            found += [(kind, asked.seed + i, min(20, count - i), core.value) for i in range(0, count, 20)]
+    return found
 
 
-def main() -> None:
-    """Check graphs until they have ``--count`` operators."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--size", type=int, default=40)
+def keep(folder: Path, name: str) -> None:
+    """Write the model of a seed."""
+    kind, _, seed = name.partition(" ")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{kind}-{seed}.tflite").write_bytes(network_of(kind, int(seed)).file())
+
+
+def main() -> int:
+    """Check as many networks as are asked for; 1 where one is wrong."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for kind in ("int8", "float", "int16", "operators", "cores"):
+        parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cores", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--branches", action="store_true")
+    parser.add_argument(
+        "--worker", nargs=4, metavar=("KIND", "FIRST", "COUNT", "CORE"), help=argparse.SUPPRESS
+    )
     asked = parser.parse_args()
-    graphs = -(-asked.count // asked.size)
-    for number in range(asked.seed, asked.seed + graphs):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                # Every second graph has no real numbers and runs on the cores as well.
-                check(number, asked.size, Path(folder), cores=asked.cores and number % 2 == 0)
-            except BaseException:
-                print(f"seed {number}")
-                raise
-    print(f"{graphs * asked.size:,} operators in {graphs:,} graphs: all answers are the same")
+    if asked.worker:
+        worker(asked.worker[0], int(asked.worker[1]), int(asked.worker[2]), asked.worker[3])
+        return 0
+    totals: dict[str, Counter[str]] = {}
+    drawn: Counter[str] = Counter()
+    makers: dict[str, None] = {}
+    wrong = 0
+    for result in run(jobs_of(asked), asked.jobs, asked.branches):
+        total = totals.setdefault(result["kind"], Counter())
+        total.update({k: result.get(k, 0) for k in ("networks", "operators", "checks", "cpu_s")})
+        total.update(wrong=len(result["faults"]), refused=len(result.get("refused", ())))
+        drawn.update(result.get("drawn", {}))
+        makers.update(dict.fromkeys(result.get("makers", ())))
+        for name, faults in result["faults"].items():
+            wrong += 1
+            print(*faults[:4], sep="\n", flush=True)
+            if asked.keep:
+                keep(asked.keep, name)
+        for line in result.get("refused", ()):
+            print(line, flush=True)
+    for kind, total in totals.items():
+        print(
+            f"{kind}: {total['networks']:,} networks of {total['operators']:,} operators, {total['checks']:,} kernels,"
+            f" {total['wrong']} wrong, {total['refused']} not run by TFLM, {total['cpu_s'] / max(1, total['networks']):.2f} s of CPU each"
+        )
+    print("makers never drawn:", ", ".join(m for m in makers if not drawn[m]) or "none")
+    return bool(wrong)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
