@@ -84,6 +84,19 @@ def test_kernels_for_speed(seed: int, tmp_path: Path) -> None:
     assert sum("pairs" in name for name in names) == 3
 
 
+def test_a_tile_of_pairs_uses_its_whole_workspace(tmp_path: Path) -> None:
+    """Rows of a window that end with one byte alone take one word less; a plan states what is used."""
+    m = Maker(5)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.finish(m.conv(m.input((1, 10, 9, 3)), 8, (3, 3), 2, same=False)))
+    graph = load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=Goal.SPEED))
+    assert [c.kernel.family for c in compiled.operators if c.kernel] == ["conv_pairs"]
+    x = np.random.default_rng(1).integers(-128, 128, (1, 10, 9, 3)).astype(np.int8)
+    (got,) = KernelRunner(archive_of(compiled), tmp_path, exact=True).run([x])
+    np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
+
+
 def dense_chain(*, channels: bool = False) -> bytes:
     """Matrix products whose inputs and outputs leave every rest when they are divided by four.
 

@@ -30,7 +30,9 @@ def test_an_operator(name: str, dtype: str, tmp_path: Path) -> None:
     agree(model_of(name, dtype, 1), tmp_path, 1, runs=1)
 
 
-@pytest.mark.parametrize(("kind", "first", "count"), [("operators", 0, 4), ("int8", 0, 5), ("float32", 0, 4), ("int16", 0, 3)])
+@pytest.mark.parametrize(
+    ("kind", "first", "count"), [("operators", 0, 4), ("int8", 0, 5), ("float32", 0, 4), ("int16", 0, 3)]
+)
 def test_random_networks(kind: str, first: int, count: int, tmp_path: Path) -> None:
     """160 operators side by side, and networks of each type; `make operators` has thousands, on emulated cores as well."""
     with counted_makers() as drawn:

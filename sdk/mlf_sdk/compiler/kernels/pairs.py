@@ -61,6 +61,8 @@ def paired(graph: Graph, operator: Conv2D) -> Kernel | None:
     if rescale.form is Form.GENERAL:
         return None
     short = layout.spare == 3 and layout.row_quads <= 8
+    if short:  # the last word of each row holds nothing
+        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
     words = _words(layout.padded(weights.data), rescale, short=short)
     starts = low_words(rescale.unit * rescale.folded(bias, flat, x.zero_point))
     name, texts = _tile(pixels, words.shape[1], channels, rescale)
