@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from mlf_sdk.compiler.computed import Convolve
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import (
     Conv2D,
@@ -26,6 +27,9 @@ def macs_of(graph: Graph, operator: Operator) -> int:
             weights, y = graph.read(operator)[1], graph.written(operator)[0]
             each = weights.shape[1:3] if isinstance(operator, DepthwiseConv2D) else weights.shape[1:]
             return y.elements * math.prod(each)
+        case Convolve():
+            weights, y = graph.read(operator)[1], graph.written(operator)[0]
+            return y.elements * math.prod(weights.shape[1:])
         case TransposeConv():
             x, weights = graph.read(operator)[:2]
             return x.elements // x.shape[3] * weights.elements
@@ -41,7 +45,7 @@ def macs_of(graph: Graph, operator: Operator) -> int:
 def detail_of(operator: Operator) -> str:
     """Window of a layer: ``3x3, stride 2``; empty for operators without one."""
     match operator:
-        case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D():
+        case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D() | Convolve():
             return _window_text(operator.window)
     return ""
 

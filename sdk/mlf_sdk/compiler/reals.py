@@ -24,7 +24,10 @@ class Pointwise(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatMul(Operator):
-    """Matrix product of two values (..., m, k) and (..., k, n); the axes before are broadcast."""
+    """Matrix product of two values (..., m, k) and (..., k, n); the axes before are broadcast.
+
+    A third input, of one element, is taken off every element of the first; the sums are whole numbers then.
+    """
 
 
 class Reduction(enum.Enum):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mlf_sdk.compiler import operators, reals, signals
+from mlf_sdk.compiler import computed, operators, reals, signals
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
@@ -24,6 +24,7 @@ from mlf_sdk.compiler.kernels import (
     fives,
     fourier,
     general,
+    indices,
     lstm,
     movement,
     mve,
@@ -38,6 +39,9 @@ from mlf_sdk.compiler.kernels import (
     svdf,
     windows,
     winograd,
+)
+from mlf_sdk.compiler.kernels import (
+    computed as of_computed,
 )
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
@@ -114,6 +118,15 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     signals.SignalSpectralSubtraction: (signal.spectral_subtraction,),
     signals.SignalGain: (signal.gain,),
     signals.SignalLog: (signal.log,),
+    computed.Convolve: (of_computed.convolve,),
+    computed.DynamicQuantise: (of_computed.dynamic_quantise,),
+    computed.GatherElements: (indices.gather_elements,),
+    computed.GatherSlices: (indices.gather_slices,),
+    computed.LocalResponse: (of_computed.local_response,),
+    computed.PoolIndices: (of_computed.pool_indices,),
+    computed.ScatterElements: (indices.scatter_elements,),
+    computed.ScatterSlices: (indices.scatter_slices,),
+    computed.TopK: (of_computed.top_k,),
     Generated: (generated,),
 }
 

@@ -33,10 +33,10 @@ def _term(x: Value, stored: str, by: Multiplier) -> str:
 
 def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     """Products of matrices: four columns at a time; the zero point of the second is in where the sums start."""
-    a, b = graph.read(operator)
     (y,) = graph.written(operator)
     if y.quantisation is None:
         return rows.mat_mul(graph, operator)
+    a, b = graph.read(operator)
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = y.shape[:-2]
     parameters, constants = operands(graph, operator)

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.file import require_onnx
+from mlf_sdk.compiler.onnx.file import Whatever, require_onnx
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.tensor import axis_of, kept_type
@@ -46,18 +46,18 @@ def power(context: Context, node: Node) -> None:
     elementwise(context, node, "pow", [a, b])
 
 
+def type_of(code: Whatever) -> np.dtype[Any]:
+    """Type that an attribute states, as elements are computed."""
+    try:
+        return kept_type(np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(int(code))))
+    except (KeyError, TypeError):
+        refuse(f"the type {code} is not supported")
+
+
 def cast(context: Context, node: Node) -> None:
     """Cast and CastLike."""
     x = node.input()
-    if node.kind == "CastLike":
-        wanted = node.input(1).dtype
-    else:
-        try:
-            wanted = kept_type(
-                np.dtype(require_onnx().helper.tensor_dtype_to_np_dtype(int(node.attribute("to"))))
-            )
-        except (KeyError, TypeError):
-            refuse(f"the type {node.attribute('to')} is not supported")
+    wanted = node.input(1).dtype if node.kind == "CastLike" else type_of(node.attribute("to"))
     if wanted == x.dtype:
         context.bind(node.name, x)
         return

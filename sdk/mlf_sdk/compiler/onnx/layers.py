@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, Value
+from mlf_sdk.compiler.computed import Convolve
+from mlf_sdk.compiler.graph import FLOAT32, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
-from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape, to_last
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, last_shape, to_last
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
+    Arithmetic,
     Array,
+    Binary,
     Conv2D,
     DepthwiseConv2D,
     Region,
@@ -81,25 +86,63 @@ def space_of(x: Tensor) -> tuple[int, ...]:
     return x.shape[2:]
 
 
+def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:
+    """Window and shape of the output of a convolution."""
+    space, groups = space_of(x), int(node.attribute("group", 1))
+    if len(weights) != x.rank or groups < 1 or x.shape[1] != weights[1] * groups or weights[0] % groups:
+        refuse(f"weights {weights} don't fit an input {x.shape} in {groups} groups")
+    size = node.integers("kernel_shape", weights[2:])
+    if size != weights[2:]:
+        refuse(f"the attribute kernel_shape {size} is not that of the weights {weights}")
+    window, output = window_of(node, space, size)
+    return window, (x.shape[0], weights[0], *output)
+
+
+def computed_convolution(
+    context: Context,
+    node: Node,
+    x: Value,
+    weights: Tensor,
+    window: Window,
+    shape: Shape,
+    *,
+    bias: Tensor | None = None,
+    zero: Sequence[Value] = (),
+) -> None:
+    """Convolution with weights or biases that are computed at run time, or of integers.
+
+    Args:
+        x, weights: weights in the order OIHW; x with its channels last.
+        zero: what is taken off x, if anything.
+    """
+    inputs = [x, context.last(weights), *zero]
+    dtype = FLOAT32 if weights.dtype.kind == "f" else INT32
+    _, y = context.output(node.name, dtype, shape, last=True)
+    context.emit(Convolve(**node.common(inputs, y), window=window))
+    if bias is not None:
+        _, z = context.output(node.name, dtype, shape, last=True)
+        term = context.value(bias)
+        context.emit(Binary(**node.common([y, term], z), function=Arithmetic.ADD, clamp=UNLIMITED))
+
+
 def conv(context: Context, node: Node) -> None:
     """Conv."""
     x, weights = node.input(0), node.input(1)
-    data = node.data(1, "weights")
-    space, groups = space_of(x), int(node.attribute("group", 1))
-    if data.ndim != x.rank or groups < 1 or x.shape[1] != data.shape[1] * groups or data.shape[0] % groups:
-        refuse(f"weights {data.shape} don't fit an input {x.shape} in {groups} groups")
-    size = node.integers("kernel_shape", data.shape[2:])
-    if size != data.shape[2:]:
-        refuse(f"the attribute kernel_shape {size} is not that of the weights {data.shape}")
-    window, output = window_of(node, space, size)
-    shape = (x.shape[0], data.shape[0], *output)
+    window, shape = conv_shape(node, x, weights.shape)
+    groups, data = x.shape[1] // weights.shape[1], weights.known
+    if node.has(2):
+        check_vector(node.input(2), shape[1])
+    if data is None or (node.has(2) and node.input(2).known is None):
+        bias = node.input(2) if node.has(2) else None
+        computed_convolution(context, node, context.last(x), weights, window, shape, bias=bias)
+        return
     found = target(context, node)
     kernel = stored_weights(weights, 0)
     if found is not None and is_stored(x) and kernel is not None:
         _stored_conv(context, node, x, kernel, window, shape, groups, found)
         return
-    bias = node.data(2, "biases").astype(np.float32) if node.has(2) else None
-    _conv(context, node, context.last(x), data.astype(np.float32), bias, window, shape, groups)
+    biases = node.data(2, "biases").astype(np.float32) if node.has(2) else None
+    _conv(context, node, context.last(x), data.astype(np.float32), biases, window, shape, groups)
 
 
 def _arranged(data: Array, depthwise: bool) -> Array:
@@ -166,15 +209,15 @@ def _stored_conv(
 
 def conv_transpose(context: Context, node: Node) -> None:
     """ConvTranspose: a convolution of the input with zeros in between, the weights turned round."""
-    x, data = node.input(0), node.data(1, "weights").astype(np.float32)
+    x, weights = node.input(0), node.input(1)
     space, groups = space_of(x), int(node.attribute("group", 1))
     rank = len(space)
-    size = data.shape[2:]
+    size = weights.shape[2:]
     strides = node.integers("strides", (1,) * rank)
     dilations = node.integers("dilations", (1,) * rank)
     extra = node.integers("output_padding", (0,) * rank)
-    if groups < 1 or data.ndim != x.rank or x.shape[1] != data.shape[0] or data.shape[0] % groups:
-        refuse(f"weights {data.shape} don't fit an input {x.shape} in {groups} groups")
+    if groups < 1 or weights.rank != x.rank or x.shape[1] != weights.shape[0] or x.shape[1] % groups:
+        refuse(f"weights {weights.shape} don't fit an input {x.shape} in {groups} groups")
     reach = [(k - 1) * d + 1 for k, d in zip(size, dilations, strict=True)]
     pads = list(node.integers("pads", (0,) * 2 * rank))
     stated = node.attribute("output_shape")
@@ -203,13 +246,36 @@ def conv_transpose(context: Context, node: Node) -> None:
     context.move(
         source, spread, (_spread(source.shape, spread_shape, strides, margins),), "ConvTranspose", 0.0
     )
-    inward = data.reshape(groups, c // groups, data.shape[1], *size)
-    turned = inward.swapaxes(1, 2).reshape(groups * data.shape[1], c // groups, *size)
-    turned = np.flip(turned, axis=tuple(range(2, turned.ndim)))
     window = Window(size=two(size, 1), stride=(1, 1), dilation=two(dilations, 1))
-    bias = node.data(2, "biases").astype(np.float32) if node.has(2) else None
-    shape = (n, turned.shape[0], *output)
-    _conv(context, node, spread, np.ascontiguousarray(turned), bias, window, shape, groups)
+    shape = (n, groups * weights.shape[1], *output)
+    if node.has(2):
+        check_vector(node.input(2), shape[1])
+    data = weights.known
+    if data is None or (node.has(2) and node.input(2).known is None):
+        bias = node.input(2) if node.has(2) else None
+        turned = _turned_at_run_time(context, node, weights, groups)
+        computed_convolution(context, node, spread, turned, window, shape, bias=bias)
+        return
+    inward = data.astype(np.float32).reshape(groups, c // groups, weights.shape[1], *size)
+    turned_data = inward.swapaxes(1, 2).reshape(shape[1], c // groups, *size)
+    turned_data = np.ascontiguousarray(np.flip(turned_data, axis=tuple(range(2, turned_data.ndim))))
+    biases = node.data(2, "biases").astype(np.float32) if node.has(2) else None
+    _conv(context, node, spread, turned_data, biases, window, shape, groups)
+
+
+def _turned_at_run_time(context: Context, node: Node, weights: Tensor, groups: int) -> Tensor:
+    """Weights (inputs, outputs of a group, window) as those of a convolution, turned round."""
+    inputs, outputs, *size = weights.shape
+    taps, inner = math.prod(size), inputs // groups
+    extents = (groups, outputs, inner, taps)
+    part = regions.box(
+        extents, (inner * outputs * taps, taps, outputs * taps, -1), regions.strides(extents),
+        source_offset=taps - 1,
+    )  # fmt: skip
+    source = context.value(weights)
+    found, y = context.output("", weights.dtype, (groups * outputs, inner, *size))
+    context.move(source, y, (part,), node.kind)
+    return found
 
 
 def _spread(x: tuple[int, ...], y: tuple[int, ...], strides: tuple[int, ...], margins: list[int]) -> Region:

@@ -20,6 +20,8 @@ from mlf_sdk.compiler.onnx import (
     blocks,
     dense,
     functions,
+    indices,
+    integer,
     joining,
     layers,
     movement,
@@ -62,6 +64,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "DequantizeLinear": stored.dequantize_linear,
     **blocks.BUILDERS,
     **functions.BUILDERS,
+    **indices.BUILDERS,
+    **integer.BUILDERS,
     **joining.BUILDERS,
     **normalise.BUILDERS,
     **pointwise.BUILDERS,
@@ -78,7 +82,6 @@ _REASONS: Final = {
         ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
         "the shape of its result depends on the input; cut the model in front of it",
     ),
-    "TopK": "not supported; cut the model in front of it and sort its output",
 }
 
 

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.computed import LocalResponse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of
+from mlf_sdk.compiler.onnx.pointwise import elementwise
+from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, check_broadcast, check_vector
 from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary
 from mlf_sdk.compiler.reals import Normalise
 
@@ -21,22 +23,53 @@ def batch_normalization(context: Context, node: Node) -> None:
     """BatchNormalization of inference: a factor and a term for each channel."""
     node.only(1)
     x = node.input()
-    scale, bias, mean, variance = (node.data(i, "statistics").astype(np.float64) for i in range(1, 5))
     if node.attribute("training_mode", 0):
         refuse("it normalises as in training; export the model in inference mode")
-    factor = scale / np.sqrt(variance + float(node.attribute("epsilon", 1e-5)))
+    channels = x.shape[1] if x.rank > 1 else 1
+    given = [node.input(i) for i in range(1, 5)]
+    for tensor in given:
+        check_vector(tensor, channels)
+    epsilon = float(node.attribute("epsilon", 1e-5))
+    known = [t.known for t in given]
+    if any(data is None for data in known):
+        _computed_statistics(context, node, x, given, epsilon)
+        return
+    scale, bias, mean, variance = (data.astype(np.float64) for data in known if data is not None)
+    factor = scale / np.sqrt(variance + epsilon)
     channelwise(context, node, x, factor, bias - mean * factor)
 
 
-def channelwise(context: Context, node: Node, x: Tensor, factor: Array, term: Array) -> None:
+def _computed_statistics(
+    context: Context, node: Node, x: Tensor, given: list[Tensor], epsilon: float
+) -> None:
+    scale, bias, mean, variance = given
+    wide = elementwise(context, node, "add", [variance, _number(context, epsilon)], name="")
+    root = elementwise(context, node, "sqrt", [wide], name="")
+    factor = elementwise(context, node, "div", [scale, root], name="")
+    moved = elementwise(context, node, "mul", [mean, factor], name="")
+    channelwise(context, node, x, factor, elementwise(context, node, "sub", [bias, moved], name=""))
+
+
+def _number(context: Context, value: float) -> Tensor:
+    return context.constant("", np.array(value, np.float32))
+
+
+def channelwise(
+    context: Context, node: Node, x: Tensor, factor: Array | Tensor, term: Array | Tensor
+) -> None:
     """A factor and a term for each index of axis 1."""
     last = x.rank in (3, 4)
     shape = (-1,) if last else (-1, *(1,) * (x.rank - 2))
     source = context.last(x) if last else context.value(x)
     for kind, data, name in ((Arithmetic.MUL, factor, ""), (Arithmetic.ADD, term, node.name)):
-        constant = context.add_constant(node.name + "_" + kind.value, data.astype(np.float32).reshape(shape))
+        if isinstance(data, Tensor):
+            operand = context.value(context.reshaped("", data, (data.elements, *shape[1:])))
+        else:
+            operand = context.add_constant(
+                f"{node.name}_{kind.value}", data.astype(np.float32).reshape(shape)
+            )
         _, y = context.output(name or node.name, FLOAT32, x.shape, last=last)
-        context.emit(Binary(**node.common([source, constant], y), function=kind, clamp=UNLIMITED))
+        context.emit(Binary(**node.common([source, operand], y), function=kind, clamp=UNLIMITED))
         source = y
 
 
@@ -45,21 +78,37 @@ def layer_normalization(context: Context, node: Node) -> None:
     node.only(1)
     x = node.input()
     axis = axis_of(int(node.attribute("axis", -1)), x.rank)
-    size = math.prod(x.shape[axis:])
-    inputs = [context.value(x)]
-    for position, start in ((1, np.ones(size)), (2, np.zeros(size))):
-        data = node.data(position, "scale") if node.has(position) else start.reshape(x.shape[axis:])
-        data = np.broadcast_to(data, x.shape[axis:]).reshape(-1).astype(np.float32)
-        inputs.append(context.add_constant(node.name + f"_p{position}", data))
-    if node.kind == "RMSNormalization":
-        inputs.pop()
-    _, y = context.output(node.name, FLOAT32, x.shape)
-    context.emit(
-        Normalise(
-            **node.common(inputs, y), size=size,
-            epsilon=float(node.attribute("epsilon", 1e-5)), centred=node.kind != "RMSNormalization",
-        )
-    )  # fmt: skip
+    rows = x.shape[axis:]
+    fields: dict[str, Any] = {
+        "size": math.prod(rows),
+        "epsilon": float(node.attribute("epsilon", 1e-5)),
+        "centred": node.kind != "RMSNormalization",
+    }
+    given = [node.input(i) for i in (1, 2) if node.has(i)]
+    for tensor in given:
+        check_broadcast(tensor, x.shape)
+    known = [_row(tensor, rows) for tensor in given]
+    if all(data is not None for data in known):
+        names = [f"{node.name}_p{i}" for i in (1, 2)]
+        constants = [context.add_constant(n, d) for n, d in zip(names, known, strict=False) if d is not None]
+        _, y = context.output(node.name, FLOAT32, x.shape)
+        context.emit(Normalise(**node.common([context.value(x), *constants], y), **fields))
+        return
+    found, y = context.output("", FLOAT32, x.shape)
+    context.emit(Normalise(**node.common([context.value(x)], y), **fields))
+    for function, tensor in zip(("mul", "add"), given, strict=False):
+        name = node.name if tensor is given[-1] else ""
+        found = elementwise(context, node, function, [found, tensor], name=name)
+
+
+def _row(tensor: Tensor, rows: Shape) -> Array | None:
+    """Scales or biases of one row; None for those that are computed, or differ between rows."""
+    own = (1,) * (len(rows) - tensor.rank) + tensor.shape
+    data = tensor.known
+    if data is None or any(e != 1 for e in own[: len(own) - len(rows)]):
+        return None
+    data = data.reshape(own[len(own) - len(rows) :])
+    return np.broadcast_to(data, rows).reshape(-1).astype(np.float32)
 
 
 def group_normalization(context: Context, node: Node) -> None:
@@ -69,20 +118,54 @@ def group_normalization(context: Context, node: Node) -> None:
     groups = int(node.attribute("num_groups", channels))
     if groups < 1 or channels % groups:
         refuse(f"{channels} channels in {groups} groups")
-    scale, bias = node.data(1, "scale").reshape(-1), node.data(2, "biases").reshape(-1)
-    if scale.size == groups != channels:
-        scale, bias = (np.repeat(v, channels // groups) for v in (scale, bias))
+    factors = [_of_channels(context, node, node.input(i), groups, channels) for i in (1, 2)]
     source = context.value(x)
     found, y = context.output("", FLOAT32, x.shape)
     size = x.elements // x.shape[0] // groups
     context.emit(
         Normalise(**node.common([source], y), size=size, epsilon=float(node.attribute("epsilon", 1e-5)))
     )
-    channelwise(context, node, found, scale, bias)
+    channelwise(context, node, found, *factors)
+
+
+def _of_channels(context: Context, node: Node, tensor: Tensor, groups: int, channels: int) -> Array | Tensor:
+    """Factors of channels, from those of groups, which versions before 21 have."""
+    each = node.kind == "GroupNormalization" and context.opset < 21 and groups != channels
+    check_vector(tensor, groups if each else channels)
+    data = tensor.known
+    if data is not None:
+        return np.repeat(data, channels // groups) if each else data
+    if not each:
+        return tensor
+    rows = context.constant("", np.ones((1, channels // groups), np.float32))
+    pair = [context.reshaped("", tensor, (groups, 1)), rows]
+    return context.reshaped("", elementwise(context, node, "mul", pair, name=""), (channels,))
+
+
+def local_response(context: Context, node: Node) -> None:
+    """LRN."""
+    x = node.input()
+    size = int(node.attribute("size", 0))
+    if x.rank < 2 or size < 1:
+        refuse(f"sums of {size} channels of a tensor {x.shape}")
+    last = x.is_last
+    source = context.last(x) if last else context.value(x)
+    _, y = context.output(node.name, FLOAT32, x.shape, last=last)
+    context.emit(
+        LocalResponse(
+            **node.common([source], y),
+            axis=len(y.shape) - 1 if last else 1,
+            size=size,
+            alpha=float(node.attribute("alpha", 1e-4)),
+            beta=float(node.attribute("beta", 0.75)),
+            bias=float(node.attribute("bias", 1.0)),
+        )
+    )
 
 
 BUILDERS: Final = {
     "BatchNormalization": batch_normalization,
+    "LRN": local_response,
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), layer_normalization),
     **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), group_normalization),
 }

@@ -158,10 +158,12 @@ def gelu(context: Context, node: Node) -> None:
 
 
 def swish(context: Context, node: Node) -> None:
-    """Swish."""
-    if float(node.attribute("alpha", 1.0)) != 1.0:
-        refuse("only the factor 1 is supported")
-    elementwise(context, node, "swish", [node.input()])
+    """Swish, and QuickGelu of ONNX Runtime."""
+    alpha = float(node.attribute("alpha", 1.0 if node.kind == "Swish" else 1.702))
+    if alpha == 1.0:
+        elementwise(context, node, "swish", [node.input()])
+    else:
+        elementwise(context, node, "scaled_swish", [node.input()], parameters=(alpha,))
 
 
 def plain(context: Context, node: Node) -> None:
@@ -237,4 +239,5 @@ BUILDERS: Final[dict[str, Builder]] = {
     **dict.fromkeys(ARITHMETIC, arithmetic),
     **dict.fromkeys(NARY, nary),
     "Relu": relu, "Clip": clip, "Gelu": gelu, "Swish": swish,
+    "com.microsoft.QuickGelu": swish,
 }  # fmt: skip

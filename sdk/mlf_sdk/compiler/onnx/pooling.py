@@ -7,7 +7,8 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.computed import PoolIndices
+from mlf_sdk.compiler.graph import INT64, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.layers import space_of, two, window_of
 from mlf_sdk.compiler.onnx.node import Node
@@ -19,8 +20,9 @@ from mlf_sdk.compiler.reals import Reduce, Reduction
 
 def pool(context: Context, node: Node) -> None:
     """MaxPool and AveragePool."""
-    node.only(1)
     x = node.input()
+    if node.wants(1):
+        _indices(context, node, x)
     if x.signed is not None and x.plain is None:
         signed = _pool(context, node, x.signed)
         context.bind(node.name, Tensor(name=node.name, dtype=x.dtype, shape=signed.shape, signed=signed))
@@ -57,6 +59,15 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
         _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return context.tensors[node.name]
+
+
+def _indices(context: Context, node: Node, x: Tensor) -> None:
+    """Places of the largest elements, the second output of MaxPool."""
+    window, output = window_of(node, space_of(x), node.integers("kernel_shape"))
+    source = context.last(x)
+    _, y = context.output(node.raw.outputs[1], INT64, (*x.shape[:2], *output), last=True)
+    order = bool(node.attribute("storage_order", 0))
+    context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
 
 
 def _reaches(window: Window, space: tuple[int, ...], output: tuple[int, ...]) -> bool:

@@ -48,6 +48,8 @@ class _Layer:
             self.steps, self.batch, self.inputs = x.shape
         if self.weights.shape != (self.directions, rows, self.inputs):
             refuse(f"weights {self.weights.shape} for an input {x.shape}")
+        if node.has(3) and node.input(3).shape != (self.directions, 2 * rows):
+            refuse(f"biases {node.input(3).shape}; {(self.directions, 2 * rows)} are needed")
         if node.attribute("clip") is not None or node.attribute("input_forget", 0):
             refuse("clip and input_forget are not supported")
         if node.has(7) and np.any(node.data(7, "peepholes")):

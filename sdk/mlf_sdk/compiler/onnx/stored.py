@@ -186,6 +186,8 @@ def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target 
 
 def clip_limits(node: Node) -> tuple[float, float]:
     """Limits of a Clip: attributes at first, inputs since version 11."""
+    if any(node.has(i) and node.input(i).elements != 1 for i in (1, 2)):
+        refuse("limits of several elements")
     low = node.data(1, "limit").reshape(-1)[0] if node.has(1) else node.attribute("min", -math.inf)
     high = node.data(2, "limit").reshape(-1)[0] if node.has(2) else node.attribute("max", math.inf)
     return float(low), float(high)

@@ -130,3 +130,9 @@ def check_broadcast(tensor: Tensor, shape: Shape) -> None:
     own = (1,) * (len(shape) - tensor.rank) + tensor.shape
     if len(own) != len(shape) or any(e not in (1, f) for e, f in zip(own, shape, strict=True)):
         refuse(f"an operand {tensor.shape} can't be broadcast to {shape}")
+
+
+def check_vector(tensor: Tensor, count: int) -> None:
+    """Refuse a tensor that doesn't have one axis of a number of elements."""
+    if tensor.shape != (count,):
+        refuse(f"a parameter {tensor.shape} of {count} channels")

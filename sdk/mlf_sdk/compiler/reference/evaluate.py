@@ -11,6 +11,7 @@ from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
 from mlf_sdk.compiler.reference import (
+    computed,
     detection,
     layers,
     lstm,
@@ -26,7 +27,19 @@ from mlf_sdk.compiler.reference.table import REFERENCES, States
 from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES = (detection, layers, lstm, movement, pointwise, quantised, reals, recurrent, signal, softmax)
+_FAMILIES = (
+    computed,
+    detection,
+    layers,
+    lstm,
+    movement,
+    pointwise,
+    quantised,
+    reals,
+    recurrent,
+    signal,
+    softmax,
+)
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:

@@ -119,6 +119,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "sqrt": np.sqrt,
     "squared_difference": lambda a, b: np.square(a - b),
     "sub": np.subtract,
+    "scaled_swish": lambda x, alpha: x * _sigmoid(alpha * x),
     "swish": lambda x: x * _sigmoid(x),
     "tan": np.tan,
     "tanh": np.tanh,

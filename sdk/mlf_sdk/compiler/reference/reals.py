@@ -26,13 +26,16 @@ def pointwise(graph: Graph, operator: reals.Pointwise, inputs: list[Array], _: S
 
 
 @reference(reals.MatMul)
-def mat_mul(graph: Graph, operator: reals.MatMul, inputs: list[Array], _: States) -> list[Array]:
+def mat_mul(graph: Graph, operator: reals.MatMul, inputs: list[Array], states: States) -> list[Array]:
     """Matrix product."""
-    (a, b), (y,) = graph.read(operator), graph.written(operator)
+    (a, b, *_), (y,) = graph.read(operator), graph.written(operator)
     if y.quantisation is not None:
         return [matrix_product(a, b, y, inputs)]
     wide = np.float64 if y.dtype.kind == "f" else np.int64
-    return [np.matmul(inputs[0].astype(wide), inputs[1].astype(wide))]
+    left = inputs[0].astype(wide)
+    for zero in inputs[2:]:
+        left = left - int(zero.reshape(-1)[0])
+    return [np.matmul(left, inputs[1].astype(wide))]
 
 
 _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] = {

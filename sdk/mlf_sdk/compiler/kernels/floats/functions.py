@@ -219,6 +219,7 @@ REAL: Final = {
     "real_cast": "a",
     "reciprocal": "1.0f / a",
     "round": "real_round(a)",
+    "scaled_swish": "a * real_sigmoid({0} * a)",
     "selu": "{1} * (a > 0.0f ? a : {0} * real_elu(a))",
     "shrink": "a < -{1} ? a + {0} : a > {1} ? a - {0} : 0.0f",
     "sigmoid": "real_sigmoid(a)",

@@ -152,7 +152,7 @@ def reduce(graph: Graph, operator: Reduce) -> Kernel:
 
 def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     """Products of matrices that are both computed: four columns at a time."""
-    a, b = graph.read(operator)
+    a, b, *zero = graph.read(operator)
     (y,) = graph.written(operator)
     (m, k), n = a.shape[-2:], b.shape[-1]
     batch = y.shape[:-2]
@@ -160,7 +160,9 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     names = [f"{p.name} + {batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=False)]
     kind = c_type(y.dtype)
     target = place("i", (s * m * n for s in strides(batch)))
-    body = f"""{chr(10).join(loops("i", batch))}
+    start = f"    const {kind} zero = {parameters[2].name}[0];\n" if zero else ""
+    element = "u[i] - zero" if zero else "u[i]"
+    body = f"""{start}{chr(10).join(loops("i", batch))}
     {{
         const {c_type(a.dtype)} *u = {names[0]};
         const {c_type(b.dtype)} *v = {names[1]};
@@ -171,7 +173,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
                 {kind} s0 = 0, s1 = 0, s2 = 0, s3 = 0;
                 const {c_type(b.dtype)} *w = v + c;
                 for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
-                    {kind} e = u[i];
+                    {kind} e = {element};
                     s0 += e * w[0];
                     s1 += e * w[1];
                     s2 += e * w[2];
@@ -185,7 +187,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
             for (; c < {n}; ++c) {{
                 {kind} s = 0;
                 for (int32_t i = 0; i < {k}; ++i) {{
-                    s += u[i] * v[i * {n} + c];
+                    s += {f"({element})" if zero else element} * v[i * {n} + c];
                 }}
                 z[c] = s;
             }}

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose weights, indices or scales are computed at run time, or whose results choose elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlf_sdk.compiler.operators import Operator, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolve(Operator):
+    """Convolution of two values: x (NHWC) and weights (OHWI), in groups where those have fewer channels.
+
+    A third input, of one element, is taken off every element of x; padding counts as that. Sums are real, or
+    whole numbers of 32 bits.
+    """
+
+    window: Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicQuantise(Operator):
+    """Real numbers as bytes without sign, with the scale and zero point of their own range.
+
+    Outputs: the bytes, the scale (float32) and the zero point (uint8), both of one element. The range is that
+    from the least to the largest element, with 0 inside; the scale is 1 where it is empty.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalResponse(Operator):
+    """Elements divided by ``(bias + alpha / size * squares) ** beta``.
+
+    Attributes:
+        axis: along which squares are summed.
+        size: elements of a sum: ``(size - 1) // 2`` before the place, the others from there on.
+    """
+
+    axis: int
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolIndices(Operator):
+    """Place of the first largest element of every window of x (NHWC), counted in the order N, C, H, W.
+
+    Attributes:
+        columns_first: count in the order N, C, W, H.
+    """
+
+    window: Window
+    columns_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherSlices(Operator):
+    """Slices of the first input at the places that the last axis of the second one states.
+
+    Places outside are taken as the nearest ones; negative ones count from the end.
+
+    Attributes:
+        batch: leading axes that both inputs share.
+    """
+
+    batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherElements(Operator):
+    """Elements of the first input at places along ``axis`` that the second one states, as `GatherSlices`."""
+
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterSlices(Operator):
+    """The first input with slices of the third put where the last axis of the second states.
+
+    Places outside are left out; negative ones count from the end.
+
+    Attributes:
+        reduction: key of `REDUCTIONS`.
+    """
+
+    reduction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterElements(Operator):
+    """The first input with elements of the third put at places along ``axis``, as `ScatterSlices`."""
+
+    axis: int
+    reduction: str
+
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopK(Operator):
+    """Largest (or smallest) elements along ``axis`` in order, and their places; equal ones in their order."""
+
+    axis: int
+    smallest: bool

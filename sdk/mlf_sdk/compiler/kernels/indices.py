@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that gather and scatter elements by indices, which may be constant or computed at run time."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from mlf_sdk.compiler.computed import GatherElements, GatherSlices, ScatterElements, ScatterSlices
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
+from mlf_sdk.compiler.regions import strides
+
+_PUT: Final = {
+    "none": "u[i] = v[i];",
+    "add": "u[i] += v[i];",
+    "mul": "u[i] *= v[i];",
+    "max": "u[i] = v[i] > u[i] ? v[i] : u[i];",
+    "min": "u[i] = v[i] < u[i] ? v[i] : u[i];",
+}
+
+
+def _clamped(extent: int) -> str:
+    """Statements that bring a place ``k`` inside of an extent."""
+    return f"""k = k < 0 ? k + {extent} : k;
+            k = k < 0 ? 0 : k >= {extent} ? {extent - 1} : k;"""
+
+
+def _inside(extent: int) -> str:
+    """Statements that leave out what is put outside of an extent."""
+    return f"""k = k < 0 ? k + {extent} : k;
+            if (k < 0 || k >= {extent}) {{
+                continue;
+            }}"""
+
+
+def gather_slices(graph: Graph, operator: GatherSlices) -> Kernel:
+    """GatherND: a copy for each tuple of indices."""
+    data, places = graph.read(operator)
+    (y,) = graph.written(operator)
+    parameters, constants = operands(graph, operator)
+    batch, depth = operator.batch, places.shape[-1]
+    rows = math.prod(data.shape[:batch])
+    count = places.elements // depth // rows
+    step = strides(data.shape)[batch:]
+    inner = math.prod(data.shape[batch + depth :])
+    lines = "\n".join(
+        f"""        {{
+            int32_t k = (int32_t){parameters[1].name}[(b * {count} + r) * {depth} + {axis}];
+            {_clamped(extent)}
+            at += k * {step[axis]};
+        }}"""
+        for axis, extent in enumerate(data.shape[batch : batch + depth])
+    )
+    body = f"""    for (int32_t b = 0; b < {rows}; ++b)
+    for (int32_t r = 0; r < {count}; ++r) {{
+        int32_t at = b * {data.elements // rows};
+{lines}
+        memcpy(y0 + (b * {count} + r) * {inner}, {parameters[0].name} + at, {inner * y.dtype.itemsize});
+    }}
+"""
+    return Kernel(family="gather_slices", parameters=parameters, body=body, constants=constants)
+
+
+def gather_elements(graph: Graph, operator: GatherElements) -> Kernel:
+    """GatherElements."""
+    data, places = graph.read(operator)
+    parameters, constants = operands(graph, operator)
+    own, step = strides(places.shape), strides(data.shape)
+    axis = operator.axis
+    rest = place("i", (0 if a == axis else s for a, s in enumerate(step)))
+    body = f"""{chr(10).join(loops("i", places.shape))}
+    {{
+            int32_t k = (int32_t){parameters[1].name}[{place("i", own)}];
+            {_clamped(data.shape[axis])}
+            y0[{place("i", own)}] = {parameters[0].name}[{rest} + k * {step[axis]}];
+    }}
+"""
+    return Kernel(family="gather_elements", parameters=parameters, body=body, constants=constants)
+
+
+def _copied(data: Value, name: str) -> str:
+    return f"    memcpy(y0, {name}, {data.size_bytes});\n"
+
+
+def scatter_slices(graph: Graph, operator: ScatterSlices) -> Kernel:
+    """ScatterND: a copy of the whole, then slice by slice."""
+    data, places, updates = graph.read(operator)
+    parameters, constants = operands(graph, operator)
+    first, second, third = (p.name for p in parameters[:3])
+    depth = places.shape[-1]
+    step = strides(data.shape)
+    inner = math.prod(data.shape[depth:])
+    lines = "\n".join(
+        f"""        {{
+            int32_t k = (int32_t){second}[r * {depth} + {axis}];
+            {_inside(extent)}
+            at += k * {step[axis]};
+        }}"""
+        for axis, extent in enumerate(data.shape[:depth])
+    )
+    body = f"""{_copied(data, first)}    for (int32_t r = 0; r < {places.elements // depth}; ++r) {{
+        int32_t at = 0;
+{lines}
+        {c_type(data.dtype)} *u = y0 + at;
+        const {c_type(updates.dtype)} *v = {third} + r * {inner};
+        for (int32_t i = 0; i < {inner}; ++i) {{
+            {_PUT[operator.reduction]}
+        }}
+    }}
+"""
+    return Kernel(family="scatter_slices", parameters=parameters, body=body, constants=constants)
+
+
+def scatter_elements(graph: Graph, operator: ScatterElements) -> Kernel:
+    """ScatterElements: a copy of the whole, then element by element."""
+    data, places, updates = graph.read(operator)
+    parameters, constants = operands(graph, operator)
+    first, second, third = (p.name for p in parameters[:3])
+    own, step, axis = strides(places.shape), strides(data.shape), operator.axis
+    rest = place("i", (0 if a == axis else s for a, s in enumerate(step)))
+    put = _PUT[operator.reduction].replace("[i]", "[0]")
+    body = f"""{_copied(data, first)}{chr(10).join(loops("i", places.shape))}
+    {{
+            int32_t k = (int32_t){second}[{place("i", own)}];
+            {_inside(data.shape[axis])}
+            {c_type(data.dtype)} *u = y0 + {rest} + k * {step[axis]};
+            const {c_type(updates.dtype)} *v = {third} + {place("i", own)};
+            {put}
+    }}
+"""
+    return Kernel(family="scatter_elements", parameters=parameters, body=body, constants=constants)
