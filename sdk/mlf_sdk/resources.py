@@ -36,8 +36,12 @@ def data_dir(name: DataName, *, package: Path = _PACKAGE) -> Path:
     )
 
 
-def cache_dir(name: str) -> Path:
-    """The folder ``name`` of what is kept between runs: ``$XDG_CACHE_HOME/mlf-sdk/NAME`` on Linux."""
+def cache_dir(name: str = "") -> Path:
+    """The folder ``name`` of what is kept between runs: ``$XDG_CACHE_HOME/mlf-sdk/NAME`` on Linux.
+
+    Args:
+        name: of one kind; empty: the folder of all.
+    """
     import platformdirs  # takes time to load
 
     return Path(platformdirs.user_cache_dir("mlf-sdk")) / name

@@ -14,6 +14,7 @@ from mlf_sdk.pipeline.declare import Options, Stage, option
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.quantizeoptions import QuantizeOptions
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.resources import cache_dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +137,10 @@ def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
 
     Example: mlf-sdk cache clean
     """
-    from mlf_sdk.pipeline.cache import cache_bytes, cache_folder, clean_cache
+    from mlf_sdk.pipeline.cache import cache_bytes, clean_cache
     from mlf_sdk.reporting.layout import line, size
 
-    folder = cache_folder().parent
+    folder = cache_dir()
     freed = clean_cache() if own.action == "clean" else 0
     left = cache_bytes()
     parts = [line("folder", str(folder)), line("size", size(left))]

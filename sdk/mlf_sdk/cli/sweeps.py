@@ -101,7 +101,7 @@ class RetryOptions(CellsOptions):
 
 
 def retry(request: Request, own: RetryOptions, progress: Status) -> Outcome:
-    """Plan cells again, by default those that were set aside, cancelled or lost; boards set aside are used again.
+    """Plan cells again, by default those set aside, cancelled or lost; boards set aside are used again.
 
     Example: mlf-sdk sweep retry sweep --failed
     """

@@ -101,7 +101,7 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
     return result
 
 
-def _is_generated(folder: Path) -> bool:
+def is_generated(folder: Path) -> bool:
     """Tell a generated project by its lock or its manifest; the user may have deleted one."""
     return any((folder / name).is_file() for name in (LOCK_NAME, MANIFEST_NAME))
 
@@ -117,7 +117,7 @@ def _check_folder(folder: Path) -> None:
         raise InputError(
             "the output exists and is no folder", where=str(folder), hint="Give another folder with -o."
         )
-    if folder.is_dir() and any(folder.iterdir()) and not _is_generated(folder):
+    if folder.is_dir() and any(folder.iterdir()) and not is_generated(folder):
         raise InputError(
             f"the folder is not empty and holds no generated project ({LOCK_NAME})",
             where=str(folder),

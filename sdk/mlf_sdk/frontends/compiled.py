@@ -17,6 +17,7 @@ from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ class CompilingFrontend(Frontend):
         from mlf_sdk.frontends.mlf.load import load_model
 
         refuse_statements(stated, str(path))
-        archive = self.archive(path, stated.options or CompileOptions())
-        model = load_model(archive, module=module)
+        with cache_in_use():
+            archive = self.archive(path, stated.options or CompileOptions())
+            model = load_model(archive, module=module)
         return dataclasses.replace(model, provenance=dataclasses.replace(model.provenance, source=str(path)))
 
     def files(self, path: Path) -> tuple[Path, ...]:

@@ -4,22 +4,27 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.codegen.writer import write_project
+from mlf_sdk.codegen.writer import is_generated, write_project
 from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.project import ProjectPlan
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.targets.cmake import BuildResult
-from mlf_sdk.tools.files import write_whole
-from mlf_sdk.tools.locks import exclusive
+from mlf_sdk.tools.files import make_folder, write_error, write_whole
+from mlf_sdk.tools.locks import exclusive, lock_folder
 from mlf_sdk.tools.process import ProcessError
+from mlf_sdk.tools.scratch import scratch_folder
 
 WRITE_TIMEOUT_S = 60.0
+CLEAN_TIMEOUT_S = 10.0
+_TRASH = ".trash-"
 _WHOLE = "mlf-image.sha256"  # in the build folder: hash of the image of the last whole build
 _NOTHING_DONE = "ninja: no work to do."
 
@@ -51,6 +56,8 @@ def cached_project(plan: ProjectPlan, root: Path | None = None) -> Path:
     name = f"{plan.lock.models[0].c_name}-{plan.board.name.replace('/', '_')}-{digest.hexdigest()[:16]}"
     folder = (root or cache_folder()) / name
     with exclusive(str(folder), WRITE_TIMEOUT_S):
+        if folder.is_dir() and not is_generated(folder):  # a removal was killed
+            shutil.rmtree(folder)
         write_project(files, folder, force=True)
     return folder
 
@@ -86,21 +93,44 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def clean_cache() -> int:
+def clean_cache(timeout_s: float = CLEAN_TIMEOUT_S) -> int:
     """Remove everything that the SDK keeps between runs: projects, builds, templates, plugins, proofs.
+
+    Each entry is moved away before it is removed: a process that is killed meanwhile leaves it as it is, or
+    nothing of it; the next removes what is left.
+
+    Args:
+        timeout_s: to wait for processes that use it.
 
     Returns:
         Bytes that were freed.
+
+    Raises:
+        ToolError: processes use it.
+        InputError: it can't be changed.
     """
-    root = cache_folder().parent
-    freed = cache_bytes()
-    for entry in root.glob("*"):
-        if entry.name != "locks":
-            shutil.rmtree(entry, ignore_errors=True)
-    return freed
+    root = cache_dir()
+    make_folder(root)
+    before = cache_bytes()
+    try:
+        with exclusive(str(root), timeout_s), scratch_folder(_TRASH, root) as trash:
+            for entry in root.iterdir():
+                if entry.name != lock_folder().name and not entry.name.startswith(_TRASH):
+                    entry.rename(trash / entry.name)
+    except OSError as error:
+        raise write_error(error, "can't remove it", where=str(root), hint="Whose is it?") from error
+    return before - cache_bytes()
 
 
 def cache_bytes() -> int:
     """Size in bytes of everything that the SDK keeps between runs."""
-    root = cache_folder().parent
-    return sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    found = (Path(folder) / name for folder, _, names in os.walk(cache_dir()) for name in names)
+    return sum(map(_size, found))
+
+
+def _size(path: Path) -> int:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:  # it was removed meanwhile
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +131,11 @@ def run_reference(request: Request) -> Reference:
         InputError: a file is not there: nothing is known of the twin.
         ToolError: a tool was ended, or the disk is full: the same.
     """
-    pipeline = Pipeline()
+    with closing(Pipeline()) as pipeline:
+        return _reference(request, pipeline)
+
+
+def _reference(request: Request, pipeline: Pipeline) -> Reference:
     try:
         twin, _ = pipeline.host_twin(request)
     except TargetError as error:
@@ -154,7 +159,8 @@ def run_cell(job: CellJob, progress: Progress = SILENT) -> Cell:
         outcome=FAILED,
     )
     try:
-        return _run(cell, job, Pipeline(progress), progress)
+        with closing(Pipeline(progress)) as pipeline:
+            return _run(cell, job, pipeline, progress)
     except MlfError as error:
         progress.error(error)
         return _outcome(cell, _outcome_of(error), _first_line(error))

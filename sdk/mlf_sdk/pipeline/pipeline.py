@@ -10,8 +10,9 @@ project is generated and built without numpy, which takes time to load.
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +37,7 @@ from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.tools.locks import cache_in_use
 
 if TYPE_CHECKING:
     from mlf_sdk.judge.data import Batch
@@ -67,6 +69,20 @@ class Pipeline:
     def __init__(self, progress: Progress = SILENT) -> None:
         self.progress = progress
         self._kept: dict[tuple[Stage, Request], Any] = {}
+        self._cache = ExitStack()  # its projects stay in the cache as long as they may be used
+        self._uses_cache = False
+        weakref.finalize(self, self._cache.close)
+
+    def close(self) -> None:
+        """Use no project any more."""
+        self._kept.clear()
+        self._cache.close()
+        self._uses_cache = False
+
+    def _use_cache(self) -> None:
+        if not self._uses_cache:
+            self._cache.enter_context(cache_in_use())
+            self._uses_cache = True
 
     def _once(self, stage: Stage, request: Request, make: Callable[[], _Result]) -> _Result:
         key = stage, request.up_to(stage)
@@ -104,6 +120,7 @@ class Pipeline:
         def make() -> TargetProject:
             if stages.is_project(request):
                 return stages.read_project(request)
+            self._use_cache()
             plan = self.plan(request)
             return TargetProject(
                 folder=cached_project(plan),
@@ -121,6 +138,7 @@ class Pipeline:
 
         def make() -> BuiltProject:
             project = self.project(request)
+            self._use_cache()
             self.progress.say(f"building for {project.lock.board}")
             return stages.build(request, project, self.progress.log)
 

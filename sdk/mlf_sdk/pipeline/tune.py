@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.compiler.options import CompileOptions, Core
 from mlf_sdk.errors import InputError, MlfError, ToolError
-from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.stages import board_of
-from mlf_sdk.resources import data_dir
+from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.targets.boards.load import find_board, load_board
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.tools.files import write_whole
+from mlf_sdk.tools.files import make_folder, write_whole
+from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.version import __version__
 
@@ -114,7 +114,7 @@ class BoardTuner:
             **{name: getattr(request, name) for name in ("board", "board_file", "port", "baud", "max_baud")},
             timeout_s=_TIMEOUT_S,
         )
-        self._kept = cache_folder().parent / "tuned"
+        self._kept = cache_dir("tuned")
         self._compiler = _compiler_version(self.board)
 
     @property
@@ -217,8 +217,9 @@ class BoardTuner:
                     hint="This is a fault of the compiler: report it with the model. Compile without --tune.",
                 )
             self.measured += 1
-            self._kept.mkdir(parents=True, exist_ok=True)
-            write_whole(self._kept / f"{key}.json", json.dumps(answers[key]).encode())
+            with cache_in_use():
+                make_folder(self._kept)
+                write_whole(self._kept / f"{key}.json", json.dumps(answers[key]).encode())
         return answers
 
     def _run(self, request: Request) -> tuple[Profile, Sequence[Array]]:

@@ -17,12 +17,12 @@ import msgspec
 from mlf_sdk.errors import ModuleChoiceError, ToolError
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
-from mlf_sdk.pipeline.cache import cache_folder
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell
 from mlf_sdk.pipeline.options import ProofOptions
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.resources import cache_dir
 from mlf_sdk.sweep.engine import Engine
 from mlf_sdk.sweep.events import Watcher
 from mlf_sdk.sweep.executors import open_executor
@@ -33,6 +33,7 @@ from mlf_sdk.sweep.plan import BOARD, MODEL, Plan
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.files import emulated_zephyr_boards
+from mlf_sdk.tools.locks import cache_in_use
 
 EMULATED = "emulated"  # in place of a board: all that QEMU has
 
@@ -99,7 +100,7 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
     plan = Plan(name="proof", axes={MODEL: list(request.source), BOARD: list(boards)})
     found = expand(plan, request.replace(platform=None, board=None))
     names = names_of(found.cells)
-    with Journal(cache_folder().parent / "proofs", create=True) as journal:
+    with cache_in_use(), Journal(cache_dir("proofs"), create=True) as journal:
         last = journal.last_plan()
         number = journal.add_plan(plan, found)
         journal.recover()

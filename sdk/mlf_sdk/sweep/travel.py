@@ -16,6 +16,7 @@ from mlf_sdk.resources import cache_dir
 from mlf_sdk.sweep.identity import digest_of, files_in
 from mlf_sdk.sweep.job import Job, JobResult, Run, Setup, lost_result, worker_name
 from mlf_sdk.tools.files import make_folder, write_error
+from mlf_sdk.tools.locks import cache_in_use
 from mlf_sdk.tools.scratch import scratch_folder
 
 TOPIC = "mlf-sweep"
@@ -107,8 +108,9 @@ def run_remote(job: Job, setup: Setup, inputs: Mapping[str, Packed], run: Run) -
     }
     worker.log_event(TOPIC, said)
     setup.adopt()
-    try:
-        files = {path: unpack(job.spec.files[path], packed) for path, packed in inputs.items()}
-    except MlfError as error:
-        return lost_result(job, str(error))
-    return run(job, files)
+    with cache_in_use():
+        try:
+            files = {path: unpack(job.spec.files[path], packed) for path, packed in inputs.items()}
+        except MlfError as error:
+            return lost_result(job, str(error))
+        return run(job, files)

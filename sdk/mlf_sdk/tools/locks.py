@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -14,6 +16,9 @@ from filelock import FileLock, Timeout
 from mlf_sdk.errors import ToolError
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.orphans import MARK, end_orphans
+
+CACHE_TIMEOUT_S = 60.0
+_POLL_S = 0.05
 
 
 def lock_folder() -> Path:
@@ -36,6 +41,66 @@ def lock_path(name: str) -> Path:
 
 
 @contextmanager
+def cache_in_use() -> Iterator[None]:
+    """Keep what is in the cache as long as the block lasts: nothing of it is removed.
+
+    Raises:
+        ToolError: another process did not finish removing it, or the lock can't be made.
+    """
+    with shared(str(cache_dir()), CACHE_TIMEOUT_S):
+        yield
+
+
+@contextmanager
+def shared(name: str, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of ``name`` together with others that hold it so; `exclusive` waits for all of them.
+
+    Raises:
+        ToolError: as `exclusive`.
+    """
+    file = _shared_file(name, time.monotonic() + timeout_s)
+    if file is None:
+        raise _late(name, timeout_s)
+    try:
+        yield
+    finally:
+        os.close(file)  # unlocks it
+
+
+def _shared_file(name: str, deadline: float) -> int | None:
+    """The open file of a lock that is held with others; None: it is late."""
+    path = lock_path(name)
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _lock_error(error, path) from error
+    try:
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return file
+            if time.monotonic() >= deadline:
+                os.close(file)
+                return None
+            time.sleep(_POLL_S)
+    except OSError as error:
+        os.close(file)
+        raise _lock_error(error, path) from error
+
+
+def _lock_error(error: OSError, path: Path) -> ToolError:
+    return ToolError(f"can't lock: {error.strerror}", where=str(path))
+
+
+def _late(name: str, timeout_s: float) -> ToolError:
+    return ToolError(
+        f"another process has been working on it for {timeout_s:.0f} s",
+        where=name,
+        hint="Wait for it, or end it.",
+    )
+
+
+@contextmanager
 def exclusive(name: str, timeout_s: float) -> Iterator[None]:
     """Hold the lock of ``name`` (a folder, or any resource that processes of this user share).
 
@@ -52,13 +117,9 @@ def exclusive(name: str, timeout_s: float) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise ToolError(
-            f"another process has been working on it for {timeout_s:.0f} s",
-            where=name,
-            hint="Wait for it, or end it.",
-        ) from None
+        raise _late(name, timeout_s) from None
     except OSError as error:
-        raise ToolError(f"can't lock: {error.strerror}", where=str(path)) from error
+        raise _lock_error(error, path) from error
     try:
         if MARK in os.environ:
             end_orphans()
