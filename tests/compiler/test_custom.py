@@ -11,6 +11,7 @@ import pytest
 import mlf_sdk
 from cli_helpers import Caller
 from core_images import MISSING
+from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError, InputError
 from tflite_models import Maker, OperatorSpec
 
@@ -122,3 +123,38 @@ def test_other_formats_have_none(tmp_path: Path) -> None:
     onnx = Path(__file__).resolve().parents[2] / "examples" / "onnx" / "small.onnx"
     with pytest.raises(InputError, match=r"only \.tflite models"):
         mlf_sdk.compile(onnx, tmp_path / "a.tar", custom=("Sum=sum.c",))
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "remedy"),
+    [
+        ("edgetpu-custom-op", "edgetpu_compiler compiled for a Coral Edge TPU", "the name without _edgetpu"),
+        ("ethos-u", "Vela compiled for an Arm Ethos-U", "the name without _vela"),
+        ("NeutronGraph", "the Neutron converter compiled for an NXP eIQ Neutron NPU", "before that step"),
+        ("vsi-npu", "compiled for a VeriSilicon NPU", "before that step"),
+        ("DISPATCH_OP", "LiteRT's compiler compiled for an NPU of a phone", "before that step"),
+        ("DISPATCH_OP_2", "LiteRT's compiler compiled for an NPU of a phone", "before that step"),
+    ],
+)
+def test_a_model_that_was_compiled_for_an_accelerator(
+    name: str, what: str, remedy: str, tmp_path: Path
+) -> None:
+    m = Maker(1)
+    x = m.input((1, 4))
+    y = m.spec.add(f"CUSTOM:{name}", (x,), m.activation((1, 4)))
+    path = tmp_path / "m_vela.tflite"
+    path.write_bytes(m.finish(y))
+    with pytest.raises(ArchiveError) as caught:
+        load_tflite(path)
+    assert what in caught.value.what and "its layers are not in the file" in caught.value.what
+    assert caught.value.hint.startswith("Use the .tflite file from before that step")
+    assert remedy in caught.value.what
+
+
+def test_an_operator_of_tensorflow(tmp_path: Path) -> None:
+    m = Maker(1)
+    y = m.spec.add("CUSTOM:FlexErf", (m.input((1, 4)),), m.activation((1, 4)))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(m.finish(y))
+    with pytest.raises(ArchiveError, match="TensorFlow Lite lacks; convert the model without SELECT_TF_OPS"):
+        load_tflite(path)

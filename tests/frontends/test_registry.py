@@ -113,7 +113,7 @@ UNKNOWN = {
     "big-endian object": (elf(1, order=2), "a relocatable object (ELF)", ""),
     "library": (elf(3), "a shared library (ELF)", ""),
     "cut ELF": (b"\x7fELF", "a file (ELF)", ""),
-    "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz or .keras)", ""),
+    "zip": (b"PK\x03\x04", "a zip archive (perhaps .npz)", ""),
     "ar": (b"!<arch>\nx", "a library of objects (ar)", ""),
     "tar": (tar("main.c", "data.bin"), "a tar archive", ""),
     "gzip": (gzip.compress(tar("main.o")), "a gzip archive", ""),

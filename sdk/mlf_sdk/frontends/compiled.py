@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.filetype import file_kind
 from mlf_sdk.frontends.registry import Examination, Frontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import Model
@@ -175,5 +176,12 @@ def compiling_frontend(path: Path) -> CompilingFrontend:
         if frontend.recognise(path):
             return frontend
     names = ", ".join(frontend.extension for frontend in known)
-    what = f"not a model of a format that is compiled: {names}" if path.exists() else "no such file"
-    raise InputError(what, where=str(path), hint=f"Give one of: {', '.join(one.title for one in known)}.")
+    titles = ", ".join(one.title for one in known)
+    if not path.exists():
+        raise InputError("no such file", where=str(path), hint=f"Give one of: {titles}.")
+    kind = file_kind(path)
+    raise InputError(
+        f"not a model of a format that is compiled ({names}): it is {kind.title}",
+        where=str(path),
+        hint=f"{kind.hint}Give one of: {titles}.",
+    )

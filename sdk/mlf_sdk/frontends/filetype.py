@@ -11,6 +11,7 @@ import msgspec
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_EXEC, ET_REL, elf_type
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.foreign import foreign_model
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.tools.files import read_error
 
@@ -23,14 +24,12 @@ _ELF_TYPES: Final = {
 MODULE_SYMBOLS: Final = ("__tvm_ffi__library_bin", "__tvm_ffi_library_bin", "__tvm_dev_mblob")
 """Ends of the symbols by which TVM's exported libraries name their serialized modules, newest first."""
 
-_COMPILE: Final = "Compile it first, e.g. with TVM, and pass what the compiler exports. "
 _MAGIC: Final = (
     (0, b"\x1f\x8b", "a gzip archive", ""),
     (0, b"\xfd7zXZ\x00", "an xz archive", ""),
     (257, b"ustar", "a tar archive", ""),
     (0, b"!<arch>\n", "a library of objects (ar)", ""),
-    (0, b"PK\x03\x04", "a zip archive (perhaps .npz or .keras)", ""),
-    (0, b"\x89HDF\r\n", "an HDF5 file (perhaps a Keras model)", _COMPILE),
+    (0, b"PK\x03\x04", "a zip archive (perhaps .npz)", ""),
     (0, b"\x93NUMPY", "a numpy array", ""),
     (0, b":", "perhaps an Intel HEX image", ""),
 )
@@ -55,6 +54,9 @@ def file_kind(path: Path) -> FileKind:
         InputError: it can't be read, or is neither a file nor a folder.
     """
     try:
+        foreign = foreign_model(path)
+        if foreign is not None:
+            return FileKind(title=foreign.title, hint=f"{foreign.hint} ")
         if path.is_dir():
             return FileKind(title="a folder")
         if path.exists() and not path.is_file():

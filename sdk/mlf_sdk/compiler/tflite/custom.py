@@ -11,11 +11,11 @@ from typing import Final
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.operators import Custom
+from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerator_of
 from mlf_sdk.compiler.tflite.context import Context, common
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.errors import InputError
 
-PREFIX: Final = "CUSTOM:"
 MAX_SOURCE_BYTES: Final = 1 << 20
 PARAMETERS: Final = (
     "const void *const inputs[], void *const outputs[], const uint8_t *options, uint32_t options_bytes"
@@ -84,6 +84,9 @@ def build_custom(context: Context, operator: RawOperator, sources: Mapping[str, 
     """Add a custom operator; shapes and types of its outputs are those of the file."""
     name = operator.kind.removeprefix(PREFIX)
     if name not in sources:
+        what, remedy = accelerator_of(name)
+        if what:
+            refuse(what, remedy)
         refuse(
             "this custom operator is not supported",
             f"give its C code with --custom {name}=FILE.c, or replace it in the model",

@@ -15,8 +15,9 @@ from mlf_sdk.compiler.builder import UnsupportedError, refuse
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import ReadState, WriteState
 from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent, signal
+from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerated
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
-from mlf_sdk.compiler.tflite.custom import PREFIX, build_custom, custom_sources, refuse_unused
+from mlf_sdk.compiler.tflite.custom import build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.compiler.tflite.notes import file_findings, flaw_of
 from mlf_sdk.errors import FaultCollector, InputError
@@ -191,6 +192,9 @@ def read_graph(path: Path, name: str, faults: FaultCollector, batch: int = 1, cu
     subgraphs = read_tflite(path, faults, batch)
     faults.raise_if_any()
     refuse_unused(subgraphs[0], sources)
+    remedy = accelerated(subgraphs[0])
+    if remedy:
+        faults.hint = f"{remedy[0].upper()}{remedy[1:]}."
     states, known = _initial_states(subgraphs, faults)
     context = Context(subgraphs[0], states, known)
     inputs = tuple(_placeholder(context, number, faults) for number in subgraphs[0].inputs)

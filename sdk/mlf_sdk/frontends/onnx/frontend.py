@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.frontends.compiled import CompilingFrontend
+from mlf_sdk.frontends.foreign import foreign_model
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
@@ -25,7 +26,7 @@ class OnnxFrontend(CompilingFrontend):
         """Look at the first fields; the format has no identifier."""
         from mlf_sdk.compiler.onnx.file import is_onnx
 
-        return is_onnx(path)
+        return is_onnx(path) and foreign_model(path) is None
 
     def graph(self, path: Path, name: str, options: CompileOptions) -> Graph:
         """Read the model."""

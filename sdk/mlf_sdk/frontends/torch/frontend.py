@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend
+from mlf_sdk.frontends.foreign import foreign_model
 from mlf_sdk.frontends.torch.kinds import TorchFile, kind_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class TorchFrontend(CompilingFrontend):
 
     def recognise(self, path: Path) -> bool:
         """Look at the names of the members."""
-        return kind_of(path) is not None
+        return kind_of(path) is not None and foreign_model(path) is None
 
     def graph(self, path: Path, name: str, options: CompileOptions) -> Graph:
         """Export the program to ONNX, and read that."""
