@@ -18,7 +18,7 @@ from mlf_sdk.errors import CodeError, DoesNotFitError, InputError, NotPossibleEr
 from mlf_sdk.judge.check import FAILED, PROVEN, UNPROVEN
 from mlf_sdk.judge.evidence import BOARD_APART, HOST_SANITIZED, NO_EVIDENCE
 from mlf_sdk.pipeline.cell import CellJob, Reference, run_cell, run_reference
-from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner import MemoryPlan, PlanProblem, layout, plan_memory
 from model_cases import Net
@@ -86,7 +86,7 @@ def test_a_wrong_plan_differs_from_the_host_twin(
     request = Request(source=(str(chain),), board=BOARD, inputs={"x": X})
     reference = run_reference(request)
     assert reference.outputs is not None and reference.evidence == HOST_SANITIZED
-    cell = run_cell(CellJob(request=request.replace(expect=reference.outputs), against=reference.evidence))
+    cell = run_cell(CellJob(request=request, twin=Twin(reference.outputs, reference.evidence)))
     assert cell.outcome == FAILED and "outputs differ in 8 elements" in cell.why
     assert cell.evidence == HOST_SANITIZED
 

@@ -307,7 +307,7 @@ def test_a_failed_run_at_every_width(width: int, report: RunReport, monkeypatch,
     for value in (BIG, BIG - 8, BIG - 16, BIG - 32):
         assert f"{value:,}" in text
     joined = " ".join(text.split())
-    assert f"differ from the reference in {BIG:,} of {BIG + 1:,} elements" in joined
+    assert f"differ from the expected outputs in {BIG:,} of {BIG + 1:,} elements" in joined
     assert f"'[red]a[/red]' in {BIG:,} of {BIG:,} elements" in joined
     assert "no [i]twin[/i]" in text
     assert "n" * 70 in joined.replace(" ", "")
@@ -330,7 +330,7 @@ def test_a_good_run_at_every_width(width: int, report: RunReport, monkeypatch, c
         assert re.search(r"arena summary 104, planned 72, ELF \d+, measured 72, = lower bound ok", joined)
     else:
         assert re.search(r"arena( +104)( +72)( +\d+)( +72) +ok", text)
-    assert "equal to the reference (max difference 0) PASS" in joined
+    assert "equal to the expected outputs (max difference 0) PASS" in joined
     assert joined.endswith("verdict PASS")
 
 

@@ -156,7 +156,7 @@ def test_an_output_that_differs(call: Caller, tiny: Path, tmp_path: Path) -> Non
     argv = ["run", tiny, "--inputs", tmp_path / "in.npz", "--expect", tmp_path / "expect.npz"]
     called = call(*argv)
     assert (called.code, called.err) == (1, "")
-    assert "differ from the reference in 1 of 8 elements (max difference 0.5" in called.out
+    assert "differ from the expected outputs in 1 of 8 elements (max difference 0.5" in called.out
     assert called.out.rstrip().splitlines()[-1] == "verdict    FAIL: outputs differ"
     as_json = call(*argv, "--json")
     assert as_json.code == 1

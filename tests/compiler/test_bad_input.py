@@ -12,13 +12,14 @@ import pytest
 
 import mlf_sdk
 from cli_helpers import Caller
-from mlf_sdk.compiler.graph import Graph, State
+from mlf_sdk.compiler.graph import State
 from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, RawTensor
 from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
 from mlf_sdk.errors import ArchiveError, InputError
+from small_models import floats_at_the_edges
 from tflite_models import Maker, TensorSpec, write_model
 from tflite_mutants import bases, mutant, survives
 
@@ -104,21 +105,10 @@ def test_open_dimensions(tmp_path: Path) -> None:
     np.testing.assert_array_equal(Interpreter(three).run([data])[0], np.concatenate(apart))
 
 
-def floats_at_the_edges(folder: Path) -> Graph:
-    m = Maker(9)
-    x = m.spec.tensor("x", "float32", (1, 6, 6, 4))
-    m.spec.inputs.append(x)
-    inner = m.spec.add("QUANTIZE", (x,), m.activation((1, 6, 6, 4), "inner"))
-    y = m.conv(inner, 4, (3, 3), 1, same=True)
-    out = m.spec.add("DEQUANTIZE", (y,), m.spec.tensor("y", "float32", (1, 6, 6, 4)))
-    path = folder / "edges.tflite"
-    path.write_bytes(m.finish(out))
-    return load_tflite(path)
-
-
 def test_int8_at_the_edges(tmp_path: Path) -> None:
     """Without QUANTIZE and DEQUANTIZE the model computes the same, under the same names."""
-    graph = floats_at_the_edges(tmp_path)
+    (tmp_path / "edges.tflite").write_bytes(floats_at_the_edges())
+    graph = load_tflite(tmp_path / "edges.tflite")
     stripped = strip_conversions(graph)
     assert [o.kind for o in stripped.operators] == ["CONV_2D"]
     assert [stripped.values[i].name for i in (*stripped.inputs, *stripped.outputs)] == ["x", "y"]

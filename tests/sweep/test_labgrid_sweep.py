@@ -314,7 +314,7 @@ def test_a_process_has_several_sessions_at_once(lab: Lab) -> None:
 
 def test_a_cell_of_another_build_than_the_place_holds_fails(lab: Lab, tmp_path: Path) -> None:
     (cell,) = expand(planned(lab, tmp_path, 1, cflags="-O1")).cells
-    right = Reference(outputs={"0": reference(Spec(), np.zeros((1, 8), np.float32))})
+    right = Reference(outputs={"output": reference(Spec(), np.zeros((1, 8), np.float32))})
     result = run_job(Job(spec=cell.spec, place="labgrid:one", reference=right))
     assert result.cell is not None and result.board_fault == ""
     assert result.cell.outcome == "failed"

@@ -9,6 +9,7 @@ import msgspec
 
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
+from mlf_sdk.ir.model import FileDigest
 
 SCHEMA = 1
 
@@ -112,7 +113,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     the archive's linked code; displays leave out ``symbol_prefix``. ``state_bytes`` lie beside the arena.
     ``input_tensors`` and ``output_tensors`` are the numbers of its inputs and outputs in ``tensors``.
     ``regions`` have ``guard_bytes`` on each side, in the order of the device's guards. ``apart``: each buffer
-    is one of them, and there is no arena.
+    is one of them, and there is no arena. ``made_from`` is the model file that the archive was compiled from.
     """
 
     name: str
@@ -149,6 +150,7 @@ class LockModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     regions: tuple[LockRegion, ...]
     summary: LockSummary
     compile_options: dict[str, str] = {}
+    made_from: FileDigest | None = None
 
     @property
     def arena_symbols(self) -> tuple[str, ...]:

@@ -121,6 +121,7 @@ def _lock_model(layout: ModelLayout, linkage: Linkage, params: str) -> LockModel
             io_bytes=model.summary.io_bytes,
         ),
         compile_options=dict(origin.options),
+        made_from=origin.made_from,
     )
 
 

@@ -15,7 +15,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import file_kind
 from mlf_sdk.frontends.registry import Examination, Frontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
-from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import cache_in_use
@@ -97,9 +97,16 @@ class CompilingFrontend(Frontend):
         """Files that the model consists of."""
         return (path,)
 
+    def digest(self, path: Path) -> FileDigest:
+        """Name and hash of the model, as an archive that is compiled from it keeps them."""
+        found = hashlib.sha256()
+        for file in self.files(path):
+            found.update(file.read_bytes())
+        return FileDigest(name=path.name, sha256=found.hexdigest())
+
     def archive(self, path: Path, options: CompileOptions) -> Path:
         """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
-        digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.stem.encode())
+        digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.name.encode())
         digest.update(f"{options!r} {tvm_version()}".encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
@@ -123,7 +130,8 @@ class CompilingFrontend(Frontend):
         from mlf_sdk.frontends.mlf.writer import tar_of
 
         graph = self._prepared(path, options, name)
-        return tar_of(archive_of(compile_graph(graph, choice_of(options), tuner), options))
+        compiled = compile_graph(graph, choice_of(options), tuner)
+        return tar_of(archive_of(compiled, options, self.digest(path)))
 
     def choices(
         self, path: Path, options: CompileOptions, tuner: Tuner | None = None

@@ -16,6 +16,7 @@ from mlf_sdk.ir.tensor import Quantisation, Tensor, TensorKind
 __all__ = [
     "ALIGNMENT",
     "CodeUnit",
+    "FileDigest",
     "MemorySummary",
     "Model",
     "Overlap",
@@ -60,6 +61,16 @@ class CodeUnit:
     headers: tuple[str, ...] = ()
 
 
+class FileDigest(msgspec.Struct, frozen=True, kw_only=True):
+    """Name of a file without its folder, and the SHA-256 of its content in hex.
+
+    Of a model in several files the hash is that of all contents one behind the other.
+    """
+
+    name: str
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Origin of a model.
@@ -72,6 +83,7 @@ class Provenance:
         sha256: hex; of the file, or of the kept files of a folder.
         source: path as given.
         options: of the compiler, where the file states them.
+        made_from: the model file that was compiled, where the file states it.
     """
 
     format: str
@@ -81,6 +93,7 @@ class Provenance:
     sha256: str
     source: str
     options: Mapping[str, str] = field(default_factory=dict)
+    made_from: FileDigest | None = None
 
     @property
     def format_text(self) -> str:

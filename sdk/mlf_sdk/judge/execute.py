@@ -124,6 +124,11 @@ def _execute(
     )
 
 
+def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
+    """Outputs of an execution by name, each (inferences, *shape)."""
+    return {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
+
+
 def find_model(session: Session, model: LockModel) -> ModelInfo:
     """Find the model of the target that was made from the same archive.
 

@@ -20,12 +20,19 @@ from mlf_sdk.errors import (
 )
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
-from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED, NO_EVIDENCE
-from mlf_sdk.pipeline.pipeline import HOST, Pipeline
+from mlf_sdk.judge.evidence import (
+    BOARD_APART,
+    EXPECTED,
+    HOST_GUARDED,
+    HOST_SANITIZED,
+    NO_EVIDENCE,
+    NOT_WITH_MODEL,
+)
+from mlf_sdk.pipeline.pipeline import HOST, Pipeline, Twin
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.pipeline.run import outputs_by_name, run_request
+from mlf_sdk.pipeline.run import run_request
 from mlf_sdk.tools.arrays import Array
 
 NOT_HERE = "not here"
@@ -55,6 +62,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         stack_measured_bytes, stack_bytes: painted mark, reserved.
         allocators: functions of a heap that are linked.
         instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
+        witnesses: of the model file that the outputs agree with; empty: none.
         against: where the outputs were compared with: the host, or an image that shares no memory.
         integers: all outputs are integers.
         differing: elements that differ at all (integers) or beyond the tolerance (floats).
@@ -85,6 +93,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ram_bytes: int | None = None
     instructions: int | None = None
     instructions_resolution: int = 0
+    witnesses: str = ""
     against: str = ""
     integers: bool = False
     differing: int | None = None
@@ -99,13 +108,13 @@ class CellJob:
     """One cell to prove: survives pickle and JSON, and runs in any process.
 
     Attributes:
-        request: the model, its board, and the expected outputs (None: a twin on the same board gives them).
-        against: the evidence that the expected outputs are; empty: there are none.
+        request: the model and its board.
+        twin: outputs of the host twin that ran elsewhere; None: a twin on the same board gives them.
         fault: of the host twin: the cell fails if it can be built.
     """
 
     request: Request
-    against: str = ""
+    twin: Twin | None = None
     fault: str = ""
 
 
@@ -144,8 +153,7 @@ def _reference(request: Request, pipeline: Pipeline) -> Reference:
         return Reference()
     if twin is None:
         return Reference()
-    model = pipeline.project(pipeline.twin_request(request)).model
-    return Reference(outputs=outputs_by_name(model, twin.execution), evidence=twin.evidence)
+    return Reference(outputs=dict(twin.outputs), evidence=twin.evidence)
 
 
 def run_cell(job: CellJob, progress: Progress = SILENT) -> Cell:
@@ -183,7 +191,7 @@ def _run(cell: Cell, job: CellJob, pipeline: Pipeline, progress: Progress) -> Ce
     if job.fault:
         return _outcome(cell, FAILED, job.fault)
     try:
-        report = run_request(request, pipeline)
+        report = run_request(request, pipeline, job.twin)
     except TargetError as error:
         if not (plan.board.dsp and lacks_scratch(model)):
             raise
@@ -192,7 +200,7 @@ def _run(cell: Cell, job: CellJob, pipeline: Pipeline, progress: Progress) -> Ce
         progress.log(line)
     if why := _other_image(pipeline, request, report):
         return _outcome(cell, FAILED, why)
-    return _filled(cell, report, job.against)
+    return _filled(cell, report)
 
 
 def _other_image(pipeline: Pipeline, request: Request, report: RunReport) -> str:
@@ -221,7 +229,7 @@ def _outcome(cell: Cell, outcome: str, why: str) -> Cell:
     return msgspec.structs.replace(cell, outcome=outcome, why=why)
 
 
-def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
+def _filled(cell: Cell, report: RunReport) -> Cell:
     """The cell of a run: proven when all of it holds."""
     memory, checked = report.memory, report.check
     bounds = [row for row in checked.rows if row.item in (STACK, RUN_STACK)]
@@ -231,18 +239,23 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
     if checked.allocators:
         wrong.append(f"an allocator is linked: {checked.allocators[0].name}")
     found = report.compare or report.twin
-    evidence = against if report.compare is not None else report.evidence
+    against = EXPECTED if report.compare is not None else report.twin_evidence
     if found is not None and not found.ok:
-        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of: {evidence}")
+        wrong.append(f"outputs differ in {found.mismatches:,} elements from those of: {against}")
+    wrong += [f"outputs differ from what the model means: {name}" for name in report.witnessed.wrong]
     if not report.ok and not wrong:
         wrong.append("the memory measured is not the memory promised")
-    if found is None:
+    if report.missing == NOT_WITH_MODEL:
+        unproven.append(f"its kernels were only compared with themselves: {report.witnessed.lack}")
+    elif report.missing:
         unproven.append(f"nothing to compare its outputs with: {report.twin_note}")
+    if report.uncovered:
+        unproven.append(f"no witness covers {report.uncovered}")
     return msgspec.structs.replace(
         cell,
         outcome=FAILED if wrong else UNPROVEN if unproven else PROVEN,
         why="; ".join(wrong or unproven),
-        evidence=NO_EVIDENCE if found is None else evidence,
+        evidence=report.evidence,
         rows=checked.rows,
         arena_bytes=memory.arena_bytes,
         arena_measured_bytes=memory.arena_high_water_bytes,
@@ -257,7 +270,8 @@ def _filled(cell: Cell, report: RunReport, against: str) -> Cell:
         ram_bytes=used.get(report.board.ram.name.lower()) if report.board.memories else None,
         instructions=report.instructions,
         instructions_resolution=report.instructions_resolution,
-        against="" if found is None else _AGAINST.get(evidence, evidence),
+        witnesses=" + ".join(result.text for result in report.witnessed.compared),
+        against="" if found is None else _AGAINST.get(against, against),
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),
         differing=None if found is None else found.mismatches,
         max_difference=None if found is None else found.max_abs,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mlf_sdk.judge.execute import Execution
     from mlf_sdk.pipeline.connection import Console
     from mlf_sdk.pipeline.opentarget import OpenTarget
+    from mlf_sdk.tools.arrays import Array
 
 HOST = "host"
 NO_PORT: dict[str, Any] = {"port": None, "baud": None, "max_baud": None, "image": None}
@@ -53,9 +54,9 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """Execution of the model in an image that shares no memory, and the name of that evidence."""
+    """Outputs of the model in an image that shares no memory, by name, and the name of that evidence."""
 
-    execution: Execution
+    outputs: Mapping[str, Array]
     evidence: str
 
 
@@ -268,7 +269,7 @@ class Pipeline:
         self.progress.say("building and running the host twin")
         done = self._checked(twin, "the host twin")
         evidence = HOST_SANITIZED if done.stats.guards is None else HOST_GUARDED
-        return Twin(self._as_compiled(twin, done) if is_split else done, evidence), ""
+        return self._twin(twin, self._as_compiled(twin, done) if is_split else done, evidence), ""
 
     def _is_split(self, request: Request) -> bool:
         """Return whether a model runs as steps that were found in its entry."""
@@ -303,7 +304,12 @@ class Pipeline:
         except NotPossibleError as error:
             return None, f"{why} On the board: {error.what}"
         self.progress.say(f"running an image that shares no memory on {target.name}")
-        return Twin(self._checked(twin, "the image that shares no memory"), BOARD_APART), ""
+        return self._twin(twin, self._checked(twin, "the image that shares no memory"), BOARD_APART), ""
+
+    def _twin(self, request: Request, done: Execution, evidence: str) -> Twin:
+        from mlf_sdk.judge.execute import outputs_by_name
+
+        return Twin(outputs_by_name(self.project(request).model, done), evidence)
 
     def _checked(self, twin: Request, name: str) -> Execution:
         """Execute a twin; a fault, or a write outside of a buffer, is reported as the twin's."""

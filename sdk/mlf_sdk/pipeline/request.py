@@ -263,6 +263,20 @@ class Request(CompilerRequest):
         is_path=True,
         exists=True,
     )
+    model_file: str | None = _judge_option(
+        None,
+        "Model file that the archive or project was compiled from, for its witnesses; default: looked for "
+        "beside it and here.",
+        flags=("--model",),
+        metavar="FILE",
+        exists=True,
+    )
+    witness_s: float = _judge_option(
+        10.0,
+        "Seconds for each witness of the model file; at least one inference is compared.",
+        check=not_negative,
+        metavar="SECONDS",
+    )
     strict: bool | None = option(
         None,
         "Fail on what nothing proves, such as a stack without a bound (default in proof and test).",

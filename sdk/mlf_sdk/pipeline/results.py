@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
-from mlf_sdk.judge.evidence import NO_EVIDENCE
+from mlf_sdk.judge.evidence import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
-
-NOT_COMPARED = "RAN, NOT COMPARED"
 
 
 def is_exact(model: LockModel) -> bool:
@@ -64,6 +62,8 @@ class RunReport:
         twin: against the same model with memory of its own for each buffer; None when that was not asked for.
         twin_note: why there is no twin although it was asked for.
         evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
+        twin_evidence: the part of it that the twin is.
+        witnessed: against what the model file means, by each witness.
         accuracy: share of right classes, where labels were given.
         instructions: of one inference (the median), where an emulator counts them; None elsewhere.
         instructions_resolution: the count is exact to this many; 0: each instruction was counted.
@@ -93,6 +93,8 @@ class RunReport:
     evidence: str = NO_EVIDENCE
     instructions_range: tuple[int, int] | None = None
     port: str | None = None
+    twin_evidence: str = ""
+    witnessed: Witnessed = field(default_factory=Witnessed)
 
     @property
     def seconds(self) -> float | None:
@@ -103,17 +105,31 @@ class RunReport:
 
     @property
     def missing(self) -> str:
-        """`NOT_COMPARED` if no output was compared with anything; else empty."""
-        return NOT_COMPARED if self.compare is None and self.twin is None else ""
+        """Verdict in place of PASS where a comparison is missing that it would rest on; else empty."""
+        if self.compare is not None or self.witnessed.compared:
+            return ""
+        if self.twin is None:
+            return NOT_COMPARED
+        return NOT_WITH_MODEL if self.witnessed.is_lacking else ""
+
+    @property
+    def uncovered(self) -> str:
+        """Steps of a compiled model that neither expected outputs nor a witness covers; empty: none."""
+        complete = self.compare is not None and len(self.compare.outputs) == len(self.outputs)
+        return "" if complete else self.witnessed.uncovered_text
 
     @property
     def verdict(self) -> str:
-        """``FAIL``, ``PASS``, or `NOT_COMPARED` where nothing failed but nothing was compared either."""
+        """``FAIL``, ``PASS``, or what is `missing` where nothing failed."""
         return "FAIL" if not self.ok else self.missing or "PASS"
 
     @property
+    def agrees(self) -> bool:
+        """Return whether no comparison of outputs found a difference."""
+        return all(c is None or c.ok for c in (self.compare, self.twin)) and not self.witnessed.wrong
+
+    @property
     def ok(self) -> bool:
-        """Return whether nothing failed and, if strict, outputs were compared."""
-        comparisons = all(c is None or c.ok for c in (self.compare, self.twin))
-        left_out = self.check.strict and bool(self.missing)
-        return comparisons and self.memory.ok and self.check.ok and not left_out
+        """Return whether nothing failed and, if strict, outputs were compared and all steps covered."""
+        left_out = self.check.strict and bool(self.missing or self.uncovered)
+        return self.agrees and self.memory.ok and self.check.ok and not left_out

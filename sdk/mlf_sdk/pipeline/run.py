@@ -11,19 +11,19 @@ from mlf_sdk.judge.check import FAILED, CheckReport
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.evidence import EXPECTED, combined
-from mlf_sdk.judge.execute import Execution
+from mlf_sdk.judge.execute import Execution, outputs_by_name
 from mlf_sdk.judge.guards import with_guards
 from mlf_sdk.judge.instructions import counting
 from mlf_sdk.judge.painted import painted_rows
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import plugin_folder
-from mlf_sdk.pipeline.pipeline import Pipeline
+from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
-from mlf_sdk.tools.arrays import Array
+from mlf_sdk.pipeline.witness import origin_of, statements_of, witnessed
 
 
 def run(
@@ -52,10 +52,15 @@ def run(
     return run_request(make_request(source, request, options), Pipeline(progress))
 
 
-def run_request(request: Request, pipeline: Pipeline) -> RunReport:
-    """Run one request on a pipeline; errors as in `run`."""
+def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None) -> RunReport:
+    """Run one request on a pipeline; errors as in `run`.
+
+    Args:
+        given: a twin that ran elsewhere, on the same inputs; None: it runs here where it is wanted.
+    """
     project = pipeline.project(request)
     stages.check_app(project)
+    origin = origin_of(request, project)
     batch = pipeline.batch(request)
     reference = execution.reference_of(request, project, batch.count)
     stages.check_start(project.target)
@@ -69,14 +74,13 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         counted = counter.of(done)
     outputs = outputs_by_name(project.model, done)
     tolerance = execution.tolerance_of(request)
-    twin, twin_note, evidence = None, "", ""
+    twin, twin_note = given, ""
     if request.twin and project.target.is_host and request.plan == "none":
         twin_note = "the image itself shares no memory: its own outputs would be the reference"
-    elif _wants_twin(request, project, reference):
-        other, twin_note = pipeline.twin(request)
-        if other is not None:
-            evidence = other.evidence
-            twin = compare_outputs(outputs, outputs_by_name(project.model, other.execution), tolerance)
+    elif given is None and _wants_twin(request, project, reference):
+        twin, twin_note = pipeline.twin(request)
+    pipeline.progress.say("asking the model's witnesses")
+    judged = witnessed(origin, statements_of(request, origin, project.model, batch), outputs)
     return RunReport(
         model=project.model,
         board=project.target.board,
@@ -85,9 +89,13 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         outputs=outputs,
         inferences=batch.count,
         compare=compare_outputs(outputs, reference.outputs, tolerance) if reference.outputs else None,
-        twin=twin,
+        twin=None if twin is None else compare_outputs(outputs, twin.outputs, tolerance),
         twin_note=twin_note,
-        evidence=combined(EXPECTED if reference.outputs else "", evidence),
+        evidence=combined(
+            judged.evidence, EXPECTED if reference.outputs else "", twin.evidence if twin else ""
+        ),
+        twin_evidence=twin.evidence if twin else "",
+        witnessed=judged,
         accuracy=None if reference.labels is None else accuracy(list(done.outputs[0]), reference.labels),
         memory=_memory(project.model, done, checked),
         check=_with_measured(checked, project.model, done),
@@ -100,11 +108,6 @@ def run_request(request: Request, pipeline: Pipeline) -> RunReport:
         build_seconds=built.seconds,
         console=done.console,
     )
-
-
-def outputs_by_name(model: LockModel, done: Execution) -> dict[str, Array]:
-    """Outputs of an execution by name, each (inferences, *shape)."""
-    return {t.name: array for t, array in zip(model.outputs, done.outputs, strict=True)}
 
 
 def _wants_twin(request: Request, project: TargetProject, reference: Reference) -> bool:

@@ -42,7 +42,7 @@ def outputs_for_sample(pipeline: Pipeline, request: Request) -> tuple[tuple[Samp
             hint = f"Leave out {_FLAG}: the application then prints its outputs, and compares nothing."
             raise InputError(f"the outputs of {source} are not known. {why}", where=_FLAG, hint=hint)
         tolerance = execution.tolerance_of(request)
-        found.append(tuple(_expected(output, tolerance) for output in twin.execution.outputs))
+        found.append(tuple(_expected(output, tolerance) for output in twin.outputs.values()))
     return tuple(found)
 
 

@@ -25,8 +25,10 @@ from mlf_sdk.judge.check import (
     ProofRow,
 )
 from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
+from mlf_sdk.reporting.evidence import note_parts, witness_parts
 from mlf_sdk.reporting.layout import (
     Cell,
     Parts,
@@ -198,16 +200,17 @@ def instructions_text(report: RunReport) -> str:
 
 
 def _output_parts(report: RunReport) -> Parts:
-    parts: Parts = []
-    for found, what in ((report.compare, "the reference"), (report.twin, twin_text(report.evidence))):
+    parts: Parts = witness_parts(report.witnessed)
+    for found, what in ((report.compare, "the expected outputs"), (report.twin, twin_text(report.evidence))):
         if found is not None:
             parts.append(line("outputs", comparison_text(found, what), verdict(found.ok)))
             parts += [*_differing(found), *_uncompared(found, report)]
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
-    if report.twin is not None:
+    parts += note_parts(report.witnessed, report.uncovered)
+    if report.twin is not None or report.witnessed.compared:
         parts.append(line("evidence", report.evidence))
-    if report.compare is None and report.twin is None:
+    if report.missing == NOT_COMPARED:
         parts.append(line("outputs", "not compared: --expect FILE gives expected outputs"))
     return parts
 
@@ -232,7 +235,9 @@ def _differing(found: Comparison) -> Parts:
 def _failures(report: RunReport) -> str:
     """Names of the failed checks, for the line of the verdict."""
     failed = []
-    if any(c is not None and not c.ok for c in (report.compare, report.twin)):
+    if report.witnessed.wrong:
+        failed.append(f"outputs differ from what the model means ({', '.join(report.witnessed.wrong)})")
+    elif not report.agrees:
         failed.append("outputs differ")
     if not report.memory.ok:
         failed.append("the measured memory is not the planned memory")
@@ -240,6 +245,8 @@ def _failures(report: RunReport) -> str:
         failed += check_faults(report.check)
     if report.check.strict and report.missing:
         failed.append("the outputs were not compared")
+    if report.check.strict and report.uncovered:
+        failed.append(f"no witness covers {report.uncovered}")
     return ": " + "; ".join(failed) if failed else unproven_text(report.check)
 
 

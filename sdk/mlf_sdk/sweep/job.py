@@ -18,8 +18,8 @@ import msgspec
 from mlf_sdk.errors import InputError, MlfError, NotPossibleError, TargetError
 from mlf_sdk.frontends.registry import Frontend, register_frontend, registered_frontends
 from mlf_sdk.judge.check import FAILED
-from mlf_sdk.judge.evidence import EXPECTED
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
+from mlf_sdk.pipeline.pipeline import Twin
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import digest_of
@@ -217,11 +217,11 @@ def _relocated(value: Any, files: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 def _cell(job: Job, request: Request, log: _Log) -> Cell:
     found = job.reference or Reference()
+    twin = None if found.outputs is None else Twin(found.outputs, found.evidence)
     if request.expect is None:
-        request = request.replace(expect=found.outputs, twin=found.outputs is None)
-    against = found.evidence if job.reference is not None else EXPECTED
+        request = request.replace(twin=twin is None)
     request = request.replace(strict=False)  # what is unproven becomes the outcome of the cell
-    return run_cell(CellJob(request=request, against=against, fault=found.fault), log)
+    return run_cell(CellJob(request=request, twin=twin, fault=found.fault), log)
 
 
 def _on_place(job: Job, request: Request, log: _Log) -> tuple[Cell | None, str]:

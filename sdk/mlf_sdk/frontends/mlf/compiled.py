@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
@@ -19,15 +20,19 @@ from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
 from mlf_sdk.ir.dtype import DType
+from mlf_sdk.ir.model import FileDigest
 from mlf_sdk.version import __version__
 
 
-def archive_of(compiled: CompiledGraph, options: CompileOptions | None = None) -> dict[str, bytes]:
-    """Members of the archive, by name; it keeps the options."""
+def archive_of(
+    compiled: CompiledGraph, options: CompileOptions | None = None, made_from: FileDigest | None = None
+) -> dict[str, bytes]:
+    """Members of the archive, by name; it keeps the options, and which file it was made from."""
     builder = _Builder(compiled.graph)
     for operator in compiled.operators:
         builder.add(operator)
-    return archive_files(builder.content(compiled.source, options or CompileOptions()))
+    content = builder.content(compiled.source, options or CompileOptions())
+    return archive_files(msgspec.structs.replace(content, made_from=made_from))
 
 
 class _Builder:

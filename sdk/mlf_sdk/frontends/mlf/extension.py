@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.ir.model import ALIGNMENT
+from mlf_sdk.ir.model import ALIGNMENT, FileDigest
 from mlf_sdk.ir.step import Step
 from mlf_sdk.ir.tensor import Quantisation, TensorKind
 from mlf_sdk.tools.checks import shown
@@ -130,6 +130,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
         options: of the compiler.
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps, in place of a graph.
+        made_from: the model file that was compiled.
     """
 
     compiler: str
@@ -141,6 +142,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     symbol_prefix: str | None = None
     model: StatedModel | None = None
+    made_from: FileDigest | None = None
 
 
 def parse_extension(

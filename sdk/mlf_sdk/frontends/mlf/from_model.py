@@ -48,6 +48,7 @@ def archive_of_model(model: Model) -> dict[str, bytes]:
         compiler=model.provenance.compiler,
         compiler_version=model.provenance.compiler_version,
         options=model.provenance.options,
+        made_from=model.provenance.made_from,
         code={members[unit.member]: unit.data for unit in model.units},
         inputs=tuple((tensors[i].name, _type(tensors[i])) for i in model.inputs),
         outputs=tuple(

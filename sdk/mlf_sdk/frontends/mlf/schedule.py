@@ -58,6 +58,7 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
             sha256=source.archive.sha256,
             source=source.archive.source,
             options=extension.options if extension else {},
+            made_from=extension.made_from if extension else None,
         ),
         executor=schedule.executor,
         targets=metadata.targets,

@@ -16,7 +16,7 @@ from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, StatedMod
 from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import MemorySummary
+from mlf_sdk.ir.model import FileDigest, MemorySummary
 from mlf_sdk.ir.tensor import Quantisation
 
 STAMP: Final = "1970-01-01 00:00:00Z"
@@ -59,6 +59,7 @@ class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
         targets: as they were given to the compiler.
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps of a model that a graph can't express.
+        made_from: the model file that was compiled.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...] = ("c -keys=cpu",)
     symbol_prefix: str | None = None
     model: StatedModel | None = None
+    made_from: FileDigest | None = None
 
 
 def archive_files(content: ArchiveContent) -> dict[str, bytes]:
@@ -241,4 +243,5 @@ def _extension(content: ArchiveContent) -> Extension:
         options=dict(content.options),
         symbol_prefix=content.symbol_prefix,
         model=content.model,
+        made_from=content.made_from,
     )

@@ -18,7 +18,7 @@ from mlf_sdk.compiler.onnx.file import MAX_FILE_BYTES, require_onnx
 from mlf_sdk.errors import InputError
 
 _INSTALL: Final = "Install what reads programs of PyTorch: pip install 'mlf-sdk[torch]'."
-_WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 _CODE: Final = ("custom_obj", "opaque_obj")  # constants that are pickled objects
 
 
@@ -49,7 +49,7 @@ def program_to_onnx(path: Path, output: Path) -> None:
     Raises:
         InputError: the file is damaged or holds pickled objects, or PyTorch can't express it in ONNX.
     """
-    _check_members(path)
+    check_members(path)
     with _quiet(str(path)):
         torch = require_torch()
         with _weights_only():
@@ -98,7 +98,7 @@ def _write(torch: Any, output: Path, program: Any) -> None:  # noqa: ANN401
     output.write_bytes(found.model_proto.SerializeToString())
 
 
-def _check_members(path: Path) -> None:
+def check_members(path: Path) -> None:
     """Refuse an archive that is too large, or holds objects or libraries besides tensors."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -122,15 +122,15 @@ def _check_members(path: Path) -> None:
 @contextmanager
 def _weights_only() -> Iterator[None]:
     """Let PyTorch load tensors, and no other objects."""
-    former = os.environ.get(_WEIGHTS_ONLY)
-    os.environ[_WEIGHTS_ONLY] = "1"
+    former = os.environ.get(WEIGHTS_ONLY)
+    os.environ[WEIGHTS_ONLY] = "1"
     try:
         yield
     finally:
         if former is None:
-            del os.environ[_WEIGHTS_ONLY]
+            del os.environ[WEIGHTS_ONLY]
         else:
-            os.environ[_WEIGHTS_ONLY] = former
+            os.environ[WEIGHTS_ONLY] = former
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def _memory_verdict(done: RunReport) -> Verdict:
 def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     verdicts = [
         Verdict(what="outputs", ok=c.ok, text=comparison_text(c, what, done.inferences))
-        for c, what in ((done.compare, "the reference"), (done.twin, twin_text(done.evidence)))
+        for c, what in ((done.compare, "the expected outputs"), (done.twin, twin_text(done.evidence)))
         if c is not None
     ]
     if verdicts:

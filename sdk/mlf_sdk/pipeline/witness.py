@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file that a model was compiled from, found and checked, and its witnesses on a batch of inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.frontends.compiled import compiling_frontend
+from mlf_sdk.judge.data import Batch
+from mlf_sdk.judge.evidence import Witnessed, WitnessResult
+from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
+from mlf_sdk.pipeline import execution, loading
+from mlf_sdk.pipeline.project import TargetProject
+from mlf_sdk.pipeline.request import Request
+from mlf_sdk.tools.arrays import Array
+
+_OWN_COMPILER = "mlf-sdk"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The file that a model was compiled from.
+
+    Attributes:
+        needed: the model was compiled here.
+        file: None where it is not at hand; ``why`` says it.
+    """
+
+    needed: bool
+    file: ModelFile | None = None
+    why: str = ""
+
+
+def origin_of(request: Request, project: TargetProject) -> Origin:
+    """Find the file that the request's model was compiled from.
+
+    It is the source itself; else that of ``model_file``; else a file of the recorded name beside the source
+    or in the current folder that has the recorded hash.
+
+    Raises:
+        InputError: ``model_file`` is another file than the recorded one, or none is recorded.
+    """
+    model = project.model
+    if not project.is_given and loading.compiled_sources(request):
+        return Origin(needed=True, file=_model_file(Path(request.source[0]), model))
+    needed = model.compiler == _OWN_COMPILER
+    if request.model_file is not None:
+        path = Path(request.model_file)
+        _check_same(path, model, request.source[0])
+        return Origin(needed=True, file=_model_file(path, model))
+    if not needed or model.made_from is None:
+        return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
+    name, source = Path(model.made_from.name).name, Path(request.source[0])
+    for folder in (source.resolve().parent, Path()):
+        path = folder / name
+        if path.is_file() and _is_same(path, model):
+            return Origin(needed=True, file=_model_file(path, model))
+    return Origin(needed=True, why=f"--model FILE names the file that it was made from ({name})")
+
+
+def _model_file(path: Path, model: LockModel) -> ModelFile:
+    options = CompileOptions.from_texts(model.compile_options)
+    return ModelFile(path, compiling_frontend(path), options)
+
+
+def _is_same(path: Path, model: LockModel) -> bool:
+    try:
+        return compiling_frontend(path).digest(path).sha256 == (model.made_from and model.made_from.sha256)
+    except (MlfError, OSError):
+        return False  # a file of the same name, of another kind
+
+
+def _check_same(path: Path, model: LockModel, source: str) -> None:
+    if model.made_from is None:
+        raise InputError(
+            f"{source} does not say which file it was made from",
+            where="--model",
+            hint="Give the model itself as the source, or leave --model out.",
+        )
+    found = compiling_frontend(path).digest(path)
+    if found.sha256 != model.made_from.sha256:
+        raise InputError(
+            f"{source} was made from another file: {model.made_from.name} with SHA-256 "
+            f"{model.made_from.sha256[:16]}..., not {found.sha256[:16]}...",
+            where=f"--model {path}",
+            hint="Give the file that it was compiled from, or compile this one.",
+        )
+
+
+def statements_of(
+    request: Request, origin: Origin, model: LockModel, batch: Batch
+) -> tuple[WitnessStatement, ...]:
+    """Outputs of all witnesses for a batch; none without the model file."""
+    if origin.file is None:
+        return ()
+    hearing = Hearing(
+        names=[tensor.name for tensor in model.outputs],
+        tolerance=execution.tolerance_of(request),
+        seconds=request.witness_s,
+        timeout_s=request.timeout_s,
+    )
+    return hear(origin.file, batch, hearing)
+
+
+def witnessed(origin: Origin, found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> Witnessed:
+    """Compare outputs, each (inferences, *shape), with what witnesses say."""
+    results = tuple(
+        WitnessResult(witness=one.witness, text=one.text, comparison=one.compare(outputs), why=one.why)
+        for one in found
+    )
+    speaking = [one for one in found if one.outputs]
+    left = [one.uncovered for one in speaking]
+    is_wrong = any(result.comparison and not result.comparison.ok for result in results)
+    return Witnessed(
+        needed=origin.needed,
+        results=results,
+        uncovered=tuple(step for step in left[0] if all(step in one for one in left)) if left else (),
+        steps=len(origin.file.graph.operators) if speaking and origin.file is not None else 0,
+        why=origin.why,
+        disagreement=_disagreement(speaking) if is_wrong else "",
+    )
+
+
+def _disagreement(found: Sequence[WitnessStatement]) -> str:
+    """Pairs of witnesses that contradict each other."""
+    said = []
+    for one, other in combinations(found, 2):
+        count = min(one.inferences, other.inferences)
+        names = [name for name in one.outputs if name in other.outputs]
+        mine, theirs = _part(one, names, count), _part(other, names, count)
+        differences = [mine.compare(theirs.outputs), theirs.compare(mine.outputs)]
+        if all(found is not None and not found.ok for found in differences):  # by the looser tolerance
+            said.append(f"{one.witness} and {other.witness} contradict each other")
+    return "; ".join(said)
+
+
+def _part(statement: WitnessStatement, names: Sequence[str], count: int) -> WitnessStatement:
+    outputs = {name: statement.outputs[name][:count] for name in names}
+    return dataclasses.replace(statement, outputs=outputs, inferences=count)

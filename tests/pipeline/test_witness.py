@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PASS is a word about the model: a compiler that is wrong is found out by witnesses of the model's file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mlf_sdk
+from cli_helpers import Caller
+from mlf_sdk.compiler import build
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import FullyConnected
+from mlf_sdk.errors import InputError
+from mlf_sdk.judge.evidence import HOST_SANITIZED, NOT_COMPARED, NOT_WITH_MODEL
+from mlf_sdk.judge.witnesses import registry, tflm
+from small_models import TWICE, own_operator, two_layers
+
+TFLM = pytest.mark.skipif(tflm.Tflm().title() is None, reason="tflite-micro is not installed")
+X = np.arange(-32, 32, 8, dtype=np.int8).reshape(1, 1, 8)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Caller:
+    return Caller(capsys)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "two.tflite"
+    path.write_bytes(two_layers())
+    return path
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A compiler whose last layer saturates at 3, on the host and on any board."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # archives of the right one stay out of it
+    right: Callable[[Graph], Graph] = build.improve
+
+    def worse(graph: Graph) -> Graph:
+        graph = right(graph)
+        *others, last = graph.operators
+        assert isinstance(last, FullyConnected)
+        return dataclasses.replace(graph, operators=(*others, dataclasses.replace(last, clamp=(-128, 3))))
+
+    monkeypatch.setattr(build, "improve", worse)
+
+
+def run(source: Path, **options: Any) -> Any:
+    return mlf_sdk.run(source, board="host", inputs={"input": X}, **options)
+
+
+@TFLM
+def test_a_wrong_compiler_fails(model: Path, wrong: None, call: Caller) -> None:
+    """Its kernels agree with themselves, in the twin."""
+    report = run(model, twin=True)
+    assert report.twin.ok and report.twin.max_abs == 0
+    assert report.verdict == "FAIL" and report.witnessed.wrong == ("TFLM 2026-10", "reference")
+    shown = call("run", model, "--board", "host")
+    assert shown.code == 1
+    assert "differ from TFLM 2026-10 in" in shown.out and "differ from reference in" in shown.out
+    assert "outputs differ from what the model means (TFLM 2026-10, reference)" in " ".join(shown.out.split())
+
+
+def test_the_right_one_passes_by_all_witnesses(model: Path) -> None:
+    report = run(model, twin=True)
+    titles = [title for title in (tflm.Tflm().title(), "reference") if title]
+    assert report.verdict == "PASS" and [r.witness for r in report.witnessed.compared] == titles
+    assert report.evidence == " + ".join([*titles, HOST_SANITIZED]) and not report.uncovered
+
+
+def test_witnesses_that_contradict_each_other(
+    model: Path, monkeypatch: pytest.MonkeyPatch, call: Caller
+) -> None:
+    """One of two references is wrong: the outputs can't be those of both, and both are named."""
+
+    class Other(registry.Reference):
+        def title(self) -> str:
+            return "other"
+
+        def open(self, model: Any, timeout_s: float) -> Any:
+            changed = type(model)(model.path, model.frontend, model.options)
+            graph = model.graph
+            *others, last = graph.operators
+            last = dataclasses.replace(last, clamp=(-128, 3))
+            changed.__dict__["graph"] = dataclasses.replace(graph, operators=(*others, last))
+            return super().open(changed, timeout_s)
+
+    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(), Other()))
+    report = run(model)
+    assert report.verdict == "FAIL" and report.witnessed.wrong == ("other",)
+    assert report.witnessed.disagreement == "reference and other contradict each other"
+    shown = call("run", model, "--board", "host")
+    assert shown.code == 1 and "reference and other contradict each other" in shown.out
+
+
+# ---- archives remember their file ----
+
+
+@pytest.fixture
+def archive(model: Path, tmp_path: Path) -> Path:
+    """An archive in a folder of its own: its model is not beside it."""
+    (tmp_path / "apart").mkdir()
+    path = tmp_path / "apart" / "two.tar"
+    mlf_sdk.compile(model, path)
+    return path
+
+
+def test_an_archive_knows_its_file(model: Path, archive: Path) -> None:
+    import hashlib
+
+    found = mlf_sdk.load(archive).provenance.made_from
+    assert found is not None and found.name == "two.tflite"
+    assert found.sha256 == hashlib.sha256(model.read_bytes()).hexdigest()
+
+
+def test_an_archive_without_its_file_is_no_pass(archive: Path, call: Caller) -> None:
+    report = run(archive, twin=True)
+    assert report.ok and report.verdict == NOT_WITH_MODEL and report.evidence == HOST_SANITIZED
+    assert report.witnessed.why == "--model FILE names the file that it was made from (two.tflite)"
+    assert run(archive).verdict == NOT_COMPARED
+    shown = call("run", archive, "--board", "host", "--twin")
+    assert shown.code == 0 and NOT_WITH_MODEL in shown.out and "PASS" not in shown.out.splitlines()[-1]
+    assert "only compared with themselves" in " ".join(shown.out.split())
+    assert call("run", archive, "--board", "host", "--twin", "--strict").code == 1
+
+
+def test_an_archive_with_its_file_passes(model: Path, archive: Path, wrong: None) -> None:
+    assert run(archive, model_file=str(model)).verdict == "PASS"
+    (archive.parent / "two.tflite").write_bytes(model.read_bytes())
+    assert run(archive).verdict == "PASS"
+    mlf_sdk.compile(model, archive)  # by the wrong compiler
+    assert run(archive).verdict == "FAIL"
+
+
+def test_another_file_is_an_error(model: Path, archive: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.tflite"
+    other.write_bytes(own_operator())
+    with pytest.raises(InputError, match=r"was made from another file: two\.tflite"):
+        run(archive, model_file=str(other))
+    (archive.parent / "two.tflite").write_bytes(other.read_bytes())  # of the same name: not taken
+    assert run(archive).verdict == NOT_COMPARED
+    (archive.parent / "two.tflite").write_text("no model at all")
+    assert run(archive).verdict == NOT_COMPARED
+
+
+def test_an_archive_of_another_compiler_is_its_own_model(tmp_path: Path) -> None:
+    from archives import Spec, write
+    from archives import build as build_archive
+
+    path = write(build_archive(Spec()), tmp_path / "tiny.tar")
+    report = mlf_sdk.run(path, board="host", twin=True)
+    assert report.verdict == "PASS" and not report.witnessed.needed and report.witnessed.results == ()
+    with pytest.raises(InputError, match="does not say which file it was made from"):
+        mlf_sdk.run(path, board="host", model_file=str(path))
+
+
+def test_a_project_knows_its_file(model: Path, archive: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "elsewhere" / "app"
+    mlf_sdk.generate(archive, folder, board="host")
+    lock = json.loads((folder / "mlf-project.json").read_text())
+    assert lock["models"][0]["made_from"]["name"] == "two.tflite"
+    mlf_sdk.build(folder)
+    plain = mlf_sdk.run(folder, inputs={"input": X})
+    assert plain.verdict == NOT_COMPARED
+    assert mlf_sdk.run(folder, inputs={"input": X}, model_file=str(model)).verdict == "PASS"
+    (folder.parent / "two.tflite").write_bytes(model.read_bytes())
+    assert mlf_sdk.run(folder, inputs={"input": X}).verdict == "PASS"
+
+
+# ---- steps that none covers ----
+
+
+def test_steps_without_a_witness_are_counted_and_named(tmp_path: Path, call: Caller) -> None:
+    model = tmp_path / "own.tflite"
+    model.write_bytes(own_operator())
+    (tmp_path / "twice.c").write_text(TWICE)
+    options = ("--board", "host", "--custom", f"Twice={tmp_path / 'twice.c'}")
+    report = run(model, custom=(f"Twice={tmp_path / 'twice.c'}",), twin=True)
+    assert report.verdict == NOT_WITH_MODEL and report.witnessed.lack
+    shown = call("run", model, *options, "--strict", "--twin")
+    assert shown.code == 1
