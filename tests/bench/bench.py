@@ -60,6 +60,7 @@ class Bench:
         self.models: dict[str, Any] = {}
         self.compiled: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
+        self.growth: dict[str, float] = {}
         self.line: dict[str, Any] = {}
         self.sweeps: dict[str, Any] = {}
         self.targets: list[dict[str, Any]] = []
@@ -124,6 +125,17 @@ class Bench:
             if target is not None:
                 self._below(f"seconds: {name} ({archive.name})", self.seconds[name], target)
 
+    def measure_growth(self) -> None:
+        """Growth of the SDK's own work with the number of steps."""
+        print("timing chains of 2,000 and 10,000 steps", file=sys.stderr, flush=True)
+        try:
+            self.growth = times.growth_with_steps(self.folder / "growth")
+        except (MlfError, OSError) as error:
+            self.failed["growth"] = str(error)
+            return
+        for name, ratio in self.growth.items():
+            self._below(f"{name}: five times the steps, times the CPU time", ratio, 6)
+
     def measure_line(self) -> None:
         """Throughput of a paced line, goodput of a bad one, size of the RPC server."""
         print("measuring the line", file=sys.stderr, flush=True)
@@ -158,6 +170,7 @@ class Bench:
             "models": self.models,
             "compiled": self.compiled,
             "seconds": self.seconds,
+            "growth": self.growth,
             "line": self.line,
             "sweeps": self.sweeps,
             "targets": self.targets,
@@ -301,6 +314,7 @@ def main() -> int:
         bench.measure_compiled()
         if not arguments.no_seconds:
             bench.measure_seconds()
+            bench.measure_growth()
             bench.measure_line()
             bench.measure_sweeps()
         report = bench.report()

@@ -9,8 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.pipeline.api import build, generate
 from mlf_sdk.tools.process import run_process
+from step_chains import residual_chain
 
 BOARD = "mps2-an386"
 COMMAND = (sys.executable, "-m", "mlf_sdk")
@@ -68,3 +71,20 @@ def rebuild_seconds(archive: Path, folder: Path) -> float:
         build(project)
 
     return best_of(3, once)
+
+
+def growth_with_steps(folder: Path) -> dict[str, float]:
+    """CPU time of ``compile`` and of ``generate`` for 10,000 steps, as a multiple of that for 2,000."""
+    folder.mkdir(parents=True)
+    spent: dict[str, list[float]] = {"compile": [], "generate": []}
+    for steps in (10, 2_000, 10_000):  # the first imports, and keeps what all share
+        model = folder / f"chain{steps}.tflite"
+        model.write_bytes(residual_chain(steps))
+        start = time.process_time()
+        archive = model.with_suffix(".tar")
+        archive.write_bytes(compiling_frontend(model).compile(model, CompileOptions()))
+        spent["compile"].append(time.process_time() - start)
+        start = time.process_time()
+        generate(archive, folder / f"project{steps}", board=BOARD)
+        spent["generate"].append(time.process_time() - start)
+    return {name: round(most / few, 2) for name, (_, few, most) in spent.items()}

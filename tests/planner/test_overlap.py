@@ -222,3 +222,29 @@ def test_bytes_that_an_overlap_saves_at_each_time() -> None:
 def test_broken_overlaps_are_refused(overlap: PlanOverlap, text: str) -> None:
     with pytest.raises(InputError, match=text):
         plan_memory(chain(call((0,), 1, overlap), sizes=(160, 160), outputs=(1,)))
+
+
+class Time(int):
+    """A time that counts its comparisons."""
+
+    comparisons = 0
+
+    def _counted(name: str):
+        def compare(self: Time, other: int) -> bool:
+            Time.comparisons += 1
+            return getattr(int, name)(self, other)
+
+        return compare
+
+    __lt__, __le__, __gt__, __ge__ = map(_counted, ("__lt__", "__le__", "__gt__", "__ge__"))
+
+
+def test_savings_of_a_long_chain_take_few_comparisons() -> None:
+    def comparisons(steps: int) -> int:
+        extents = {n: Extent(8, Time(2 * n), Time(2 * n + 2)) for n in range(steps + 1)}
+        chain = [Overlay(input=n, output=n + 1, distance=0) for n in range(steps)]
+        Time.comparisons = 0
+        assert sum(size for size, _, _ in savings(chain, extents)) == 8 * steps
+        return Time.comparisons
+
+    assert comparisons(2000) < 6 * comparisons(400)

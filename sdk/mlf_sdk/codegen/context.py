@@ -77,7 +77,8 @@ def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -
     Args:
         steps: of one unit; where they have none, of one header.
     """
-    entries = [_entry(layout, linkage, step) for step in steps]
+    view = _ModelView(layout, linkage)
+    entries = [view.entry(step) for step in steps]
     abi = steps[0].abi
     declared = {
         entry["symbol"]: entry for entry, step in zip(entries, steps, strict=True) if not step.abi.header
@@ -89,22 +90,7 @@ def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -
         "uses_ffi": any(step.abi.convention is Convention.FFI for step in steps),
         "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
         "entries": entries,
-        "calls": [_entry(layout, linkage, step) for step in layout.steps if is_sequence([step])],
-    }
-
-
-def _entry(layout: ModelLayout, linkage: Linkage, step: Step) -> Values:
-    view = _ModelView(layout, linkage)
-    stack_bytes = step.workspace_stack_bytes
-    return {
-        "convention": step.abi.convention.value,
-        "count": len(step.arguments),
-        "symbol": linkage.symbol(step.symbol),
-        "result": step.abi.result,
-        "adapter": view.adapter(step),
-        "stack_bytes": align_up(stack_bytes),
-        "stack_address": view.workspace(step, step.stack_slot) if stack_bytes else "NULL",
-        **passed_values(step, view.pointer),
+        "calls": [view.entry(step) for step in layout.steps if is_sequence([step])],
     }
 
 
@@ -151,6 +137,9 @@ class _ModelView:
         self.params_symbol = f"{self.c_name}_params"
         self.state_symbol = f"{self.c_name}_state"
         self._shapes: dict[tuple[int, ...], str] = {}
+        # Tensors that steps take as DLTensors, each once, by id, with their places in the table.
+        taken = sorted({i for step in layout.steps if step.takes_tensors for i in step.arguments})
+        self._table = {tensor: index for index, tensor in enumerate(taken)}
 
     def values(self) -> Values:
         steps = [self._step(position, step) for position, step in enumerate(self.layout.steps)]
@@ -164,7 +153,7 @@ class _ModelView:
                 tensor["in_table"] = f"{self.c_name}_model.{direction}[{number}].data"
         _number_duplicates(inputs)
         _number_duplicates(outputs)
-        tensors = [self._dl_tensor(index, i) for index, i in enumerate(self._arguments())]
+        tensors = [self._dl_tensor(index, i) for i, index in self._table.items()]
         sha256 = self.model.provenance.sha256
         return {
             "banner": c_comment(f"{self.model.name}: {self.model.executor} model"),
@@ -200,6 +189,20 @@ class _ModelView:
     def adapter(self, step: Step) -> str:
         """Symbol of the generated adapter of ``step``."""
         return f"{self.c_name}_entry_{step.index}"
+
+    def entry(self, step: Step) -> Values:
+        """Values of the adapter of ``step``, or of its call in a sequence."""
+        stack_bytes = step.workspace_stack_bytes
+        return {
+            "convention": step.abi.convention.value,
+            "count": len(step.arguments),
+            "symbol": self.linkage.symbol(step.symbol),
+            "result": step.abi.result,
+            "adapter": self.adapter(step),
+            "stack_bytes": align_up(stack_bytes),
+            "stack_address": self.workspace(step, step.stack_slot) if stack_bytes else "NULL",
+            **passed_values(step, self.pointer),
+        }
 
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
@@ -247,13 +250,8 @@ class _ModelView:
             "rows": byte_rows(data) if len(set(data)) > 1 else [],
         }
 
-    def _arguments(self) -> list[int]:
-        """Tensors that steps take as DLTensors, each once, by id."""
-        return sorted({i for s in self.layout.steps if s.takes_tensors for i in s.arguments})
-
     def _step(self, position: int, step: Step) -> Values:
-        table = {tensor: index for index, tensor in enumerate(self._arguments())}
-        args = [table[i] for i in step.arguments] if step.takes_tensors else []
+        args = [self._table[i] for i in step.arguments] if step.takes_tensors else []
         slots = [
             {"address": self.workspace(step, w.slot), "size_bytes": w.size_bytes} for w in step.allocated
         ]

@@ -65,8 +65,13 @@ def savings(overlaps: Iterable[Overlay], extents: Mapping[Any, Extent]) -> Itera
     """
     pairs = [(o, extents[o.input], extents[o.output]) for o in overlaps]
     times = sorted({time for _, x, y in pairs for time in (y.first, x.last + 1)})
+    waiting = sorted(pairs, key=lambda pair: pair[2].first, reverse=True)
+    live: list[tuple[Overlay, Extent, Extent]] = []  # those of one time: few, however many steps there are
     for first, end in itertools.pairwise(times):
-        now = [o for o, x, y in pairs if y.first <= first <= x.last]
+        while waiting and waiting[-1][2].first <= first:
+            live.append(waiting.pop())
+        live = [pair for pair in live if first <= pair[1].last]
+        now = [overlap for overlap, _, _ in live]
         inputs = sum(extents[x].size for x in {o.input for o in now})
         before: dict[int, int] = {}
         for o in now:

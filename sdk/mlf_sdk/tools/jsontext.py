@@ -13,8 +13,8 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.checks import shown
 
-MAX_JSON_BYTES = 4 << 20
-"""Largest JSON member (the largest graph of a real archive has 66 kB)."""
+MAX_JSON_BYTES = 16 << 20
+"""Largest JSON member (the largest graph of a real archive has 66 kB, ours of 10,000 steps 5 MB)."""
 
 _MAX_DIGITS = 19
 """Digits of the largest integer that a format of ours can mean (signed 64 bits)."""
