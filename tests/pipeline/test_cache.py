@@ -119,7 +119,7 @@ def test_the_size_is_known_while_files_vanish(cache: Path, monkeypatch: pytest.M
     (cache / "link").symlink_to("a")
     walk = os.walk
 
-    def vanishing(*arguments: object):  # noqa: ANN202
+    def vanishing(*arguments: object):
         for folder, folders, names in walk(*arguments):
             yield folder, folders, [*names, "gone"]
 
