@@ -112,3 +112,37 @@ def test_a_full_disk_is_named_where_a_project_is_built(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="the disk is full") as caught:
         build_project(tmp_path, runner=runner)
     assert caught.value.where == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("output", "is_named"),
+    [
+        (
+            "ninja: error: unknown target 'cmTC_5b286'\nCMake will not be able to generate this project.\n",
+            True,
+        ),
+        ("ninja: error: build.ninja:52: unknown build rule 'C_COMPILER__mlf_runtime_None'\n", True),
+        ("model.c:3:1: error: unknown type name 'x'\n", False),
+    ],
+)
+def test_a_full_disk_is_named_where_no_program_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, is_named: bool
+) -> None:
+    """What CMake cut off without a word is made again; a fault of the code stays one."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def runner(argv: list[str], **_: object) -> ProcessResult:
+        return ProcessResult(argv=tuple(argv), returncode=1, stdout=output, stderr="", seconds=0.1)
+
+    rules = tmp_path / "build/build.ninja"
+    rules.parent.mkdir()
+    rules.write_text("build a: C_COMPIL")
+    with pytest.raises(ToolError, match=r"failed with exit code 1"):
+        build_project(tmp_path, runner=runner)
+    assert rules.exists(), "there is room: the output stands"
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(ToolError, match="the disk is full" if is_named else "unknown type name"):
+        build_project(tmp_path, runner=runner)
+    assert rules.exists() is not is_named

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import CodeError, DoesNotFitError, ToolError
 from mlf_sdk.tools.diagnostics import refuses_code
-from mlf_sdk.tools.files import DISK_FULL, disk_full_error
+from mlf_sdk.tools.files import DISK_FULL, disk_full_error, is_full
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
 
 APP_ELF = "app.elf"
@@ -64,10 +64,14 @@ def build_project(
         left_s = max(1.0, timeout_s - (time.monotonic() - start))
         result = runner(argv, cwd=folder, timeout_s=left_s, check=False, watch=watch)
         if result.returncode != 0:
-            raise build_error(argv, folder, result)
+            error = build_error(argv, folder, result)
+            if not isinstance(error, CodeError | DoesNotFitError) and is_full(folder):
+                rules.unlink(missing_ok=True)  # CMake may have cut it off without a word
+            raise error
         return result.stdout
 
-    if not (folder / "build" / "build.ninja").is_file():
+    rules = folder / "build" / "build.ninja"
+    if not rules.is_file():
         log += step(["cmake", "--preset", "default"])
     argv = ["cmake", "--build", "--preset", "default"]
     if jobs:
@@ -89,12 +93,13 @@ def build_error(argv: list[str], folder: Path, result: ProcessResult) -> DoesNot
             where=str(folder),
             hint="Choose a board with more memory, optimise for size (--cflags=-Os), or use a smaller model.",
         )
-    if DISK_FULL in output:
+    is_of_code = refuses_code(output)
+    if DISK_FULL in output or (not is_of_code and is_full(folder)):
         return disk_full_error(str(folder))
     lines = output.splitlines()
     marks = [i for i, line in enumerate(lines) if _FAILED.search(line)]
     shown = lines[marks[0] : marks[0] + 12] if marks else lines[-12:]
-    kind = CodeError if refuses_code(output) else ToolError
+    kind = CodeError if is_of_code else ToolError
     return kind(
         f"'{' '.join(argv)}' failed with exit code {result.returncode}:\n  " + "\n  ".join(shown),
         where=str(folder),

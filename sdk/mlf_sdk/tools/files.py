@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 from mlf_sdk.errors import InputError, MlfError, ToolError
@@ -17,6 +18,16 @@ def disk_full_error(where: str) -> ToolError:
     """Error of a full disk (or quota), with the command that frees what the SDK keeps."""
     hint = "Free space on that disk; mlf-sdk cache clean removes what earlier runs left."
     return ToolError("the disk is full", where=where, hint=hint)
+
+
+def is_full(folder: Path, needed_bytes: int = 1 << 20) -> bool:
+    """Return whether a folder's disk (or quota) lacks room, of which programs may fail without a word."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, needed_bytes)
+    except OSError as error:
+        return error.errno in _FULL
+    return False
 
 
 def write_error(error: OSError, what: str, *, where: str, hint: str) -> MlfError:
