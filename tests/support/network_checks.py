@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from agreement import Tflm
+from agreement import Tflm, random_inputs
 from kernel_checks import Array, KernelCheck, all_choices, checks_of, compare_by_name, trace
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice
@@ -32,24 +33,25 @@ class Examined:
     """What is known of a network before its kernels run.
 
     Attributes:
+        operators: of the file.
         faults: where the reference differs from TFLM, or the compiler refuses what TFLM runs.
         checks: kernels to run.
     """
 
     name: str
-    network: Network
+    operators: int
     faults: list[str] = field(default_factory=list)
     checks: list[KernelCheck] = field(default_factory=list)
 
 
-def tflm_values(network: Network, runs: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
-    """What TFLM computes for every tensor that an operator writes, by its name, in consecutive runs.
+def tflm_values(
+    model: bytes, names: Sequence[str], runs: Sequence[Sequence[Array]]
+) -> list[dict[str, Array]]:
+    """What TFLM computes for the outputs of a file, by their names, in consecutive runs.
 
     Raises:
-        Refused: TFLM does not run the network.
+        Refused: TFLM does not run it.
     """
-    model = network.file(all_values=True)
-    names = [network.tensor(i).name for i in network.spec.outputs]
     found = []
     try:
         oracle = Tflm(model)
@@ -83,46 +85,67 @@ def _input(network: Network, tensor: TensorSpec, *, limits: bool) -> Array:
     return random.integers(ends.min, ends.max + 1, tensor.shape).astype(dtype)
 
 
+def examine_network(name: str, network: Network, core: Core, *, others: bool) -> Examined:
+    """Compare every operator of a network with TFLM; see `examine`."""
+    given = inputs_of(network)
+    complete = network.file(all_values=True)
+    names = [network.tensor(i).name for i in network.spec.outputs]
+    values = tflm_values(complete, names, given)
+    return examine(name, network.file(), given, values, core, others=others)
+
+
+def examine_model(name: str, model: bytes, runs: int, core: Core, *, others: bool) -> Examined:
+    """Compare the outputs of a file with TFLM in consecutive runs on random inputs; see `examine`."""
+    try:
+        graph = _loaded(model)
+    except MlfError as error:
+        return Examined(name, 0, [f"{name}: refused: {error}"])
+    random = np.random.default_rng(len(model))
+    given = [random_inputs(graph, random) for _ in range(runs)]
+    values = tflm_values(model, [graph.values[i].name for i in graph.outputs], given)
+    return examine(name, model, given, values, core, others=others)
+
+
 def examine(
     name: str,
-    network: Network,
-    core: Core = Core.GENERIC,
-    goals: Sequence[Goal] = tuple(Goal),
+    model: bytes,
+    given: Sequence[Sequence[Array]],
+    values: Sequence[Mapping[str, Array]],
+    core: Core,
     *,
     others: bool,
 ) -> Examined:
-    """Compare the reference of a network with TFLM, operator by operator on TFLM's values.
+    """Compare the reference of a model with TFLM, operator by operator on the values that TFLM has.
 
     Args:
+        given: inputs of consecutive runs.
+        values: what TFLM computes, by name, in each of them.
         core: kernels are chosen for it, for each goal.
         others: kernels that would be counted are checked, too.
 
     Raises:
         Refused: TFLM does not run the network.
     """
-    found = Examined(name, network)
-    given = inputs_of(network)
-    values = tflm_values(network, given)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "model.tflite")
-            path.write_bytes(network.file())
-            graph = load_tflite(path)
+        graph = _loaded(model)
     except MlfError as error:
-        found.faults.append(f"{name}: refused: {error}")
-        return found
+        return Examined(name, 0, [f"{name}: refused: {error}"])
+    found = Examined(name, len(graph.operators))
     found.faults += compare_by_name(name, graph, trace(graph, given, values), values)
     improved = improve(graph)
     traced = trace(improved, given, values)
     found.faults += compare_by_name(f"{name} improved", improved, traced, values)
-    names = {v.name for v in (improved.values[i] for i in improved.outputs)}
-    if not names <= values[0].keys() | {network.tensor(i).name for i in network.spec.inputs}:
-        found.faults.append(f"{name}: outputs {sorted(names - values[0].keys())} are compared with nothing")
-    found.checks = checks_of(
-        name,
-        improved,
-        traced,
-        [choice for choice in all_choices(core) if choice.goal in goals],
-        others=Choice(goal=Goal.SPEED, core=core) if others else None,
-    )
+    outputs = {v.name for v in (improved.values[i] for i in improved.outputs) if v.data is None}
+    missing = outputs - values[0].keys() - {graph.values[i].name for i in graph.inputs}
+    if missing:
+        found.faults.append(f"{name}: outputs {sorted(missing)} are compared with nothing")
+    choice = Choice(goal=Goal.SPEED, core=core) if others else None
+    found.checks = checks_of(name, improved, traced, all_choices(core), others=choice)
     return found
+
+
+def _loaded(model: bytes) -> Graph:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.tflite")
+        path.write_bytes(model)
+        return load_tflite(path)

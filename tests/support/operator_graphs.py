@@ -25,10 +25,11 @@ from typing import Any
 
 from core_batches import core_faults
 from core_images import MACHINES
+from drawn_models import RUNS, drawn_model
 from kernel_library import KernelLibrary
 from makers import Drawn, counted_makers
 from mlf_sdk.compiler.options import Core
-from network_checks import CORES, Examined, Refused, examine
+from network_checks import CORES, Examined, Refused, examine_model, examine_network
 from operator_cases import CASES
 from random_networks import Network, random_network
 
@@ -79,18 +80,24 @@ def _examined(
     for seed in seeds:
         chosen = core or CORES[seed % len(CORES)]
         try:
-            found.append(examine(f"{kind} {seed}", network_of(kind, seed), chosen, others=core is None))
+            found.append(_one(kind, seed, chosen, others=core is None))
         except Refused as error:
             refused.append(f"{kind} {seed}: TFLM: {error}")
         drawn.forget()
     return found, refused
 
 
+def _one(kind: str, seed: int, core: Core, *, others: bool) -> Examined:
+    if kind == "models":
+        return examine_model(f"{kind} {seed}", drawn_model(seed), RUNS, core, others=others)
+    return examine_network(f"{kind} {seed}", network_of(kind, seed), core, others=others)
+
+
 def _result(kind: str, examined: list[Examined], refused: list[str], checks: int) -> dict[str, Any]:
     return {
         "kind": kind,
         "networks": len(examined),
-        "operators": sum(len(one.network.spec.operators) for one in examined),
+        "operators": sum(one.operators for one in examined),
         "checks": checks,
         "faults": {one.name: one.faults for one in examined if one.faults},
         "refused": refused,
@@ -106,7 +113,7 @@ def worker(kind: str, first: int, count: int, core: str) -> None:
             result = check_core(kind, seeds, drawn, Path(folder), Core(core))
         else:
             result = check_host(kind, seeds, drawn, Path(folder))
-        result |= {"makers": drawn.names, "drawn": dict(drawn.counts)}
+        result |= {"first": first, "makers": drawn.names, "drawn": dict(drawn.counts)}
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         result["cpu_s"] = time.process_time() - started + children.ru_utime + children.ru_stime
     print(json.dumps(result))
@@ -127,7 +134,13 @@ def _started(job: tuple[str, int, int, str], branches: bool) -> list[dict[str, A
         return [r for seed in range(first, first + count) for r in _started((kind, seed, 1, core), branches)]
     said = (done.stderr.strip().splitlines() or [""])[-1]
     name = f"{kind} {first}"
-    return [{"kind": kind, "faults": {name: [f"{name}: the worker died ({done.returncode}): {said}"]}}]
+    return [
+        {
+            "kind": kind,
+            "first": first,
+            "faults": {name: [f"{name}: the worker died ({done.returncode}): {said}"]},
+        }
+    ]
 
 
 def run(jobs: Sequence[tuple[str, int, int, str]], workers: int, branches: bool) -> Iterator[dict[str, Any]]:
@@ -145,12 +158,13 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
         ("int8", asked.int8),
         ("float32", asked.float),
         ("int16", asked.int16),
+        ("models", asked.operators // 50),
     ):
         size = 5 if kind == "operators" else BATCH
         found += [(kind, asked.seed + i, min(size, count - i), "") for i in range(0, count, size)]
     for core in (Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55):
         assert core in MACHINES
-        for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2)):
+        for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2), ("models", 0.2)):
             count = round(asked.cores * share)
             found += [(kind, asked.seed + i, min(20, count - i), core.value) for i in range(0, count, 20)]
     return found
@@ -158,9 +172,11 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
 
 def keep(folder: Path, name: str) -> None:
     """Write the model of a seed."""
-    kind, _, seed = name.partition(" ")
+    kind, _, text = name.partition(" ")
+    seed = int(text)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{kind}-{seed}.tflite").write_bytes(network_of(kind, int(seed)).file())
+    model = drawn_model(seed) if kind == "models" else network_of(kind, seed).file()
+    (folder / f"{kind}-{seed}.tflite").write_bytes(model)
 
 
 def main() -> int:
@@ -198,6 +214,7 @@ def main() -> int:
                 keep(asked.keep, name)
         for line in result.get("refused", ()):
             print(line, flush=True)
+        print(f"{result['kind']} from seed {result['first']}: done", file=sys.stderr, flush=True)
     for kind, total in totals.items():
         print(
             f"{kind}: {total['networks']:,} networks of {total['operators']:,} operators, {total['checks']:,} kernels,"
