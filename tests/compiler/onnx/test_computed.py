@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import mlf_sdk
 from compiled_models import KernelRunner, PlannedRunner
@@ -200,11 +200,42 @@ def scattered(m: OnnxMaker) -> list[str]:
     return [*found, m.add("ScatterElements", x, places, m.weights(2, 3, 1), axis=-1, reduction="add")]
 
 
+def scales(m: OnnxMaker) -> list[str]:
+    x, scale = m.input(2, 5, 3), m.add("Add", m.add("Abs", m.input(name="s")), m.constant(np.float32(0.01)))
+    each = m.constant(np.array([0.02, 0.05, 0.01, 0.03, 0.04], np.float32))
+    found = []
+    for kind in (np.int8, np.uint8, np.int16, np.uint16):
+        found.append(m.add("QuantizeLinear", x, scale, m.constant(kind(7))))
+        found.append(m.add("QuantizeLinear", x, each, m.constant(np.arange(5, dtype=kind)), axis=1))
+        found.append(m.add("DequantizeLinear", found[-2], scale, m.constant(kind(3))))
+        found.append(m.add("DequantizeLinear", found[-2], each, axis=-2))
+    whole = m.input(4, dtype=TensorProto.INT32, name="w")
+    found.append(m.add("DequantizeLinear", whole, m.constant(np.float32(0.3))))
+    plain = m.add("QuantizeLinear", x, scale)
+    return [*found, plain, m.add("Conv", m.add("DequantizeLinear", plain, scale), m.weights(2, 5, 1))]
+
+
+def blocks(m: OnnxMaker) -> list[str]:
+    """Weights of four bits in blocks, and of 16 bits."""
+    data = m.random.integers(-8, 8, (8, 6))
+    weights = helper.make_tensor("w4", TensorProto.INT4, (8, 6), data.astype(np.int8).reshape(-1))
+    m.constants.append(weights)
+    scale = m.constant(np.abs(m.random.standard_normal((2, 6))).astype(np.float32))
+    zero = helper.make_tensor("z4", TensorProto.INT4, (2, 6), m.random.integers(-2, 3, 12))
+    m.constants.append(zero)
+    wide = m.constant(m.random.integers(-3000, 3000, (8, 6)).astype(np.int16))
+    real = [m.add("DequantizeLinear", "w4", scale, "z4", block_size=4, axis=0)]
+    real.append(m.add("DequantizeLinear", wide, m.constant(np.float32(0.001))))
+    x = m.input(3, 8)
+    return [m.add("MatMul", x, r) for r in real]
+
+
 CASES: dict[str, tuple[Make, int]] = {
     f.__name__: (f, opset)
     for f, opset in (
         (convolutions, 17), (products, 17), (statistics, 18), (rows, 17), (response, 17), (pooled, 17),
         (swishes, 17), (triangles, 17), (largest, 17), (hot, 17), (gathered, 17), (scattered, 18),
+        (scales, 21), (blocks, 21),
     )
 }  # fmt: skip
 

@@ -152,10 +152,37 @@ def test_rounding_is_to_even_as_in_onnx(tmp_path: Path) -> None:
 def test_quantisation_that_is_not_supported(tmp_path: Path) -> None:
     m = OnnxMaker(opset=21)
     x = m.input(1, 4)
-    y = m.add("QuantizeLinear", x, m.constant(np.float32(0.5)), m.constant(np.int16(7)))
-    with pytest.raises(MlfError, match="quantisation to int16"):
-        load_onnx(m.save(tmp_path / "m.onnx", m.add("DequantizeLinear", y, "c0", "c1")))
+    m.constants.append(onnx.helper.make_tensor("z", onnx.TensorProto.INT4, (), [1]))
+    y = m.add("QuantizeLinear", x, m.constant(np.float32(0.5)), "z")
+    with pytest.raises(MlfError, match="quantisation to another type than int8, uint8, int16, uint16"):
+        load_onnx(m.save(tmp_path / "m.onnx", m.add("DequantizeLinear", y, "c1", "z")))
     m = OnnxMaker()
     y = m.add("QuantizeLinear", m.input(1, 4), m.constant(np.float32(-1)), m.constant(np.int8(7)))
     with pytest.raises(MlfError, match="not a positive number"):
         load_onnx(m.save(tmp_path / "n.onnx", y))
+
+
+@pytest.mark.parametrize("kind", ["QLinearConv", "QGemm"])
+def test_biases_that_a_node_gives(kind: str, tmp_path: Path) -> None:
+    """Integers at the scale of the sums, which for QGemm is alpha times the product of those of the operands."""
+    m = OnnxMaker(2)
+    shape, weights = ((1, 3, 6, 6), (4, 3, 3, 3)) if kind == "QLinearConv" else ((2, 9), (9, 4))
+    x = m.input(*shape, dtype=onnx.TensorProto.UINT8)
+    numbers = [m.constant(np.float32(n)) for n in (0.05, 0.6)]
+    zeros = [m.constant(np.uint8(n)) for n in (120, 130)]
+    data = m.constant(m.random.integers(-60, 60, weights).astype(np.int8))
+    scale = m.constant(np.array([0.01, 0.02, 0.03, 0.01], np.float32))
+    operands = [x, numbers[0], zeros[0], data, scale, m.constant(np.zeros(4, np.int8))]
+    value = onnx.numpy_helper.from_array(m.random.integers(-5000, 5000, 4).astype(np.int32))
+    bias, last = m.add("Constant", value=value), [numbers[1], zeros[1]]
+    if kind == "QLinearConv":
+        y = m.add(kind, *operands, *last, bias)
+    else:
+        y = m.add(kind, *operands, bias, *last, alpha=0.5, domain="com.microsoft")
+    path = m.save(tmp_path / "m.onnx", y)
+    graph = load_onnx(path)
+    given = np.random.default_rng(1).integers(0, 256, shape).astype(np.uint8)
+    (wanted,) = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": given})
+    found = Interpreter(graph).run([given])[0].reshape(wanted.shape)
+    assert np.abs(found.astype(int) - wanted.astype(int)).max() <= 1
+    assert len(np.unique(wanted)) > 4

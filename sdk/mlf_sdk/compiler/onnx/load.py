@@ -24,6 +24,7 @@ from mlf_sdk.compiler.onnx import (
     integer,
     joining,
     layers,
+    linear,
     movement,
     normalise,
     pointwise,
@@ -31,7 +32,6 @@ from mlf_sdk.compiler.onnx import (
     recurrent,
     resize,
     rows,
-    stored,
 )
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
 from mlf_sdk.compiler.onnx.context import Context
@@ -60,13 +60,12 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GlobalMaxPool": pooling.global_pool,
     "Gemm": dense.gemm,
     "MatMul": dense.mat_mul,
-    "QuantizeLinear": stored.quantize_linear,
-    "DequantizeLinear": stored.dequantize_linear,
     **blocks.BUILDERS,
     **functions.BUILDERS,
     **indices.BUILDERS,
     **integer.BUILDERS,
     **joining.BUILDERS,
+    **linear.BUILDERS,
     **normalise.BUILDERS,
     **pointwise.BUILDERS,
     **movement.BUILDERS,

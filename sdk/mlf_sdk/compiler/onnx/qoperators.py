@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from mlf_sdk.compiler.onnx.file import require_onnx
 from mlf_sdk.compiler.onnx.raw import RawGraph, RawNode
 from mlf_sdk.compiler.operators import Array
 
@@ -46,6 +47,11 @@ class _Expansion:
         inputs = tuple(self.node.inputs[position : position + 3])
         return name, self.raw("DequantizeLinear", inputs, name, {"axis": axis})
 
+    def product(self, inputs: tuple[str, str], output: str) -> RawNode:
+        """A product of scales, computed when the model is read where they are constant."""
+        proto = require_onnx().helper.make_node("Mul", inputs, [output])
+        return dataclasses.replace(self.raw("Mul", inputs, output, {}), proto=proto)
+
     def quantised(self, source: str, position: int) -> RawNode:
         """The output with the scale and zero point at a position."""
         inputs = (source, *self.node.inputs[position : position + 2])
@@ -64,12 +70,12 @@ def expand_quantised(graph: Graph) -> Graph:
         elif node.attributes.get("channels_last"):
             nodes.append(node)
         elif kind == "QLinearConv" and len(node.inputs) >= 8:
-            nodes += _layer(expansion, "Conv", {0: 1, 3: 0}, 6, _bias(expansion, 8))
+            nodes += _layer(expansion, "Conv", {0: 1, 3: 0}, 6, bias=8)
         elif kind == "QLinearMatMul" and len(node.inputs) >= 8:
             nodes += _layer(expansion, "MatMul", {0: 1, 3: 1}, 6)
         elif kind == "QGemm" and len(node.inputs) >= 8:  # its biases stand in front of the output's scale
             axis = 0 if node.attributes.get("transB", 0) else 1
-            nodes += _layer(expansion, "Gemm", {0: 1, 3: axis}, 7, _bias(expansion, 6))
+            nodes += _layer(expansion, "Gemm", {0: 1, 3: axis}, 7, bias=6)
         elif kind in _BINARY and len(node.inputs) >= 7:
             nodes += _layer(expansion, _BINARY[kind], {0: 1, 3: 1}, 6)
         elif kind in _UNARY and len(node.inputs) >= 4:
@@ -82,14 +88,14 @@ def expand_quantised(graph: Graph) -> Graph:
 
 
 def _layer(
-    expansion: _Expansion, kind: str, operands: dict[int, int], output: int, extra: tuple[str, ...] = ()
+    expansion: _Expansion, kind: str, operands: dict[int, int], output: int, bias: int | None = None
 ) -> Iterator[RawNode]:
     """The layer between its dequantised operands and its quantised output.
 
     Args:
         operands: axis of the scales of each, by the position of the operand.
         output: position of its scale.
-        extra: further inputs of the layer.
+        bias: position of integers at the scale of the sums, if there are any.
     """
     node = expansion.node
     names = []
@@ -97,21 +103,20 @@ def _layer(
         name, found = expansion.dequantised(position, axis)
         names.append(name)
         yield found
+    if bias is not None and len(node.inputs) > bias and node.inputs[bias]:
+        names.append(f"{node.outputs[0]}.bias")
+        yield from _bias(expansion, bias, names[-1])
     real = f"{node.outputs[0]}.real"
     attributes = {k: v for k, v in node.attributes.items() if k != "channels_last"}
-    yield expansion.raw(kind, (*names, *extra), real, attributes)
+    yield expansion.raw(kind, tuple(names), real, attributes)
     yield expansion.quantised(real, output)
 
 
-def _bias(expansion: _Expansion, position: int) -> tuple[str, ...]:
-    """Biases as real numbers, from integers at the scale of the sums."""
-    node, constants = expansion.node, expansion.constants
-    if len(node.inputs) <= position or not node.inputs[position]:
-        return ()
-    known = [constants.get(node.inputs[i]) for i in (position, 1, 4)]
-    if any(k is None for k in known):
-        return (node.inputs[position],)
-    bias, source, weights = (np.asarray(k) for k in known)
-    name = f"{node.outputs[0]}.bias"
-    constants[name] = (bias.astype(np.float64) * source.reshape(-1) * weights.reshape(-1)).astype(np.float32)
-    return (name,)
+def _bias(expansion: _Expansion, position: int, name: str) -> Iterator[RawNode]:
+    """Biases as real numbers: their scale is the product of those of the operands, and of alpha."""
+    node, scale = expansion.node, f"{name}.scale"
+    alpha = float(node.attributes.get("alpha", 1.0))
+    expansion.constants[f"{name}.alpha"] = np.array(alpha, np.float32)
+    yield expansion.product((f"{name}.alpha", node.inputs[1]), f"{scale}.input")
+    yield expansion.product((f"{scale}.input", node.inputs[4]), scale)
+    yield expansion.raw("DequantizeLinear", (node.inputs[position], scale), name, {"axis": 0})

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, Value
+from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape
@@ -39,15 +39,11 @@ class Target:
 def quantisation_of(node: Node, tensor: Tensor, *, axis: int) -> Quantisation:
     """Scale and zero point of inputs 1 and 2, of the int8 form."""
     scale = node.data(1, "scale").astype(np.float32).reshape(-1)
-    if node.attribute("block_size", 0):
-        refuse("quantisation in blocks is not supported; quantise per tensor or per channel")
     zero = (
         node.data(2, "zero point").reshape(-1).astype(np.int64)
         if node.has(2)
         else np.zeros(scale.size, np.int64)
     )
-    if node.has(2) and node.input(2).dtype not in (np.int8, np.uint8, np.int32):
-        refuse(f"quantisation to {node.input(2).dtype} is not supported; int8 and uint8 are")
     unsigned = (
         node.input(2).dtype == np.uint8
         if node.has(2)
@@ -68,20 +64,24 @@ def quantisation_of(node: Node, tensor: Tensor, *, axis: int) -> Quantisation:
     )
 
 
+def has_one_scale(node: Node) -> bool:
+    """Return whether the scale and zero point of a node are one constant for int8 or uint8."""
+    tensors = node.context.tensors
+    given = [tensors.get(name) for name in node.raw.inputs[1:] if name]
+    one = all(t is not None and t.known is not None and t.elements == 1 for t in given)
+    zero = given[1] if len(given) > 1 else None
+    byte = zero.dtype in (INT8, UINT8) if zero is not None else not node.attribute("output_dtype", 0)
+    return one and byte
+
+
 def dequantize_linear(context: Context, node: Node) -> None:
     """DequantizeLinear: a real tensor that remembers its integers."""
     x = node.input()
-    if x.dtype not in (np.int8, np.uint8, np.int32):
-        refuse(f"reads {x.dtype}; int8, uint8 and int32 are supported")
-    if x.dtype == np.int32 and x.data is None:
-        refuse("dequantises int32 values that are computed at run time")
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
     stored = dataclasses.replace(
         context.sign(x), quantisation=quantisation, stored=None, chain=(), signed=None
     )
-    if quantisation.axis is not None and stored.data is None:
-        refuse("quantisation per channel of values that are computed at run time")
     for value in (stored.plain, stored.last):
         if value is not None:
             retag(context, value, quantisation)
@@ -101,8 +101,6 @@ def quantize_linear(context: Context, node: Node) -> None:
     x = node.input()
     axis = int(node.attribute("axis", 1))
     quantisation = quantisation_of(node, x, axis=axis + x.rank if axis < 0 else axis)
-    if quantisation.axis is not None:
-        refuse("quantisation per channel of values that are computed at run time")
     unsigned = node.input(2).dtype == np.uint8 if node.has(2) else True
     if x.is_pending:
         stored = requantised(context, x, quantisation, node.name)
@@ -177,7 +175,7 @@ def target(context: Context, node: Node, *, reshaped: bool = False) -> Target | 
 
 
 def _stated(context: Context, node: Node, clamp: tuple[float, float]) -> Target | None:
-    if not _operands_known(node):
+    if not has_one_scale(node):
         return None
     like = Tensor(name="", dtype=FLOAT32, shape=())
     quantisation = quantisation_of(node, like, axis=0)

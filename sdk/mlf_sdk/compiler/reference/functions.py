@@ -52,6 +52,12 @@ def _floor_of_quotient(a: Array, b: Array) -> Array:
     return np.floor(a.astype(np.float32) / b.astype(np.float32))
 
 
+def _quantised(zero: Array, x: Array, scale: Array, low: float, high: float) -> Array:
+    """Quotients in single precision, rounded to even."""
+    scaled = np.rint(x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
+    return np.clip(scaled + zero, low, high)
+
+
 def _power(a: Array, b: Array) -> Array:
     return np.power(a.astype(np.float64), b)
 
@@ -75,6 +81,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "cos": np.cos,
     "cosh": np.cosh,
+    "dequantise": lambda x, zero, scale: (x.astype(np.int64) - zero) * scale,
     "div": _divide,
     "elu": _elu,
     "equal": np.equal,
@@ -105,6 +112,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "or": np.logical_or,
     "pow": _power,
     "prelu": lambda x, slope: np.where(x >= 0, x, slope * x),
+    "quantise": _quantised,
     "real_cast": lambda x: x,
     "reciprocal": lambda x: 1 / x,
     "round": np.round,
