@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "support"))
 
+import goals
 import seconds as times
 import sweeps
 from bench_line import line_figures
@@ -35,9 +36,9 @@ from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.tools.discovery import find_tools
 from peers import (
     COMPILED_LIMITS,
+    FEWEST_LIMITS,
     PEERS,
     SOURCES,
-    SPEED_LIMITS,
     TVM_ALLOCATOR_PAIR,
     TVM_DISPATCH_STEP,
     TVM_USMP_WORKSPACE,
@@ -59,6 +60,7 @@ class Bench:
         self.archives = archives
         self.models: dict[str, Any] = {}
         self.compiled: dict[str, Any] = {}
+        self.goals: dict[str, Any] = {}
         self.seconds: dict[str, float] = {}
         self.growth: dict[str, float] = {}
         self.line: dict[str, Any] = {}
@@ -82,12 +84,12 @@ class Bench:
     def measure_compiled(self) -> None:
         """Instructions of the compiler's kernels on each core; each is compared with the reference."""
         balanced = [(model, core, Goal.BALANCED, limit) for (model, core), limit in COMPILED_LIMITS.items()]
-        speed = [(model, "cortex-m4", Goal.SPEED, limit) for model, limit in SPEED_LIMITS.items()]
-        for model, core, goal, limit in [*balanced, *speed]:
-            path = self.archives.parent / "tflite" / f"{model}_int8.tflite"
+        fewest = [(model, "cortex-m4", Goal.INSTRUCTIONS, limit) for model, limit in FEWEST_LIMITS.items()]
+        for model, core, goal, limit in [*balanced, *fewest]:
+            path = self._model(model)
             if not path.is_file():
                 continue
-            name = f"{model} compiled for {core}{' for speed' if goal is Goal.SPEED else ''}"
+            name = f"{model} compiled for {core}{'' if goal is Goal.BALANCED else f' for {goal.value}'}"
             print(f"measuring {name}", file=sys.stderr, flush=True)
             folder = self.folder / name.replace(" ", "-")
             folder.mkdir()
@@ -100,6 +102,24 @@ class Bench:
             total = sum(count for _, count in counts)
             self.compiled[name] = {"instructions": total, "per_step": counts}
             self._below(f"{name}: instructions", total, limit)
+
+    def measure_goals(self) -> None:
+        """Cycles and instructions of each goal of the compiler."""
+        for core in goals.BOARDS:
+            for path in filter(Path.is_file, map(self._model, MODELS)):
+                name = f"{path.stem} on {core}"
+                print(f"estimating cycles of {name}", file=sys.stderr, flush=True)
+                try:
+                    self.goals[name] = goals.figures(path, core, self.folder)
+                except (MlfError, LookupError, OSError) as error:
+                    self.failed[f"goals: {name}"] = str(error)
+                    continue
+                for what, value, limit in goals.limits(self.goals[name]):
+                    self._below(f"{name}: {what}", value, limit)
+
+    def _model(self, name: str) -> Path:
+        """Path of a model's file."""
+        return self.archives.parent / "tflite" / f"{name}_int8.tflite"
 
     def measure_seconds(self) -> None:
         """The times that people wait for."""
@@ -169,6 +189,7 @@ class Bench:
             "machine": machine(),
             "models": self.models,
             "compiled": self.compiled,
+            "goals": self.goals,
             "seconds": self.seconds,
             "growth": self.growth,
             "line": self.line,
@@ -250,6 +271,8 @@ def print_report(report: dict[str, Any]) -> None:
     print(f"  dispatch {low} to {high} instructions a step, allocator {TVM_ALLOCATOR_PAIR} a pair\n")
     for name, figures in report["compiled"].items():
         print(f"{name:36}{figures['instructions']:>13,} instructions")
+    for name, found in report["goals"].items():
+        print(f"{name:36}" + "".join(f"{g:>14}{f['cycles']:>13,} cycles" for g, f in found.items()))
     for name, value in report["seconds"].items():
         print(f"{name:36}{value:>8.2f} s")
     print_line(report["line"])
@@ -312,6 +335,7 @@ def main() -> int:
         bench = Bench(Path(folder), arguments.archives)
         bench.measure_models()
         bench.measure_compiled()
+        bench.measure_goals()
         if not arguments.no_seconds:
             bench.measure_seconds()
             bench.measure_growth()

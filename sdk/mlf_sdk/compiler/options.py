@@ -12,9 +12,13 @@ from mlf_sdk.errors import InputError
 
 
 class Goal(enum.Enum):
-    """Quality that kernels are chosen for."""
+    """Quality that kernels are chosen for.
+
+    Speed is time: the cycles of the core. Balanced is speed that does not take much more flash.
+    """
 
     SPEED = "speed"
+    INSTRUCTIONS = "instructions"
     BALANCED = "balanced"
     SIZE = "size"
 

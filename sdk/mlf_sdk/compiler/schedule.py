@@ -141,7 +141,11 @@ _MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 
 _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     operators.Conv2D: (windows.convolution(6, scalar.tile_m3),),
-    operators.FullyConnected: (general.of_few_outputs, windows.dense(fields.dense_tile, one=True)),
+    operators.FullyConnected: (
+        general.of_few_outputs,
+        windows.dense(fields.dense_tile, choose_short, one=True),  # a long product takes up to seven cycles
+        windows.dense(fields.dense_tile, one=True),
+    ),
 }
 _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     operators.Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
@@ -163,9 +167,15 @@ _BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     operators.Conv2D: (couples.coupled,),
     operators.FullyConnected: (fives.dense,),
 }
-_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    operators.Conv2D: (winograd.convolution, pairs.paired, couples.coupled)
+# The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
+_FEWEST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    operators.Conv2D: (winograd.convolution, pairs.paired, couples.coupled),
 }
+_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+    operators.Conv2D: (winograd.convolution, couples.coupled, pairs.paired),
+    operators.FullyConnected: (fives.dense,),
+}
+_WITH_DSP_FOR: Final = {Goal.BALANCED: _BALANCED, Goal.SPEED: _FAST, Goal.INSTRUCTIONS: _FEWEST}
 _COMPACT: Final[dict[type[Operator], Maker]] = {
     operators.Conv2D: compact.convolution,
     operators.DepthwiseConv2D: compact.convolution,
@@ -177,7 +187,7 @@ _WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M3
 def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
     """Kernels for one core or for speed alone, before those for all."""
     if choice.core in _WITH_DSP and choice.goal is not Goal.SIZE:
-        return (_FAST if choice.goal is Goal.SPEED else _BALANCED).get(operator, ())
+        return _WITH_DSP_FOR[choice.goal].get(operator, ())
     return _OF_CORES.get(choice.core, {}).get(operator, ())
 
 
@@ -211,8 +221,9 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
             made = [make(graph, operator) for make in makers.get(type(operator), ())]
             found += [dataclasses.replace(k, variant=f"as on {core.value}") for k in made if k is not None]
     if choice.core in _WITH_DSP:
-        made = [make(graph, operator) for make in _FAST.get(type(operator), ())]
-        found += [dataclasses.replace(k, variant="for speed") for k in made if k is not None]
+        for goal, table in _WITH_DSP_FOR.items():
+            made = [make(graph, operator) for make in table.get(type(operator), ())]
+            found += [dataclasses.replace(k, variant=f"for {goal.value}") for k in made if k is not None]
     if isinstance(operator, operators.Conv2D) and choice.core.has_dsp:
         for pixels in range(1, MAX_PIXELS + 1):
             kernel = convolution.tiled(graph, operator, pixels)
@@ -221,6 +232,6 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     most = max(usual[0].constants_bytes * _GROWTH, _SMALL)
     different = {usual[0].content: usual[0]}
     for kernel in found:
-        if kernel.constants_bytes <= most or choice.goal is Goal.SPEED:
+        if kernel.constants_bytes <= most or choice.goal in (Goal.SPEED, Goal.INSTRUCTIONS):
             different.setdefault(kernel.content, kernel)
     return tuple(different.values())

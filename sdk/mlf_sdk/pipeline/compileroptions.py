@@ -23,7 +23,8 @@ class CompilerRequest(Options):
     )
     goal: str = _compiler_option(
         Goal.BALANCED.value,
-        "Choose kernels of a model that is compiled for speed, for size, or for both.",
+        "Choose kernels of a model that is compiled for speed (the fewest cycles of the core), for the "
+        "fewest instructions, for size, or for speed without much more flash.",
         flags=("--for",),
         choices=GOALS,
     )

@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.compiler.options import CompileOptions, Core
+from mlf_sdk.compiler.options import CompileOptions, Core, Goal
 from mlf_sdk.errors import InputError, MlfError, ToolError
+from mlf_sdk.judge.counting import missing_plugin_support
+from mlf_sdk.judge.timings import timings_of
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from mlf_sdk.judge.profile import Profile
     from mlf_sdk.pipeline.options import ProbeOptions
 
-RULES: Final = 1  # changes with the meaning of what is kept
+RULES: Final = 2  # changes with the meaning of what is kept
 _BOARDS: Final = {
     Core.CORTEX_M3: "mps2-an385",
     Core.CORTEX_M4: "mps2-an386",
@@ -50,6 +52,7 @@ _BOARDS: Final = {
 }
 _SMALL_CORES: Final = (Core.CORTEX_M0, Core.CORTEX_M0PLUS)
 _SHARE: Final = 0.6  # of a board's memories that kernels and what they read and write may take
+_ESTIMATED: Final = "estimated cycles"
 _TIMEOUT_S: Final = 600.0  # of one image
 
 
@@ -100,13 +103,17 @@ class BoardTuner:
 
     Attributes:
         unit: of the costs.
+        estimates: they are cycles, by the timings of the core.
         measured: layers that were measured, and not taken from the cache.
     """
 
     def __init__(self, request: Request, progress: Progress, probe: ProbeOptions) -> None:
         self.progress = progress
         self.board = board_of(request)
-        self.unit = "instructions" if request.port is None else _unit_of(self.board)
+        self.estimates = request.port is None and _is_estimated(self.board, request.goal)
+        self.unit = _ESTIMATED if self.estimates else "instructions"
+        if request.port is not None:
+            self.unit = _unit_of(self.board)
         self._probe = probe
         self.measured = 0
         self._request = dataclasses.replace(
@@ -201,7 +208,11 @@ class BoardTuner:
             path = Path(folder) / "kernels.tar"
             path.write_bytes(trial.archive())
             found, outputs = self._run(self._request.replace(source=(str(path),)))
-        costs = {step.layer.number: step.cost for step in found.steps if step.layer is not None}
+        costs = {
+            step.layer.number: step.cycles if self.estimates else step.cost
+            for step in found.steps
+            if step.layer is not None
+        }
         right = trial.right(outputs)
         answers: dict[str, list[int | None]] = {}
         number = 0
@@ -252,6 +263,13 @@ class BoardTuner:
                 runner=self._probe.runner, runner_file=self._probe.runner_file, console=request.port
             )
             flash(app, job, own=own)
+
+
+def _is_estimated(board: Board, goal: str) -> bool:
+    """True where kernels are compared by cycles that the core's timings give for counted instructions."""
+    return (
+        goal != Goal.INSTRUCTIONS.value and timings_of(board.cpu) is not None and not missing_plugin_support()
+    )
 
 
 def _unit_of(board: Board) -> str:

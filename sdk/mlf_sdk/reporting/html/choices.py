@@ -10,5 +10,5 @@ from mlf_sdk.reporting.html.page import render
 def choices_page(found: CompiledModel) -> bytes:
     """Render the page, in UTF-8: one file without scripts or external resources."""
     options = dict(found.model.provenance.options)
-    unit = options.get("tuned", "").partition(" ")[0]
+    unit = options.get("tuned", "").partition(" on ")[0]
     return render("choices.html.j2", model=found.model, choices=found.choices, options=options, unit=unit)
