@@ -291,6 +291,48 @@ def test_figures_of_another_image_of_the_model_are_refused(
     assert f'<property name="build_id" value="{held}" />' in junit.read_text()
 
 
+@NEEDS_QEMU
+@pytest.mark.qemu
+@pytest.mark.parametrize("board", [BOARD, "mps2-an385"])
+def test_another_image_behind_a_port_is_never_reported_as_the_board(
+    board: str, project: Path, qemu_port: str, call: Caller, tmp_path: Path
+) -> None:
+    """The model of an archive runs in whatever image holds it: nothing of an image built here is shown for it."""
+    held = inspect_firmware(project / "build" / "app.elf").build_id
+    argv = ("run", ARCHIVE, "--board", board, "--port", qemu_port, "--cflags=-Os -ffp-contract=off")
+    ran = call(*argv, "--json")
+    assert (ran.code, ran.value["build_id"]) == (0, held)
+    assert held in ran.value["other_image"]
+    assert ran.value["verdict"] == "RAN ON AN IMAGE NOT KNOWN HERE"
+    check = ran.value["check"]
+    assert (check["regions"], check["kernels"], check["groups"]) == ([], [], [])
+    assert [row["item"] for row in check["rows"] if row["state"] == "proven"] == ["guards"]
+    assert ran.value["memory"]["arena_high_water_bytes"] is None
+    shown = call(*argv)
+    assert board not in shown.out.replace(ran.value["other_image"], "").split("memory")[0].split("image ")[0]
+    assert "flash" not in shown.out.split("memory")[0].split("image ")[0] and "PASS\n" in shown.out
+    assert shown.out.splitlines()[-1].startswith("verdict    RAN ON AN IMAGE NOT KNOWN HERE")
+    assert call(*argv, "--strict").code == 1
+    report = call("report", *argv[1:], "-o", tmp_path / "page.html", "--no-profile")
+    assert report.code == 4 and "another image" in report.block()["what"]
+    assert not (tmp_path / "page.html").exists()
+
+
+@NEEDS_QEMU
+@pytest.mark.qemu
+def test_cases_and_profile_of_an_archive_on_a_port_name_no_board(
+    project: Path, qemu_port: str, call: Caller, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "few.npz", **{name: a[:3] for name, a in np.load(EXAMPLES / "test.npz").items()})
+    cases = call("test", ARCHIVE, "--cases", tmp_path / "few.npz", "--port", qemu_port)
+    assert cases.code == 0 and BOARD not in cases.out
+    assert inspect_firmware(project / "build" / "app.elf").build_id in cases.out
+    profiled = call("profile", ARCHIVE, "--runs", "1", "--port", qemu_port, "--json").value
+    assert (profiled["board"], profiled["unit"]) == (qemu_port, "ticks")
+    same = call("profile", project, "--runs", "1", "--port", qemu_port, "--json").value
+    assert (same["board"], same["unit"]) == (BOARD, "cycles")
+
+
 def test_a_board_that_does_not_tell_its_build_id_is_refused(call: Caller, project: Path) -> None:
     """Nothing shows that it runs the image; an archive can be in any."""
     said = inspect_firmware(project / "build" / "app.elf").provenance

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Painted high-water mark of a stack against its static bound and its reservation."""
+"""Painted high-water marks: of a stack against its bound, and of an image that nothing else is known of."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import (
     FAILED,
     PROVEN,
@@ -12,10 +13,14 @@ from mlf_sdk.judge.check import (
     STACK,
     STACK_EXHAUSTED,
     THREAD_STACK,
+    UNPROVEN,
     CheckReport,
     ProofRow,
     State,
 )
+from mlf_sdk.judge.execute import Execution
+
+_OTHER = "of another image"
 
 
 def painted_rows(checked: CheckReport, used: int | None) -> list[ProofRow]:
@@ -51,3 +56,36 @@ def with_painted(row: ProofRow, used: int | None) -> ProofRow:
         note = "measured use exceeds the static bound"
     state: State = row.state if note == row.note else FAILED
     return dataclasses.replace(row, measured=used, state=state, note=note)
+
+
+def check_of_marks(checked: CheckReport, model: LockModel, done: Execution) -> CheckReport:
+    """Return the check of an image of which its marks alone are known, no plan and no symbol.
+
+    Args:
+        checked: of another image of the model: only its strictness holds.
+        model: its name is that of the rows.
+        done: execution on the device that runs the image.
+    """
+    stack = ProofRow(model="", item=STACK, image=done.stats.stack_bytes, state=UNPROVEN, note=_OTHER)
+    arena = ProofRow(
+        model=model.name,
+        item="arena",
+        measured=done.arena_high_water_bytes,
+        state=UNPROVEN,
+        note=_OTHER,
+    )
+    guards = ProofRow(
+        model=model.name,
+        item="guards",
+        measured=done.stats.guards,
+        state=PROVEN if done.stats.written_guard is None else FAILED,
+        note="" if done.stats.written_guard is None else "the model wrote outside of its memory",
+    )
+    return CheckReport(
+        rows=(arena, guards, with_painted(stack, done.stats.stack_high_water_bytes)),
+        kernels=(),
+        groups=(),
+        regions=(),
+        stack_bytes=done.stats.stack_bytes,
+        strict=checked.strict,
+    )

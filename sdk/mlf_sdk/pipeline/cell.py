@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import (
     ArchiveError,
     CodeError,
@@ -198,21 +197,9 @@ def _run(cell: Cell, job: CellJob, pipeline: Pipeline, progress: Progress) -> Ce
         return _outcome(cell, NOT_HERE, f"{_NO_SCRATCH} ({_first_line(error)})")
     for line in report.console.splitlines():
         progress.log(line)
-    if why := _other_image(pipeline, request, report):
-        return _outcome(cell, FAILED, why)
+    if report.other_image:
+        return _outcome(cell, FAILED, report.other_image)
     return _filled(cell, report)
-
-
-def _other_image(pipeline: Pipeline, request: Request, report: RunReport) -> str:
-    """Reason why the figures are not those of the image that was built; empty: they are."""
-    project = pipeline.project(request)
-    if not project.target.attached or not report.build_id:
-        return ""
-    elf = project.target.image(project.folder)
-    built = read_firmware_info(elf.read_bytes(), str(elf)).build_id
-    if report.build_id == built:
-        return ""
-    return f"the board runs another image: build id {report.build_id}; flash {elf}, which has {built}"
 
 
 def _first_line(error: MlfError) -> str:

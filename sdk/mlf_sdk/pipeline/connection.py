@@ -67,6 +67,20 @@ def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
         )
 
 
+def other_image(device: DeviceInfo, elf: Path) -> str:
+    """Reason why the figures of an image are not those of the image that answered; empty: they are.
+
+    Args:
+        device: that answered.
+        elf: the image whose figures are at hand.
+    """
+    built = read_firmware_info(elf.read_bytes(), str(elf)).build_id
+    if built and device.build_id == built:
+        return ""
+    told = f"build id {device.build_id}" if device.build_id else "it reports no build id"
+    return f"the board runs another image: {told}; the one that was built here has {built or 'none'} ({elf})"
+
+
 def check_holds_image(target: Target) -> None:
     """Refuse a target that is started here, where a command asks what a board holds.
 

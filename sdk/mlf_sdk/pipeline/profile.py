@@ -87,7 +87,9 @@ def profile_request(request: Request, own: ProfileOptions, pipeline: Pipeline) -
     project = pipeline.project(request)
     stages.check_app(project)
     profiler = _Profiler(request, project, pipeline.batch(request), own, pipeline)
-    return _profile(project, profiler.measure(), own.wait_states)
+    measured = profiler.measure()
+    board = project.lock.board if profiler.is_known else project.target.name
+    return _profile(project, measured, own.wait_states, board)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,11 @@ class _Profiler:
     batch: Batch
     own: ProfileOptions
     pipeline: Pipeline
+
+    @property
+    def is_known(self) -> bool:
+        """True unless any image of the model may answer on a port."""
+        return not self.project.target.attached or self.project.is_given or self.request.image is not None
 
     def measure(self) -> _Measured:
         """Count where an emulator that is started here can count exactly, else read the clock."""
@@ -162,10 +169,13 @@ class _Profiler:
                 method=f"the board's clock: a tick is {step} instructions",
                 notes=notes,
             )
+        is_board = not target.counts_instructions and self.is_known
+        if not self.is_known:
+            notes = (*notes, f"which board and image answer on {target.name} is not known")
         return _Measured(
             costs=costs,
             rows="steps",
-            unit="cycles" if hz == target.board.clock_hz and not target.counts_instructions else "ticks",
+            unit="cycles" if is_board and hz == target.board.clock_hz else "ticks",
             hz=hz,
             resolution=1,
             method=_clock_text(target, hz),
@@ -193,7 +203,7 @@ def _interrupts(board: Board) -> list[str]:
     return ["interrupts of Zephyr's clock count where they strike"] if board.platform == "zephyr" else []
 
 
-def _profile(project: TargetProject, measured: _Measured, wait_states: int) -> Profile:
+def _profile(project: TargetProject, measured: _Measured, wait_states: int, board: str) -> Profile:
     costs = measured.costs
     works = works_of(project.model) if measured.rows == "steps" else (Work(),) * len(costs.names)
     steps = with_waits(step_rows(costs, works), wait_states)
@@ -203,7 +213,7 @@ def _profile(project: TargetProject, measured: _Measured, wait_states: int) -> P
     return Profile(
         model=project.model.name,
         archive_sha256=project.model.archive_sha256,
-        board=project.lock.board,
+        board=board,
         rows=measured.rows,
         unit=measured.unit,
         hz=measured.hz,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlf_sdk.analysis.elf.image import Image, read_image
 from mlf_sdk.analysis.elf.info import FirmwareInfo, read_firmware_info
 from mlf_sdk.codegen.lock import Lock, LockModel
-from mlf_sdk.errors import MissingToolError, NotPossibleError
+from mlf_sdk.errors import MissingToolError, NotPossibleError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.memorymap import CodeItem, Contents, MemoryMap, memory_maps
 from mlf_sdk.judge.profile import Profile
@@ -72,6 +72,12 @@ def gather(request: Request, own: GatherOptions, pipeline: Pipeline) -> Findings
         pipeline.check_programs(request)
     built = pipeline.build(request)
     done = None if not_run else run_request(request, pipeline)
+    if done is not None and done.other_image:
+        raise TargetError(
+            done.other_image,
+            where=project.target.name,
+            hint="A report shows an image: give the folder of the project that the board runs.",
+        )
     measured, no_profile = (None, not_run) if not_run else _profiled(request, own, pipeline)
     target = project.target
     image = read_image(built.elf)

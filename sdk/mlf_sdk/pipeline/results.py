@@ -14,6 +14,8 @@ from mlf_sdk.judge.evidence import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Wi
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
 
+OTHER_IMAGE = "RAN ON AN IMAGE NOT KNOWN HERE"
+
 
 def is_exact(model: LockModel) -> bool:
     """Return whether every workspace of the plan is exact: a replay of the code's own requests."""
@@ -70,6 +72,8 @@ class RunReport:
         instructions_range: least and most of all inferences; None where nothing counts.
         build_seconds: 0 when nothing had to be built.
         port: where the board answered; None: it was started here.
+        other_image: why the image that answered is not the one that was built: then the figures of an image
+            (flash, RAM, symbols, plan) are left out, and the verdict says so; empty: it is that one.
     """
 
     model: LockModel
@@ -93,6 +97,7 @@ class RunReport:
     evidence: str = NO_EVIDENCE
     instructions_range: tuple[int, int] | None = None
     port: str | None = None
+    other_image: str = ""
     twin_evidence: str = ""
     witnessed: Witnessed = field(default_factory=Witnessed)
 
@@ -105,12 +110,13 @@ class RunReport:
 
     @property
     def missing(self) -> str:
-        """Verdict in place of PASS where a comparison is missing that it would rest on; else empty."""
-        if self.compare is not None or self.witnessed.compared:
-            return ""
-        if self.twin is None:
-            return NOT_COMPARED
-        return NOT_WITH_MODEL if self.witnessed.is_lacking else ""
+        """Verdict in place of PASS where a comparison, or knowledge of the image, is missing; else empty."""
+        if self.compare is None and not self.witnessed.compared:
+            if self.twin is None:
+                return NOT_COMPARED
+            if self.witnessed.is_lacking:
+                return NOT_WITH_MODEL
+        return OTHER_IMAGE if self.other_image else ""
 
     @property
     def uncovered(self) -> str:

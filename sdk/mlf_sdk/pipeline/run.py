@@ -14,10 +14,11 @@ from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution, outputs_by_name
 from mlf_sdk.judge.guards import with_guards
 from mlf_sdk.judge.instructions import counting
-from mlf_sdk.judge.painted import painted_rows
+from mlf_sdk.judge.painted import check_of_marks, painted_rows
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import plugin_folder
+from mlf_sdk.pipeline.connection import other_image
 from mlf_sdk.pipeline.pipeline import Pipeline, Twin
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
@@ -69,9 +70,12 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
     checked = stages.check(project, strict=bool(request.strict))
     with counting(project.target, built.elf, plugin_folder()) as counter:
         with pipeline.open(request, must_build=True, emulator=counter.arguments) as target:
-            build_id = target.build_id
+            device = target.session.info
             done = execution.execute(request, target, batch, pipeline.progress.count)
         counted = counter.of(done)
+    unknown = other_image(device, built.elf) if project.target.attached else ""
+    judge = check_of_marks if unknown else _with_measured
+    checked = judge(checked, project.model, done)
     outputs = outputs_by_name(project.model, done)
     tolerance = execution.tolerance_of(request)
     twin, twin_note = given, ""
@@ -85,7 +89,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         model=project.model,
         board=project.target.board,
         folder=project.folder,
-        build_id=build_id,
+        build_id=device.build_id,
         outputs=outputs,
         inferences=batch.count,
         compare=compare_outputs(outputs, reference.outputs, tolerance) if reference.outputs else None,
@@ -97,14 +101,15 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         twin_evidence=twin.evidence if twin else "",
         witnessed=judged,
         accuracy=None if reference.labels is None else accuracy(list(done.outputs[0]), reference.labels),
-        memory=_memory(project.model, done, checked),
-        check=_with_measured(checked, project.model, done),
+        memory=_memory(project.model, done, checked, is_known=not unknown),
+        check=checked,
         instructions=counted.each if counted else None,
         instructions_resolution=counted.resolution if counted else 0,
         instructions_range=(counted.least, counted.most) if counted else None,
         ticks=done.ticks,
         ticks_hz=done.ticks_hz,
         port=project.target.name if project.target.attached else None,
+        other_image=unknown,
         build_seconds=built.seconds,
         console=done.console,
     )
@@ -116,12 +121,13 @@ def _wants_twin(request: Request, project: TargetProject, reference: Reference) 
     return not reference.outputs if request.twin is None else request.twin
 
 
-def _memory(model: LockModel, done: Execution, checked: CheckReport) -> MemoryFigures:
+def _memory(model: LockModel, done: Execution, checked: CheckReport, *, is_known: bool) -> MemoryFigures:
+    """Planned and measured memory; the marks of an image that is not known are held against no plan."""
     return MemoryFigures(
         exact=is_exact(model),
         arena_bytes=model.arena_bytes,
         lower_bound_bytes=model.lower_bound_bytes,
-        arena_high_water_bytes=done.arena_high_water_bytes,
+        arena_high_water_bytes=done.arena_high_water_bytes if is_known else None,
         params_bytes=model.params_bytes,
         stack_bytes=done.stats.stack_bytes or checked.stack_bytes,
         stack_high_water_bytes=done.stats.stack_high_water_bytes,

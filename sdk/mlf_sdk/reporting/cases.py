@@ -15,7 +15,10 @@ _SHOWN = 20
 
 def cases_parts(report: CasesReport) -> Parts:
     """Lay out the results of all cases; the first wrong ones by name."""
-    where = report.port or board_text(report.board)
+    place = f"{report.board.name}: {report.port or board_text(report.board)}"
+    if report.check is None:
+        said_id = f"build id {report.build_id}" if report.build_id else "which reports no build id"
+        place = f"on {report.port}, not known: an image of its own, {said_id}"
     counts = [
         f"{report.count(o):,} {o}"
         for o in OUTCOMES
@@ -27,14 +30,15 @@ def cases_parts(report: CasesReport) -> Parts:
         shown.append(f"... and {len(bad) - len(shown):,} more (--junit or --json list all)")
     parts: Parts = [
         line("model", report.model.name),
-        line("board", f"{report.board.name}: {where}"),
+        line("board", place),
         line("cases", f"{counted(len(report.cases), 'case')} in {report.seconds:.1f} s: {', '.join(counts)}"),
     ]
     if report.accuracy is not None:
         least = "" if report.min_accuracy is None else f", at least {report.min_accuracy:g}"
         mark = None if report.min_accuracy is None else verdict(not report.accuracy_why)
         parts.append(line("accuracy", f"{report.accuracy:.4f}{least}", mark))
-    said: Parts = [line("verdict", verdict(report.ok))]
+    alone = ", of the outputs alone: nothing is known of the image" if report.ok else ""
+    said: Parts = [line("verdict", verdict(report.ok).append(alone, style="not bold"))]
     if report.check is not None:
         bad_rows = [row for row in report.check.rows if row.state != PROVEN]
         parts += lines("image", [f"{row.item} {row.state}: {row.note or 'differs'}" for row in bad_rows])

@@ -111,8 +111,7 @@ def run_parts(report: RunReport) -> Parts:
     rows = tuple(row for row in run_rows(report) if row.state == FAILED or _is_shown(row, model.name))
     return [
         _about(report),
-        line("board", f"{report.board.name}: {board_text(report.board)}"),
-        line("build", _build_text(report)),
+        *_board_lines(report),
         ProofTable(rows=rows),
         line("run", _run_text(report)),
         *_output_parts(report),
@@ -139,6 +138,15 @@ def _about(report: RunReport) -> Table:
     steps, params = counted(len(model.steps), "step"), params_text(model.params_bytes)
     text = f"{model.format_text}, {model.compiler_text}, {executor_text(model.executor)}: {steps}, {params}"
     return line(model.name, text) if fits_label(model.name) else line("model", f"{model.name}: {text}")
+
+
+def _board_lines(report: RunReport) -> Parts:
+    """Board and build of the image that ran; of one that is not known, its build id alone."""
+    if report.other_image:
+        return [line("board", f"on {report.port}, not known"), line("image", report.other_image)]
+    place = f" on {report.port}" if report.port else ""
+    text = board_text(report.board, emulated=report.port is None)
+    return [line("board", f"{report.board.name}{place}: {text}"), line("build", _build_text(report))]
 
 
 def _build_text(report: RunReport) -> str:
@@ -244,7 +252,7 @@ def _failures(report: RunReport) -> str:
     if not report.check.ok:
         failed += check_faults(report.check)
     if report.check.strict and report.missing:
-        failed.append("the outputs were not compared")
+        failed.append(report.missing.lower().replace("ran", "the model ran", 1))
     if report.check.strict and report.uncovered:
         failed.append(f"no witness covers {report.uncovered}")
     return ": " + "; ".join(failed) if failed else unproven_text(report.check)

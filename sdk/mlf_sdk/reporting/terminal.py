@@ -37,12 +37,12 @@ def comparison_text(found: Comparison, reference: str, inferences: int | None = 
     return f"differ from {reference} in {found.mismatches:,} of {of} ({most})"
 
 
-def board_text(board: Board) -> str:
-    """Title and memory of a board in words."""
+def board_text(board: Board, *, emulated: bool = True) -> str:
+    """Title and memory of a board in words; ``emulated``: QEMU's is meant where there is one."""
     if not board.memories:
         return board.title
     memories = f"{capacity(board.flash.size_bytes)} flash, {capacity(board.ram.size_bytes)} RAM"
-    return f"{board.title}, {memories}" + (" (QEMU)" if board.qemu else "")
+    return f"{board.title}, {memories}" + (" (QEMU)" if board.qemu and emulated else "")
 
 
 def boards_parts(boards: Sequence[Board]) -> Parts:

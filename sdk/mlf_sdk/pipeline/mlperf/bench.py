@@ -246,6 +246,7 @@ class _Bench:
             made_up=self.own.data is None and self.own.cases is None,
             windows=windows,
             instructions=self._instructions(windows),
+            port="" if self.device.shift is not None else self.device.port,
         )
 
     def _instructions(self, windows: tuple[Window, ...]) -> int | None:

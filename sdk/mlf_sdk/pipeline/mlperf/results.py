@@ -39,6 +39,7 @@ class MlperfReport:
         throughput: median of the windows, in inferences a second; None in accuracy mode.
         top1_percent, auc: None in performance mode.
         instructions: of one inference, where an emulator counts them.
+        port: of a real board, of which the protocol tells no build id; empty: it is emulated here.
         cycles: of one inference, estimated (see ``mlf-sdk profile``); None where nothing was estimated.
         errors: what the procedure objects to.
         session: folder with the runner's log and results, where they were kept.
@@ -61,6 +62,7 @@ class MlperfReport:
     top1_percent: float | None = None
     auc: float | None = None
     instructions: int | None = None
+    port: str = ""
     cycles: CycleEstimate | None = None
     errors: tuple[str, ...] = ()
     session: Path | None = None

@@ -19,9 +19,10 @@ def is_timed(found: MlperfReport) -> bool:
 def mlperf_facts(found: MlperfReport) -> list[tuple[str, str]]:
     """Labels and texts of a result."""
     by = "the official runner, unchanged" if found.official else "mlf-sdk's own client"
+    place = f"{found.port}, taken for {found.board.name}" if found.port else found.board.name
     facts = [
         ("benchmark", f"{found.id} of MLPerf Tiny, {found.mode} mode, by {by}"),
-        ("device", f"{found.name}: {found.model} on {found.board.name}"),
+        ("device", f"{found.name}: {found.model} on {place}"),
         ("inputs", f"{counted(found.inputs, 'input')}{', made up' if found.made_up else ''}"),
     ]
     if is_timed(found):
