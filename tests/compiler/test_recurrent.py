@@ -13,6 +13,7 @@ from agreement import agree
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -41,6 +42,29 @@ def test_an_lstm_on_cores(core: Core, tmp_path: Path) -> None:
 
 def test_batches_before_steps(tmp_path: Path) -> None:
     agree(lstm(5, shape=(2, 3, 5), units=4, clip=10.0), tmp_path, 5, runs=2)
+
+
+def test_a_hybrid_lstm(tmp_path: Path) -> None:
+    def stored(m: Maker, _: list[int]) -> None:
+        for tensor in weights(m):
+            assert tensor.data is not None
+            tensor.data, tensor.dtype = np.rint(tensor.data * 60).astype(np.int8), "int8"
+            tensor.scale, tensor.zero_point = (1 / 64,), (0,)
+
+    def real(m: Maker, _: list[int]) -> None:
+        for tensor in weights(m):
+            assert tensor.data is not None
+            tensor.data = (np.rint(tensor.data * 60) / 64).astype(np.float32)
+
+    def weights(m: Maker) -> list[TensorSpec]:
+        return [t for t in m.spec.tensors if t.name in {f"w{n}" for n in range(8)}]
+
+    agree(lstm(1, "float32", change=real), tmp_path, 1)
+    plain = Interpreter(load_tflite(tmp_path / "model.tflite"))
+    (tmp_path / "hybrid.tflite").write_bytes(lstm(1, "float32", change=stored))
+    hybrid = Interpreter(load_tflite(tmp_path / "hybrid.tflite"))
+    given = [np.random.default_rng(1).normal(size=(1, 4, 9)).astype(np.float32)]
+    np.testing.assert_array_equal(hybrid.run(given)[0], plain.run(given)[0])
 
 
 def test_functions_of_16_bits() -> None:

@@ -31,6 +31,7 @@ class Context(GraphBuilder):
         self.variables: dict[int, int] = {}
         self.value_of: dict[int, int] = {}
         self.findings: list[Finding] = []
+        self.real_of: dict[int, int] = {}
 
     def note(self, operator: RawOperator, what: str, handled: str) -> None:
         """Add a finding about an operator."""

@@ -37,6 +37,7 @@ from mlf_sdk.compiler.tflite.context import (
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.hybrid import real_weights
 
 Table = Any  # options, by the accessors of the schema
 _SAME = 0
@@ -81,11 +82,8 @@ def check_layer(
     if weights.data is None:
         refuse(f"its weights ('{weights.name}') are not constant")
     if x.dtype.kind == "f":
-        if weights.dtype.kind != "f":
-            refuse(
-                "float activations with integer weights (hybrid)",
-                "convert the model with a representative data set, which quantises activations as well",
-            )
+        if any(v.dtype != np.float32 for v in (x, weights, y, *([] if bias is None else [bias]))):
+            refuse(f"activations of type {x.dtype} to {y.dtype} with weights of type {weights.dtype}")
         return
     if x.dtype != y.dtype or x.dtype.itemsize > 2:
         refuse(f"activations of type {x.dtype} to {y.dtype}")
@@ -120,6 +118,7 @@ def _emit_convolution(
 ) -> None:
     """Add a layer of x, weights and maybe a bias; refuse what such a layer can't have."""
     x, weights, *bias = values
+    (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, channels)
     size = (weights.shape[1], weights.shape[2])
     if operator.kind == "TRANSPOSE_CONV":  # its window moves over the output
@@ -223,6 +222,7 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
         reals.dense_of_two(context, operator, x, weights, y)
         return
     bias = _bias_of(context, operator, options, x, bias, weights.shape[0])
+    (weights,) = real_weights(context, operator, x, weights)
     check_layer(operator, x, weights, bias[0] if bias else None, y, weights.shape[0])
     context.emit(
         FullyConnected(

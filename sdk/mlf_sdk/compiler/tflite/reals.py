@@ -21,6 +21,7 @@ from mlf_sdk.compiler.tflite.context import (
     whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.hybrid import real_weights
 
 UNARY = {
     "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin", "COS": "cos", "LOGICAL_NOT": "not",
@@ -146,6 +147,7 @@ def batch_matmul(context: Context, operator: RawOperator) -> None:
     options = operator.options("BatchMatMulOptions") or refuse("has no options")
     inputs = context.inputs(operator, 2)
     y = context.output(operator)
+    inputs[1:] = real_weights(context, operator, inputs[0], inputs[1])
     quantised = stored_as(y, *inputs, types=(np.int8, np.int16))
     if min(len(x.shape) for x in inputs) < 2:
         refuse("an operand with fewer than two dimensions")

@@ -12,6 +12,8 @@ from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import Lstm, Svdf
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.hybrid import real_weights
+from mlf_sdk.compiler.tflite.svdf import real_svdf
 from mlf_sdk.compiler.tflite.tensors import RawTensor
 
 _TANH = 4
@@ -45,7 +47,7 @@ def _quantised(tensor: RawTensor) -> tuple[float, int]:
 
 
 def svdf(context: Context, operator: RawOperator) -> None:
-    """SVDF with int8 weights and activations."""
+    """SVDF of int8 or real activations."""
     options = operator.options("SVDFOptions") or refuse("has no options")
     present = [i for i in operator.inputs if i >= 0]
     if len(operator.inputs) != 5 or len(present) < 4 or operator.inputs[4] < 0:
@@ -54,6 +56,11 @@ def svdf(context: Context, operator: RawOperator) -> None:
     bias = [context.input(operator.inputs[3])] if operator.inputs[3] >= 0 else []
     line = context.raw.tensors[operator.inputs[4]]
     y = context.output(operator)
+    if x.dtype == np.float32:
+        values = [x, *real_weights(context, operator, x, features, times), *bias]
+        state, activation = variable(context, operator.inputs[4]), options.FusedActivationFunction()
+        real_svdf(context, operator, values, y, state, options.Rank(), activation)
+        return
     if x.dtype != np.int8 or line.dtype is None or line.dtype.kind != "i" or line.quantisation is None:
         refuse(f"activations of type {x.dtype} with a state of type {line.dtype}: int8 is supported")
     if features.dtype != np.int8 or times.dtype not in (np.int8, np.int16):
@@ -87,6 +94,7 @@ def lstm(context: Context, operator: RawOperator) -> None:
     if options.FusedActivationFunction() != _TANH or options.DiagonalRecurrentTensors():
         refuse("another activation than tanh, or diagonal recurrent weights")
     x, *constants = (context.input(i) for i in (*ids[:9], *ids[12:16]))
+    constants[:8] = real_weights(context, operator, x, *constants[:8])
     y = context.output(operator)
     hidden, cell = (context.raw.tensors[ids[i]] for i in (18, 19))
     _check(x, constants, hidden, cell, y, time_major=bool(options.TimeMajor()))

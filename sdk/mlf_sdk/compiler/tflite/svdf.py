@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SVDF of real numbers, made of other operators.
+
+Products of the input with the features go to the end of lines of the past, one a filter; these are weighted,
+and the sums of ``rank`` lines each are the outputs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import State, Value
+from mlf_sdk.compiler.operators import (
+    UNLIMITED,
+    Arithmetic,
+    Binary,
+    FullyConnected,
+    Move,
+    ReadState,
+    Reshape,
+    WriteState,
+)
+from mlf_sdk.compiler.reals import Pointwise, Reduce, Reduction
+from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_shape
+from mlf_sdk.compiler.tflite.file import RawOperator
+
+
+def real_svdf(
+    context: Context,
+    operator: RawOperator,
+    values: list[Value],
+    y: Value,
+    state: int,
+    rank: int,
+    activation: int,
+) -> None:
+    """Add the layer.
+
+    Args:
+        values: input, features (filters, inputs), weights of the past (filters, memory), and maybe a bias.
+        state: number of the state with the lines.
+    """
+    x, features, times, *bias = values
+    _check(context.states[state], values, y, rank)
+    (filters, _), memory, batches = features.shape, times.shape[1], y.shape[0]
+    fresh = context.add(f"{y.name}_products", y.dtype, (batches, filters))
+    context.emit(FullyConnected(**common(operator, [x, features], fresh), clamp=UNLIMITED))
+    lines = _shifted(context, operator, fresh, state, memory)
+    units = filters // rank
+    add = partial(context.add, dtype=y.dtype)
+    cube = add(f"{y.name}_lines", shape=(batches, filters, memory))
+    weighted = add(f"{y.name}_weighted", shape=(batches, filters, memory))
+    rows, total = (
+        add(f"{y.name}_rows", shape=(batches, units, rank * memory)),
+        add(f"{y.name}_sums", shape=y.shape),
+    )
+    context.emit(Reshape(**common(operator, [lines], cube)))
+    context.emit(Pointwise(**common(operator, [cube, times], weighted), function="mul"))
+    context.emit(Reshape(**common(operator, [weighted], rows)))
+    context.emit(Reduce(**common(operator, [rows], total), function=Reduction.SUM, axes=(2,)))
+    term = bias[0] if bias else context.add_constant(f"{y.name}_bias", np.zeros(units, np.float32))
+    limits = clamp(activation, y)
+    context.emit(Binary(**common(operator, [total, term], y), function=Arithmetic.ADD, clamp=limits))
+
+
+def _check(state: State, values: list[Value], y: Value, rank: int) -> None:
+    x, features, times, *bias = values
+    if any(v.dtype != np.float32 for v in (*values, y)) or state.dtype != np.float32:
+        refuse(f"activations of type {x.dtype} to {y.dtype} with a state of type {state.dtype}")
+    if any(v.data is None for v in values[1:]) or len(features.shape) != 2 or len(times.shape) != 2:
+        refuse("weights that are not constant, or have not two dimensions")
+    filters, inputs = features.shape
+    if rank < 1 or not inputs or filters % rank or times.shape[0] != filters or x.elements % inputs:
+        refuse(f"features {features.shape} and weights {times.shape} of rank {rank} for an input {x.shape}")
+    batches = x.elements // inputs
+    if state.shape != (batches, filters * times.shape[1]):
+        refuse(f"a state of shape {state.shape}; {(batches, filters * times.shape[1])} follows")
+    expect_shape(y, (batches, filters // rank))
+    for value in bias:
+        expect_shape(value, (filters // rank,))
+
+
+def _shifted(context: Context, operator: RawOperator, fresh: Value, state: int, memory: int) -> Value:
+    """The lines of the state with new last elements, which are its next value."""
+    batches, filters = fresh.shape
+    if memory == 1:  # nothing of the past is left
+        context.emit(WriteState(**common(operator, [fresh]), state=state))
+        return fresh
+    shape = (batches, filters * memory)
+    old = context.add(f"{fresh.name}_before", fresh.dtype, shape)
+    lines = context.add(f"{fresh.name}_after", fresh.dtype, shape)
+    context.emit(ReadState(**common(operator, [], old), state=state))
+    steps = (filters * memory, memory, 1)
+    moved = (
+        regions.box((batches, filters, memory - 1), steps, steps, source_offset=1),
+        regions.box((batches, filters), (filters, 1), steps[:2], target_offset=memory - 1, input=1),
+    )
+    context.emit(
+        Move(**common(operator, [old, fresh], lines), regions=tuple(regions.simplified(r) for r in moved))
+    )
+    context.emit(WriteState(**common(operator, [lines]), state=state))
+    return lines
