@@ -187,3 +187,40 @@ def test_steps_without_a_witness_are_counted_and_named(tmp_path: Path, call: Cal
     assert report.verdict == NOT_WITH_MODEL and report.witnessed.lack
     shown = call("run", model, *options, "--strict", "--twin")
     assert shown.code == 1
+
+
+# ---- the other commands ----
+
+
+@TFLM
+def test_cases_are_judged_by_witnesses_too(
+    model: Path, wrong: None, tmp_path: Path, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expected outputs that the wrong kernels gave themselves: each case still differs from the model."""
+    x = np.random.default_rng(3).integers(-128, 128, (4, 1, 8)).astype(np.int8)
+    own = mlf_sdk.run(model, board="host", inputs={"input": x})
+    name = next(iter(own.outputs))
+    cases = {"input": x, name: own.outputs[name]}
+    report = mlf_sdk.test(model, cases, board="host", strict=False)
+    bad = [case for case in report.cases if case.outcome == "failed"]
+    assert not report.ok and bad
+    assert all("differs from what the model means (TFLM 2026-10, reference)" in case.why for case in bad)
+    assert report.witnessed.wrong == ("TFLM 2026-10", "reference")
+    np.savez(tmp_path / "cases.npz", **cases)
+    shown = call("test", model, "--cases", tmp_path / "cases.npz", "--board", "host", "--no-strict")
+    assert shown.code == 1 and "evidence   TFLM 2026-10 + reference + expected outputs" in shown.out
+    monkeypatch.undo()
+    meant = mlf_sdk.run(model, board="host", inputs={"input": x})
+    right = {"input": x, name: meant.outputs[name]}
+    report = mlf_sdk.test(model, right, board="host", strict=False, witness_s=0.0)
+    assert report.ok and all(case.outcome == "passed" for case in report.cases)
+    assert report.evidence == (
+        "TFLM 2026-10 (1 of 4 inferences) + reference (1 of 4 inferences) + expected outputs"
+    )
+
+
+def test_a_report_says_what_the_model_means(model: Path, wrong: None, tmp_path: Path, call: Caller) -> None:
+    shown = call("report", model, "--board", "host", "--no-profile", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert shown.code == 1 and "differ from reference in" in shown.out
+    assert "differ from reference in" in page

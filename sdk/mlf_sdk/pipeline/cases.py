@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
+from mlf_sdk.judge.evidence import EXPECTED, NO_EVIDENCE, Witnessed, combined
 from mlf_sdk.judge.guards import GuardError, with_guards
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Source, Sources, make_request
@@ -24,6 +25,7 @@ from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.witness import WitnessedCases, origin_of, statements_of
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.device import Stats
@@ -68,6 +70,8 @@ class CasesReport:
         accuracy: share of right classes among the answers; None without labels or answers. It is no case.
         accuracy_why: why the accuracy that was asked for is not reached; empty when it is.
         error: why the target died; None when it did not.
+        witnessed: all answers against what the model file means, by each witness.
+        evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
     """
 
     model: LockModel
@@ -82,6 +86,8 @@ class CasesReport:
     seconds: float
     console: str
     error: TargetError | None
+    witnessed: Witnessed = field(default_factory=Witnessed)
+    evidence: str = NO_EVIDENCE
 
     def count(self, outcome: Outcome) -> int:
         """Count the cases with an outcome."""
@@ -129,6 +135,7 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
     """Run cases on a pipeline; errors as in `test`."""
     project = pipeline.project(request)
     stages.check_app(project)
+    origin = origin_of(request, project)
     arrays, where = execution.arrays_of(own.cases, "cases")
     names = {tensor.name for tensor in project.model.inputs}
     batch = match_inputs(
@@ -141,7 +148,9 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
             where=where,
             hint="Add an array 'label' with one class for each inference, or leave out --min-accuracy.",
         )
-    runner = _Cases(project, batch, reference, execution.tolerance_of(request), own.min_accuracy)
+    pipeline.progress.say("asking the model's witnesses")
+    witnesses = WitnessedCases(origin, statements_of(request, origin, project.model, batch))
+    runner = _Cases(project, batch, reference, execution.tolerance_of(request), own.min_accuracy, witnesses)
     start = time.monotonic()
     with pipeline.open(request) as target:
         runner.run(target, request.timeout_s, pipeline.progress.count)
@@ -163,7 +172,9 @@ class _Cases:
         reference: Reference,
         tolerance: Tolerance,
         min_accuracy: float | None,
+        witnesses: WitnessedCases,
     ) -> None:
+        self.witnesses = witnesses
         self.project = project
         self.batch = batch
         self.reference = reference
@@ -207,7 +218,9 @@ class _Cases:
         why = "" if comparison is None or comparison.ok else _difference(comparison)
         if self.by_class and found != label:
             why = f"its class is {found}, not {label}"
-        why = "; ".join(text for text in (damage, why) if text)
+        witnesses = self.witnesses.judge(index, got)
+        meant = f"it differs from what the model means ({witnesses})" if witnesses else ""
+        why = "; ".join(text for text in (damage, why, meant) if text)
         judged = comparison is not None or self.by_class
         self._add(
             index,
@@ -243,6 +256,8 @@ class _Cases:
             seconds=seconds,
             console=self.console,
             error=self.error,
+            witnessed=(witnessed := self.witnesses.result()),
+            evidence=combined(witnessed.evidence, EXPECTED if self.reference.outputs else ""),
         )
 
     def _accuracy_why(self, accuracy: float | None, answered: int) -> str:

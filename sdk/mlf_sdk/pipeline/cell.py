@@ -61,6 +61,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         stack_measured_bytes, stack_bytes: painted mark, reserved.
         allocators: functions of a heap that are linked.
         instructions, instructions_resolution: of one inference, where the emulator counts; exact to so many.
+        twin_evidence: the part of ``evidence`` beside the witnesses.
         witnesses: of the model file that the outputs agree with; empty: none.
         against: where the outputs were compared with: the host, or an image that shares no memory.
         integers: all outputs are integers.
@@ -92,6 +93,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ram_bytes: int | None = None
     instructions: int | None = None
     instructions_resolution: int = 0
+    twin_evidence: str = ""
     witnesses: str = ""
     against: str = ""
     integers: bool = False
@@ -257,6 +259,7 @@ def _filled(cell: Cell, report: RunReport) -> Cell:
         ram_bytes=used.get(report.board.ram.name.lower()) if report.board.memories else None,
         instructions=report.instructions,
         instructions_resolution=report.instructions_resolution,
+        twin_evidence=against if found is not None else "",
         witnesses=" + ".join(result.text for result in report.witnessed.compared),
         against="" if found is None else _AGAINST.get(against, against),
         integers=all(array.dtype.kind in "iub" for array in report.outputs.values()),

@@ -12,6 +12,8 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
+from mlf_sdk.ir.model import FileDigest
+from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.evidence import Witnessed, WitnessResult
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
@@ -57,12 +59,22 @@ def origin_of(request: Request, project: TargetProject) -> Origin:
         return Origin(needed=True, file=_model_file(path, model))
     if not needed or model.made_from is None:
         return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
-    name, source = Path(model.made_from.name).name, Path(request.source[0])
-    for folder in (source.resolve().parent, Path()):
-        path = folder / name
-        if path.is_file() and _is_same(path, model):
-            return Origin(needed=True, file=_model_file(path, model))
+    found = file_beside(request.source[0], model.made_from)
+    if found is not None:
+        return Origin(needed=True, file=_model_file(found, model))
+    name = Path(model.made_from.name).name
     return Origin(needed=True, why=f"--model FILE names the file that it was made from ({name})")
+
+
+def file_beside(source: str, made_from: FileDigest | None) -> Path | None:
+    """The model file beside an archive or a project, or in the current folder: by its name and hash."""
+    if made_from is None:
+        return None
+    for folder in (Path(source).resolve().parent, Path()):
+        path = folder / Path(made_from.name).name
+        if path.is_file() and _is_same(path, made_from):
+            return path
+    return None
 
 
 def _model_file(path: Path, model: LockModel) -> ModelFile:
@@ -70,9 +82,9 @@ def _model_file(path: Path, model: LockModel) -> ModelFile:
     return ModelFile(path, compiling_frontend(path), options)
 
 
-def _is_same(path: Path, model: LockModel) -> bool:
+def _is_same(path: Path, made_from: FileDigest) -> bool:
     try:
-        return compiling_frontend(path).digest(path).sha256 == (model.made_from and model.made_from.sha256)
+        return compiling_frontend(path).digest(path).sha256 == made_from.sha256
     except (MlfError, OSError):
         return False  # a file of the same name, of another kind
 
@@ -111,9 +123,46 @@ def statements_of(
 
 def witnessed(origin: Origin, found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> Witnessed:
     """Compare outputs, each (inferences, *shape), with what witnesses say."""
+    return _witnessed(origin, found, [one.compare(outputs) for one in found])
+
+
+class WitnessedCases:
+    """Inferences that are judged one by one, against what witnesses say of each.
+
+    Args:
+        origin: the model file.
+        found: statements about all inferences.
+    """
+
+    def __init__(self, origin: Origin, found: Sequence[WitnessStatement]) -> None:
+        self._origin, self._found = origin, found
+        self._differences: list[list[OutputDifference]] = [[] for _ in found]
+
+    def judge(self, index: int, got: Mapping[str, Array]) -> str:
+        """Compare the outputs of an inference, each (1, *shape); names of witnesses that they differ from."""
+        wrong = []
+        for one, kept in zip(self._found, self._differences, strict=True):
+            if index >= one.inferences:
+                continue
+            outputs = {name: array[index : index + 1] for name, array in one.outputs.items()}
+            compared = dataclasses.replace(one, outputs=outputs, inferences=1).compare(got)
+            if compared is not None:
+                kept.extend(compared.outputs)
+                wrong += [] if compared.ok else [one.witness]
+        return ", ".join(wrong)
+
+    def result(self) -> Witnessed:
+        """All inferences that were judged."""
+        compared = [Comparison(outputs=tuple(kept)) if kept else None for kept in self._differences]
+        return _witnessed(self._origin, self._found, compared)
+
+
+def _witnessed(
+    origin: Origin, found: Sequence[WitnessStatement], compared: Sequence[Comparison | None]
+) -> Witnessed:
     results = tuple(
-        WitnessResult(witness=one.witness, text=one.text, comparison=one.compare(outputs), why=one.why)
-        for one in found
+        WitnessResult(witness=one.witness, text=one.text, comparison=comparison, why=one.why)
+        for one, comparison in zip(found, compared, strict=True)
     )
     speaking = [one for one in found if one.outputs]
     left = [one.uncovered for one in speaking]

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from mlf_sdk.judge.check import PROVEN
+from mlf_sdk.judge.evidence import NO_EVIDENCE
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
+from mlf_sdk.reporting.evidence import note_parts
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.reporting.proof import unproven_text
 from mlf_sdk.reporting.terminal import board_text
@@ -44,7 +46,9 @@ def cases_parts(report: CasesReport) -> Parts:
         parts += lines("image", [f"{row.item} {row.state}: {row.note or 'differs'}" for row in bad_rows])
         text = "" if not report.ok else unproven_text(report.check)
         said = [line("verdict", verdict(report.ok).append(text, style="not bold"))]
-    return [*parts, *lines("wrong", shown), *said]
+    evidence = [line("evidence", report.evidence)] if report.evidence != NO_EVIDENCE else []
+    notes = note_parts(report.witnessed, "")
+    return [*parts, *lines("wrong", shown), *notes, *evidence, *said]
 
 
 def cases_values(report: CasesReport) -> Values:

@@ -51,6 +51,8 @@ def overview_parts(report: Report, page: Path | None) -> Parts:
     for found in report.verdicts:
         mark = Text("not checked") if found.ok is None else verdict(found.ok)
         parts.append(line(found.what, found.text, mark))
+    if report.evidence:
+        parts.append(line("evidence", report.evidence))
     if page is not None:
         parts.append(line("page", str(page)))
     return [*parts, line("verdict", verdict(report.ok, report.missing))]

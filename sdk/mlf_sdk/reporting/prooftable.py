@@ -45,6 +45,10 @@ def _head(proof: Proof, command: str) -> Iterator[str]:
     yield "- no guard byte around arena, states and parameters in RAM was written;"
     yield "- integer outputs are those of the evidence, bit for bit; floats within 1e-5 of the largest."
     yield ""
+    yield "The column *model file* names the witnesses of a model that was compiled here: interpreters of its"
+    yield "file that the compiler had no hand in ([evidence](evidence.md)); the code of other archives is the"
+    yield "model itself. Without a witness such a model is unproven."
+    yield ""
     yield "The evidence shares nothing with the memory plan: each tensor, workspace and state has memory of"
     yield "its own, and steps run in the archive's order. It is the host twin, whose compiler checks every"
     yield "access (ASan) or, without a sanitizer, whose guard words are checked after each run. Where there"
@@ -87,6 +91,7 @@ _HEADS = (
     "measured",
     "flash",
     "outputs",
+    "model file",
     "evidence",
 )
 
@@ -127,15 +132,16 @@ def _figures_of(cell: Cell) -> list[str]:
         f"{'thread: ' if cell.stack_bound_is_run else ''}{number(cell.stack_measured_bytes)}",
         number(cell.flash_bytes),
         _outputs(cell),
-        cell.evidence,
+        cell.witnesses or "-",
+        cell.twin_evidence or cell.evidence,
     ]
 
 
 def _outputs(cell: Cell) -> str:
     if cell.outcome != PROVEN:
         return f"{_MARKS[cell.outcome]}: {cell.why}"
-    if cell.integers or cell.max_difference == 0:
-        return f"= {cell.against}"
+    if cell.integers or cell.max_difference in (0, None):
+        return f"= {cell.against}" if cell.against else "="
     return f"{cell.against} +- {cell.max_difference:.1e}"
 
 

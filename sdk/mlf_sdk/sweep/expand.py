@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.judge.witnesses.registry import installed_titles
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import (
     name_of,
@@ -35,7 +36,7 @@ from mlf_sdk.sweep.plan import BOARD, MODEL, Plan
 _NOT_OF_THE_TWIN = frozenset(
     {
         *("board", "board_file", "platform", "port", "baud", "max_baud", "image", "executor", "share_arena"),
-        *("plan", "twin", "expect", "rtol", "atol", "row"),
+        *("plan", "twin", "expect", "rtol", "atol", "row", "model_file", "witness_s"),
     }
 )
 
@@ -134,7 +135,11 @@ class _Combiner:
 
     def __init__(self, common: Part, references: dict[str, Spec]) -> None:
         self._common, self._references = common, references
-        self._versions = (("sdk", sdk_version()), ("tools", text_of(dict(tool_versions()))))
+        self._versions = (
+            ("sdk", sdk_version()),
+            ("tools", text_of(dict(tool_versions()))),
+            ("witnesses", ", ".join(installed_titles())),
+        )
         self._resources: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def spec(self, chosen: Sequence[Part]) -> Spec:

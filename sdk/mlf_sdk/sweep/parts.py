@@ -15,6 +15,7 @@ from mlf_sdk.errors import ArchiveError, InputError, ModuleChoiceError
 from mlf_sdk.frontends.registry import find_frontend
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.witness import file_beside
 from mlf_sdk.sweep.identity import (
     board_identity,
     core_for,
@@ -24,7 +25,9 @@ from mlf_sdk.sweep.identity import (
 from mlf_sdk.sweep.plan import BOARD, MODEL, Plan, PlannedModel
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
-FILES = frozenset({"source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign"})
+FILES = frozenset(
+    {"source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign", "model_file"}
+)
 _UNTIMED = frozenset({"timeout_s", "build_timeout_s", "strict"})  # decide no result
 
 
@@ -83,6 +86,7 @@ def model_parts(model: PlannedModel, plan: Plan, base: Request) -> Iterator[Part
     table = dict(model.options)
     request = {name: value for name, value in own.items() if name in ("output_names", "tensor_types")}
     modules = [model.module] if model.module else modules_of(model.source, base.replace(**request))
+    origin = "" if base.model_file or "model_file" in table else _origin_of(model.source, base)
     for module in modules:
         name = model.name or Path(model.source).name
         part = merged(
@@ -90,6 +94,7 @@ def model_parts(model: PlannedModel, plan: Plan, base: Request) -> Iterator[Part
             *(part_of(field, value) for field, value in own.items() if field != "module"),
             *(part_of(field, value) for field, value in table.items()),
             *([part_of("module", module)] if module else []),
+            *([part_of("model_file", origin)] if origin else []),
         )
         label = f"{name}, {module}" if len(modules) > 1 else name
         yield Part(
@@ -120,6 +125,18 @@ def modules_of(source: str, base: Request) -> list[str | None]:
     except ArchiveError:
         return [None]
     return [None]
+
+
+def _origin_of(source: str, base: Request) -> str:
+    """Path of the model file beside an archive, which travels with it; empty: there is none."""
+    if find_frontend(Path(source)).compiles:
+        return ""
+    try:
+        made_from = Pipeline().models(base.replace(source=(source,), module=None))[0].provenance.made_from
+    except (ModuleChoiceError, ArchiveError):
+        return ""
+    path = file_beside(source, made_from)
+    return str(path) if path is not None else ""
 
 
 def board_part(board: str, options: Mapping[str, Any]) -> Part:

@@ -20,7 +20,18 @@ from mlf_sdk.sweep.journal import DONE, Journal
 from mlf_sdk.tools.files import write_whole
 
 RESULTS = "results"  # with .csv, .json and .parquet
-_FIXED = ("cell", "state", "verdict", "why", "evidence", "attempts", "duration_s", "worker", "build_id")
+_FIXED = (
+    "cell",
+    "state",
+    "verdict",
+    "why",
+    "evidence",
+    "witnesses",
+    "attempts",
+    "duration_s",
+    "worker",
+    "build_id",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +184,7 @@ def values_of(row: SweepRow) -> dict[str, Any]:
         "verdict": row.verdict,
         "why": row.why,
         "evidence": cell.evidence if cell is not None else None,
+        "witnesses": cell.witnesses if cell is not None else None,
         "attempts": row.attempts,
         "duration_s": row.duration_s,
         "worker": row.worker,

@@ -16,6 +16,11 @@ from mlf_sdk.judge.witnesses.witness import Witness
 WITNESSES: Final[tuple[Witness, ...]] = (Tflm(), OnnxRuntime(), PyTorch(), Reference())
 
 
+def installed_titles() -> tuple[str, ...]:
+    """Names and versions of the witnesses that are installed here."""
+    return tuple(title for witness in WITNESSES if (title := witness.title()) is not None)
+
+
 def witnesses_of(model: ModelFile) -> Iterator[tuple[Witness, str]]:
     """Witnesses that read a model's format and are installed here, with their titles."""
     for witness in WITNESSES:

@@ -9,6 +9,7 @@ from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
+from mlf_sdk.reporting.evidence import witness_comparisons, witness_notes
 from mlf_sdk.reporting.html.arenadata import arena_of
 from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdict
 from mlf_sdk.reporting.html.flowdata import flow_of
@@ -36,6 +37,8 @@ def collect(found: Findings, made: datetime | None = None) -> Report:
         ok=found.ok,
         facts=_facts(found),
         verdicts=_verdicts(found),
+        lacking=done.missing if done else "",
+        evidence=done.evidence if done else "",
         proof=run_rows(done) if done else found.check.rows,
         memories=found.memories,
         stack=found.check.stack,
@@ -142,16 +145,24 @@ def _memory_verdict(done: RunReport) -> Verdict:
 
 def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
     verdicts = [
-        Verdict(what="outputs", ok=c.ok, text=comparison_text(c, what, done.inferences))
-        for c, what in ((done.compare, "the expected outputs"), (done.twin, twin_text(done.evidence)))
+        Verdict(what="outputs", ok=c.ok, text=comparison_text(c, what, inferences))
+        for c, what, inferences in (
+            *((c, name, None) for name, c in witness_comparisons(done.witnessed)),
+            (done.compare, "the expected outputs", done.inferences),
+            (done.twin, twin_text(done.evidence), done.inferences),
+        )
         if c is not None
     ]
+    notes = tuple(
+        Verdict(what=label, ok=None, text=text)
+        for label, text in witness_notes(done.witnessed, done.uncovered)
+    )
     if verdicts:
-        return tuple(verdicts)
+        return (*verdicts, *notes)
     text = done.twin_note or "not compared with anything"
     if done.accuracy is not None:
         text = f"accuracy {done.accuracy:.4f} without a limit ({counted(done.inferences, 'inference')})"
-    return (Verdict(what="outputs", ok=None, text=text),)
+    return (Verdict(what="outputs", ok=None, text=text), *notes)
 
 
 def _provenance(found: Findings) -> tuple[Fact, ...]:

@@ -181,13 +181,17 @@ class Report:
     provenance: tuple[Fact, ...]
     findings: tuple[Finding, ...] | None
     mlperf: MlperfReport | None = None
+    lacking: str = ""
+    evidence: str = ""
 
     @property
     def missing(self) -> str:
         """Check that a good result lacks; empty if it has all."""
         if self.not_run:
             return "NOT RUN"
-        return NOT_COMPARED if all(v.ok is None for v in self.verdicts if v.what == "outputs") else ""
+        if all(v.ok is None for v in self.verdicts if v.what == "outputs"):
+            return NOT_COMPARED
+        return self.lacking
 
     @property
     def verdict(self) -> str:
