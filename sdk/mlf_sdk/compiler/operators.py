@@ -273,10 +273,11 @@ class ResizeBilinear(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgExtreme(Operator):
-    """Index of the largest (or smallest) element along an axis."""
+    """Index of the largest (or smallest) element along an axis; of equal ones the first, or the last."""
 
     axis: int
     smallest: bool
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,7 @@ def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:
     (x,), (y,) = graph.read(operator), graph.written(operator)
     extent = x.shape[operator.axis]
     inner = int(np.prod(x.shape[operator.axis + 1 :], dtype=np.int64))
-    sign = "<" if operator.smallest else ">"
+    sign = ("<" if operator.smallest else ">") + ("=" if operator.last else "")
     body = f"""    for (int32_t o = 0; o < {x.elements // extent // inner}; ++o)
     for (int32_t i = 0; i < {inner}; ++i) {{
         const {c_type(x.dtype)} *v = x0 + o * {extent * inner} + i;

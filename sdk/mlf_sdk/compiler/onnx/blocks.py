@@ -48,19 +48,25 @@ def space_to_depth(context: Context, node: Node) -> None:
 
 def arg_extreme(context: Context, node: Node) -> None:
     """ArgMax and ArgMin."""
-    if node.attribute("select_last_index", 0):
-        refuse("select_last_index is not supported")
     axis = axis_of(int(node.attribute("axis", 0)), node.input().rank)
-    place_of_extreme(context, node, axis, keep=bool(node.attribute("keepdims", 1)), name=node.name)
+    last = bool(node.attribute("select_last_index", 0))
+    place_of_extreme(context, node, axis, keep=bool(node.attribute("keepdims", 1)), name=node.name, last=last)
 
 
-def place_of_extreme(context: Context, node: Node, axis: int, *, keep: bool, name: str) -> Tensor:
-    """Place of the largest element (of the smallest, for ArgMin) of the input along an axis."""
+def place_of_extreme(
+    context: Context, node: Node, axis: int, *, keep: bool, name: str, last: bool = False
+) -> Tensor:
+    """Place of the largest element (of the smallest, for ArgMin) of the input along an axis.
+
+    Args:
+        last: of equal elements the last one's, not the first one's.
+    """
     x = node.input()
     source = context.value(x.stored if x.stored is not None and x.is_pending and not x.chain else x)
     shape = (*x.shape[:axis], *((1,) if keep else ()), *x.shape[axis + 1 :])
     found, y = context.output(name, np.dtype(np.int64), shape)
-    context.emit(ArgExtreme(**node.common([source], y), axis=axis, smallest=node.kind == "ArgMin"))
+    smallest = node.kind == "ArgMin"
+    context.emit(ArgExtreme(**node.common([source], y), axis=axis, smallest=smallest, last=last))
     return found
 
 

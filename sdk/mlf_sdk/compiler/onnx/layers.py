@@ -230,9 +230,9 @@ def conv_transpose(context: Context, node: Node) -> None:
             else [s * t for s, t in zip(space, strides, strict=True)]
         )
         for a in range(rank):
-            total = full[a] - wanted[a] if stated is not None else max(full[a] - wanted[a], 0)
+            total = max(full[a] - wanted[a], 0)  # what is wanted beyond the full output lies behind it
             pads[a] = total - total // 2 if mode != "SAME_UPPER" else total // 2
-            pads[a + rank] = total - pads[a]
+            pads[a + rank] = full[a] - wanted[a] - pads[a] if stated is not None else total - pads[a]
     output = tuple(full[a] - pads[a] - pads[a + rank] for a in range(rank))
     if min(output) < 1:
         refuse(f"its output would have the extents {output}")

@@ -13,9 +13,11 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.stored import target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of
 from mlf_sdk.compiler.operators import Region
 from mlf_sdk.compiler.reals import Lookup
+from mlf_sdk.ir.tensor import Quantisation
 
 Build = Callable[[Tensor, str], Tensor]
 
@@ -36,11 +38,25 @@ def carried(context: Context, node: Node, x: Tensor, build: Build) -> None:
     context.bind(node.name, found)
 
 
-def _fill(x: Tensor, real: float) -> float:
-    """Stored value of a real one."""
-    if x.quantisation is None:
-        return real
-    return float(np.clip(np.rint(real / x.quantisation.scale[0]) + x.quantisation.zero_point[0], -128, 127))
+def _fill(x: Tensor, source: Tensor, value: float) -> float:
+    """A value of ``x`` as the tensor holds it that is moved in its place."""
+    if x.dtype.kind != "f":
+        return int(value) - 128 if x.dtype == np.uint8 and source.dtype == np.int8 else int(value)
+    return value if source.quantisation is None else float(_stored_value(source.quantisation, value))
+
+
+def _stored_value(quantisation: Quantisation, real: float) -> int:
+    return int(np.clip(np.rint(real / quantisation.scale[0]) + quantisation.zero_point[0], -128, 127))
+
+
+def _keeps_value(context: Context, node: Node, x: Tensor, real: float) -> bool:
+    """True where a value of a dequantised tensor can be stored as its integers are, without any loss."""
+    q = x.stored.quantisation if x.stored is not None else None
+    if x.chain or q is None or q.axis is not None:
+        return False
+    wanted = target(context, node)
+    stored = np.float32(_stored_value(q, real) - q.zero_point[0]) * np.float32(q.scale[0])
+    return bool(stored == np.float32(real)) or (wanted is not None and wanted.quantisation == q)
 
 
 def moved(
@@ -184,14 +200,15 @@ def pad(context: Context, node: Node) -> None:
 
     def build(source: Tensor, name: str) -> Tensor:
         if mode == "constant":
-            value = _fill(source, real)
-            if source.dtype.kind != "f":
-                value = int(value)
+            value = _fill(x, source, real)
             return moved(context, node, source, name, shape, (_inside(source.shape, before, shape),), value)
         places = [_places(e, b, n, mode) for e, b, n in zip(source.shape, before, shape, strict=True)]
         return moved(context, node, source, name, shape, (regions.pick(source.shape, places),))
 
-    carried(context, node, x, build)
+    if mode == "constant" and x.is_pending and not _keeps_value(context, node, x, real):
+        build(x, node.name)
+    else:
+        carried(context, node, x, build)
 
 
 def _inside(x: Shape, before: list[int], y: Shape) -> Region:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 import numpy as np
 
 from mlf_sdk.compiler import regions
-from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value
 from mlf_sdk.compiler.onnx.context import Context
@@ -14,8 +16,13 @@ from mlf_sdk.compiler.onnx.layers import space_of, two, window_of
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor
-from mlf_sdk.compiler.operators import UNLIMITED, Mean, Pool2D, PoolKind, Window
+from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Mean, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
+from mlf_sdk.ir.tensor import Quantisation
+
+_WEIGHT: Final = (
+    64  # of each element of an average: sums are rounded to a fraction of a step that falls with it
+)
 
 
 def pool(context: Context, node: Node) -> None:
@@ -36,26 +43,29 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
     window, output = window_of(node, space, node.integers("kernel_shape"))
     shape = (*x.shape[:2], *output)
     function = PoolKind.MAX if largest else PoolKind.AVERAGE
-    stored = x.stored
     clamp: tuple[float, float] = UNLIMITED
-    counted = not largest and node.attribute("count_include_pad", 0)
-    if (
-        is_stored(x)
-        and stored is not None
-        and stored.quantisation is not None
-        and not counted
-        and window.dilation == (1, 1)
-    ):
-        found = Target(quantisation=stored.quantisation, clamp=UNLIMITED)
+    counted = not largest and bool(node.attribute("count_include_pad", 0))
+    found = _stored_target(context, node, x)
+    stored = x.stored
+    if stored is not None and found is not None and not counted and window.dilation == (1, 1):
         source = context.last(stored)
-        y, limits = layer_output(context, node, shape, found, last=True)
-        clamp = limits
+        y, clamp = layer_output(context, node, shape, found, last=True)
+    elif (
+        _is_sum(context, node, x)
+        and stored is not None
+        and (counted or not any(window.before))
+        and not _reaches(window, space, output, _behind(node, window, space, output) if counted else (0, 0))
+    ):
+        _weighted(context, node, stored, window, shape)
+        return context.tensors[node.name]
     else:
         source = context.last(x)
         if x.dtype.kind != "f":
             clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
-        if counted and (any(window.before) or _reaches(window, space, output)):
-            source, window = _with_padding(context, node, source, window, space)
+        if counted and (any(window.before) or _reaches(window, space, output, (0, 0))):
+            source, window = _with_padding(
+                context, node, source, window, _behind(node, window, space, output)
+            )
         _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return context.tensors[node.name]
@@ -70,24 +80,64 @@ def _indices(context: Context, node: Node, x: Tensor) -> None:
     context.emit(PoolIndices(**node.common([source], y), window=window, columns_first=order))
 
 
-def _reaches(window: Window, space: tuple[int, ...], output: tuple[int, ...]) -> bool:
-    """True where a window covers padding behind the input."""
-    extents, out = two(space, 1), two(output, 1)
-    return any(
-        (o - 1) * s + (k - 1) * d + 1 > e
-        for o, s, k, d, e in zip(out, window.stride, window.size, window.dilation, extents, strict=True)
-    )
+def _stored_target(context: Context, node: Node, x: Tensor) -> Target | None:
+    """Form of a result that is stored as the input is: of largest elements, and of averages at the same scale."""
+    if not is_stored(x) or x.stored is None or x.stored.quantisation is None:
+        return None
+    if node.kind != "MaxPool":
+        wanted = target(context, node)
+        if wanted is None or wanted.quantisation != x.stored.quantisation:
+            return None
+    return Target(quantisation=x.stored.quantisation, clamp=UNLIMITED)
+
+
+def _is_sum(context: Context, node: Node, x: Tensor) -> bool:
+    """True for averages of integers that are stored at another scale: rounded once, as sums are."""
+    return node.kind == "AveragePool" and is_stored(x) and target(context, node) is not None
+
+
+def _weighted(context: Context, node: Node, x: Tensor, window: Window, shape: tuple[int, ...]) -> None:
+    """Averages whose windows all have as many elements: a depthwise layer of equal weights."""
+    found = target(context, node)
+    if found is None:
+        raise AssertionError("an average that is not stored")
+    share = Quantisation(scale=(1 / (_WEIGHT * math.prod(window.size)),), zero_point=(0,), axis=None)
+    weights = np.full((1, *window.size, shape[1]), _WEIGHT, np.int8)
+    inputs = [context.last(x), context.add_constant(node.name + "_weights", weights, share)]
+    y, clamp = layer_output(context, node, shape, found, last=True)
+    context.emit(DepthwiseConv2D(**node.common(inputs, y), window=window, clamp=clamp, multiplier=1))
+
+
+def _behind(node: Node, window: Window, space: tuple[int, ...], output: tuple[int, ...]) -> tuple[int, int]:
+    """Padding behind the input, of height and width."""
+    rank = len(space)
+    if node.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        ends = _ends(window, output)
+        height, width = (max(e - x, 0) for e, x in zip(ends, two(space, 1), strict=True))
+        return height, width
+    if node.attribute("auto_pad", "NOTSET") == "VALID":
+        return 0, 0
+    return two(node.integers("pads", (0,) * 2 * rank)[rank:], 0)
+
+
+def _ends(window: Window, output: tuple[int, ...]) -> tuple[int, ...]:
+    """Place behind the last element that a window covers, counted from the input's first."""
+    parts = zip(two(output, 1), window.stride, window.size, window.dilation, window.before, strict=True)
+    return tuple((o - 1) * s + (k - 1) * d + 1 - before for o, s, k, d, before in parts)
+
+
+def _reaches(
+    window: Window, space: tuple[int, ...], output: tuple[int, ...], behind: tuple[int, int]
+) -> bool:
+    """True where a window covers places behind the input and so much padding."""
+    extents = (e + b for e, b in zip(two(space, 1), behind, strict=True))
+    return any(end > e for end, e in zip(_ends(window, output), extents, strict=True))
 
 
 def _with_padding(
-    context: Context, node: Node, x: Value, window: Window, space: tuple[int, ...]
+    context: Context, node: Node, x: Value, window: Window, behind: tuple[int, int]
 ) -> tuple[Value, Window]:
     """The input with its padding as zeros, which count."""
-    rank = len(space)
-    pads = node.integers("pads", (0,) * 2 * rank)
-    if node.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        refuse("auto_pad together with count_include_pad is not supported; state the padding")
-    behind = two(pads[rank:], 0)
     n, h, w, c = x.shape
     wide = (n, h + window.before[0] + behind[0], w + window.before[1] + behind[1], c)
     padded = context.add(node.name + "_padded", x.dtype, wide)

@@ -69,10 +69,10 @@ def reduction(context: Context, node: Node) -> None:
     if x.dtype.kind != "f" and function in (Reduction.L2, Reduction.LOG_SUM, Reduction.LOG_SUM_EXP):
         refuse(f"a reduction of {x.dtype}; real numbers are supported")
     axes = sorted({axis_of(a, x.rank) for a in node.integers("axes", (), position=1)})
-    if not axes and node.attribute("noop_with_empty_axes", 0):
-        refuse("noop_with_empty_axes without axes is not supported")
-    axes = axes or list(range(x.rank))
     keep = bool(node.attribute("keepdims", 1))
+    if not axes and node.attribute("noop_with_empty_axes", 0):  # functions of one element each
+        x, axes, keep = context.reshaped("", x, (*x.shape, 1)), [x.rank], False
+    axes = axes or list(range(x.rank))
     kept = tuple(1 if a in axes else e for a, e in enumerate(x.shape))
     shape = kept if keep else tuple(e for a, e in enumerate(x.shape) if a not in axes)
     if function is Reduction.MEAN and keep and _stored_mean(context, node, x, axes, kept):

@@ -28,8 +28,11 @@ def reshape(graph: Graph, operator: Reshape, inputs: list[Array], _: States) -> 
 
 @reference(ArgExtreme)
 def arg_extreme(graph: Graph, operator: ArgExtreme, inputs: list[Array], _: States) -> list[Array]:
-    """ARG_MAX and ARG_MIN; the first of equal elements."""
+    """ARG_MAX and ARG_MIN; the first of equal elements, or the last."""
     function = np.argmin if operator.smallest else np.argmax
+    if operator.last:
+        backwards = np.flip(inputs[0], axis=operator.axis)
+        return [inputs[0].shape[operator.axis] - 1 - function(backwards, axis=operator.axis)]
     return [function(inputs[0], axis=operator.axis)]
 
 

@@ -83,7 +83,7 @@ def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States)
     gates, weights, bias, hidden, *cells = (x.astype(np.float64) for x in inputs)
     found: list[Array] = []
     steps = range(gates.shape[0])
-    functions = [FUNCTIONS[name] for name in operator.activations]
+    functions = [_relu if name == "relu" else FUNCTIONS[name] for name in operator.activations]
     for step in reversed(steps) if operator.reverse else steps:
         given = gates[step]
         if operator.cell is Cell.LSTM:
@@ -97,6 +97,10 @@ def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States)
             hidden = functions[0](given + hidden @ weights.T + bias)
         found.append(hidden)
     return [np.stack(found[::-1] if operator.reverse else found), hidden, *cells]
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0.0)
 
 
 def _gru(

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that were read in another way than ONNX Runtime reads them: its results, the reference's, the kernels'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from compiled_models import KernelRunner
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.onnx.load import load_onnx
+from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.reference import Interpreter
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.frontends.mlf.compiled import archive_of
+from onnx_models import Array, OnnxMaker
+
+ort = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+
+def answers(m: OnnxMaker, folder: Path, *given: Array) -> tuple[Array, list[Array]]:
+    """Result of the last node by ONNX Runtime, node by node; by the reference, and by the kernels of two goals."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    path = m.save(folder / "m.onnx", m.nodes[-1].output[0])
+    session = ort.InferenceSession(str(path), options)
+    (wanted,) = session.run(None, {i.name: x for i, x in zip(session.get_inputs(), given, strict=True)})
+    graph = load_onnx(path)
+    found = Interpreter(graph).run(list(given))
+    for goal in (Goal.BALANCED, Goal.SIZE):
+        archive = archive_of(compile_graph(graph, Choice(goal=goal)))
+        found += KernelRunner(archive, folder, ("-O0",)).run(list(given))
+    return wanted, found
+
+
+def agree(m: OnnxMaker, folder: Path, *given: Array) -> None:
+    wanted, found = answers(m, folder, *given)
+    for one in found:
+        if wanted.dtype.kind == "f":
+            np.testing.assert_allclose(one.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-6)
+        else:
+            np.testing.assert_array_equal(one.reshape(wanted.shape), wanted)
+
+
+def reals(*shape: int) -> Array:
+    return np.random.default_rng(7).uniform(-2, 2, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("RNN", 1), ("GRU", 2), ("LSTM", 3)])
+def test_recurrent_layers_with_relu(kind: str, count: int, tmp_path: Path) -> None:
+    m = OnnxMaker(1)
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+    inputs = (m.input(4, 1, 3), m.weights(1, gates * 5, 3), m.weights(1, gates * 5, 5))
+    m.add(kind, *inputs, hidden_size=5, activations=["Relu", "Tanh", "Relu"][:count])
+    agree(m, tmp_path, reals(4, 1, 3))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_pad_of_quantised_numbers(dtype: str, tmp_path: Path) -> None:
+    """The value is one of the integers, no real number."""
+    m = OnnxMaker(opset=13)
+    scale, zero = m.constant(np.float32(0.5)), m.constant(np.array(3, dtype))
+    y = m.add("QuantizeLinear", m.input(1, 2, 3), scale, zero)
+    pads, value = m.constant(np.array([0, 0, 2, 0, 0, 1])), m.constant(np.array(7, dtype))
+    m.add("DequantizeLinear", m.add("Pad", y, pads, value), scale, zero)
+    agree(m, tmp_path, reals(1, 2, 3))
+
+
+@pytest.mark.parametrize("function", ["", "Sigmoid"])
+def test_pad_of_dequantised_numbers_with_one_between_them(function: str, tmp_path: Path) -> None:
+    """0.3 is no multiple of 0.5; and what is put around a function's results is not put through the function."""
+    m = OnnxMaker(opset=13)
+    scale, zero = m.constant(np.float32(0.5)), m.constant(np.int8(3))
+    y = m.add("DequantizeLinear", m.input(1, 2, 3, dtype=TensorProto.INT8), scale, zero)
+    y = m.add(function, y) if function else y
+    value = m.constant(np.float32(0.0 if function else 0.3))
+    m.add("Pad", y, m.constant(np.array([0, 0, 2, 0, 0, 1])), value)
+    agree(m, tmp_path, np.arange(6).reshape(1, 2, 3).astype(np.int8))
+
+
+def test_transposed_convolution_whose_output_is_longer_than_what_it_reaches(tmp_path: Path) -> None:
+    m = OnnxMaker(2)
+    x = m.input(2, 1, 1, 1)
+    m.add("ConvTranspose", x, m.weights(1, 4, 1, 1), m.weights(4), output_shape=[3, 1], strides=[3, 1])
+    agree(m, tmp_path, reals(2, 1, 1, 1))
+
+
+@pytest.mark.parametrize("kind", ["ReduceSumSquare", "ReduceL1", "ReduceMax"])
+def test_reductions_over_no_axes(kind: str, tmp_path: Path) -> None:
+    m = OnnxMaker(opset=18)
+    m.add(kind, m.input(2, 3), noop_with_empty_axes=1)
+    agree(m, tmp_path, reals(2, 3))
+
+
+@pytest.mark.parametrize("kind", ["ArgMax", "ArgMin"])
+def test_last_of_equal_elements(kind: str, tmp_path: Path) -> None:
+    m = OnnxMaker(opset=13)
+    m.add(kind, m.input(3, 4), axis=1, select_last_index=1)
+    agree(m, tmp_path, np.array([[1, 2, 2, 1], [0, 0, 0, 0], [3, 1, 3, 1]], np.float32))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_padding_that_counts_and_is_not_stated(mode: str, tmp_path: Path) -> None:
+    m = OnnxMaker()
+    m.add("AveragePool", m.input(1, 2, 6, 5), kernel_shape=[2, 4], auto_pad=mode, count_include_pad=1)
+    agree(m, tmp_path, reals(1, 2, 6, 5))
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 0, 1]])
+def test_average_that_is_stored_at_a_finer_scale(counted: int, pads: list[int], tmp_path: Path) -> None:
+    """It is rounded once: through the input's scale it was up to three steps off."""
+    m = OnnxMaker(opset=13)
+    x = m.input(1, 3, 7, 6, dtype=TensorProto.INT8)
+    y = m.add("DequantizeLinear", x, m.constant(np.float32(0.02)), m.constant(np.int8(5)))
+    y = m.add("AveragePool", y, kernel_shape=[3, 2], pads=pads, count_include_pad=counted)
+    m.add("QuantizeLinear", y, m.constant(np.float32(0.003)), m.constant(np.int8(-3)))
+    given = np.random.default_rng(3).integers(-25, 35, (1, 3, 7, 6)).astype(np.int8)
+    wanted, found = answers(m, tmp_path, given)
+    assert np.abs(wanted).max() < 128 and len(np.unique(wanted)) > 40
+    for one in found:
+        off = np.abs(one.reshape(wanted.shape).astype(int) - wanted)
+        assert off.max() <= 1 and (off > 0).mean() < 0.05  # of two that are nearly as near, either
+
+
+def test_average_that_is_read_as_a_real_number_is_not_rounded(tmp_path: Path) -> None:
+    m = OnnxMaker(opset=13)
+    x = m.input(1, 1, 4, 4, dtype=TensorProto.INT8)
+    y = m.add("DequantizeLinear", x, m.constant(np.float32(0.5)), m.constant(np.int8(0)))
+    m.add("AveragePool", y, kernel_shape=[2, 2])
+    agree(m, tmp_path, np.random.default_rng(3).integers(-50, 50, (1, 1, 4, 4)).astype(np.int8))

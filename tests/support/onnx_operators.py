@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random ONNX networks: what they mean by ONNX Runtime, and all goals' kernels by the reference.
+
+python tests/support/onnx_operators.py --count 2000 [--seed 0] [--jobs 2] [--cores]
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import re
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_library import KernelLibrary
+from makers import counted_makers
+from onnx_comparison import Comparison, compare
+from onnx_drawing import network
+
+TOGETHER = 10  # networks in one library
+
+
+@dataclass
+class Report:
+    """What came of some networks.
+
+    Attributes:
+        networks: those that were compared.
+        kernels: comparisons of them.
+        faults: what is wrong, each with the seed of its network.
+        refused: how many networks are not read for a reason, and one of them.
+        operators, makers: what was drawn: operators with their attributes, makers of kernels.
+    """
+
+    networks: int = 0
+    kernels: int = 0
+    faults: list[str] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    operators: Counter[str] = field(default_factory=Counter)
+    makers: Counter[str] = field(default_factory=Counter)
+    never: set[str] = field(default_factory=set)
+
+    def add(self, other: Report) -> None:
+        """Take in what came of others."""
+        self.networks += other.networks
+        self.kernels += other.kernels
+        self.faults += other.faults
+        self.refused.update(other.refused)
+        self.examples = other.examples | self.examples
+        self.operators.update(other.operators)
+        self.makers.update(other.makers)
+        self.never |= other.never
+
+
+def run_batch(seeds: list[int]) -> Report:
+    """Compare networks, whose kernels are one library."""
+    report = Report()
+    with tempfile.TemporaryDirectory() as folder, counted_makers() as made, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [_compared(seed, Path(folder), report) for seed in seeds]
+        report.makers.update(made.counts)
+        report.never = set(made.names)
+        made.forget()
+        _run_kernels([one for one in found if one is not None], Path(folder), report)
+    return report
+
+
+def _compared(seed: int, folder: Path, report: Report) -> Comparison | None:
+    try:
+        n = network(seed)
+        found = compare(n, f"seed {seed}, {n.style} {n.opset}", folder)
+    except Exception:
+        report.faults.append(f"seed {seed}: {traceback.format_exc(limit=-3)}")
+        return None
+    for reason in found.refused:
+        general = _general(reason)
+        report.refused[general] += 1
+        report.examples.setdefault(general, f"seed {seed}: {reason}")
+    if not found.refused:
+        report.networks += 1
+        for kind, attributes in n.drawn:
+            report.operators.update([kind, *(f"{kind}.{name}" for name in attributes)])
+    report.faults += found.faults
+    return found
+
+
+def _general(reason: str) -> str:
+    """A reason without names and numbers."""
+    return re.sub(r"node \d+|\('[^']*'\)|'[^']*'|\([^()]*\)|-?\d+(\.\d+)?", "#", reason)
+
+
+def _run_kernels(found: list[Comparison], folder: Path, report: Report) -> None:
+    checks = [check for one in found for check in one.checks]
+    report.kernels += len(checks)
+    if not checks:
+        return
+    try:
+        library = KernelLibrary(checks, folder)
+    except subprocess.CalledProcessError as error:
+        report.faults.append(f"{checks[0].label} and others: {error.stderr[:2000]}")
+        return
+    for check in checks:
+        report.faults += library.faults(check)
+
+
+def run(seeds: list[int], jobs: int) -> Iterator[Report]:
+    """Reports of batches as they end; networks whose kernels bring a process down are found one by one."""
+    batches = [seeds[i : i + TOGETHER] for i in range(0, len(seeds), TOGETHER)]
+    left = collections.deque(batches)
+    while left:
+        lost: list[list[int]] = []
+        with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
+            waiting = {pool.submit(run_batch, batch): batch for batch in left}
+            left.clear()
+            for done in concurrent.futures.as_completed(waiting):
+                try:
+                    yield done.result()
+                except BrokenProcessPool:
+                    lost.append(waiting[done])
+        for batch in lost:
+            yield from _alone(batch)
+
+
+def _alone(batch: Iterable[int]) -> Iterator[Report]:
+    for seed in batch:
+        with concurrent.futures.ProcessPoolExecutor(1) as pool:
+            try:
+                yield pool.submit(run_batch, [seed]).result()
+            except BrokenProcessPool:
+                yield Report(faults=[f"seed {seed}: its kernels end the process"])
+
+
+def main() -> int:
+    """Compare ``--count`` networks; 1 where something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    total = Report()
+    for report in run(list(range(asked.seed, asked.seed + asked.count)), asked.jobs):
+        for fault in report.faults:
+            print(fault, flush=True)
+        total.add(report)
+    for reason, count in total.refused.most_common():
+        print(f"refused: {count} x {reason} ({total.examples[reason]})")
+    print(f"{len(total.operators)} operators and attributes drawn; makers never drawn:")
+    print(*sorted(total.never - {m for m, c in total.makers.items() if c}), sep="\n")
+    print(
+        f"{total.networks:,} ONNX networks, {total.kernels:,} kernels for three goals: "
+        f"{len(total.faults)} wrong, {sum(total.refused.values())} refusals"
+    )
+    return bool(total.faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
