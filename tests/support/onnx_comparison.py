@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
-from kernel_checks import KernelCheck, all_choices, checks_of, difference, outputs_of, trace
+from kernel_checks import KernelCheck, Values, all_choices, checks_of, difference, trace
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.options import Core
@@ -72,21 +72,29 @@ def compare(n: Network, name: str, folder: Path, cores: Sequence[Core] = (Core.G
     except Fail:  # it takes each node, but not all of them: its shapes of pooling contradict each other
         found.refused = ["ONNX Runtime: it refuses what it computed node by node"]
         return found
-    as_read = outputs_of(open_, trace(open_, [given]), 0)
+    as_read = outputs_of(open_, trace(open_, [given]))
     found.faults += [f"{name}: as read: {f}" for f in oracle.faults(as_read)]
     better = improve(open_)
     found.faults += [
-        f"{name}: improved: {f}" for f in oracle.faults(outputs_of(better, trace(better, [given]), 0))
+        f"{name}: improved: {f}" for f in oracle.faults(outputs_of(better, trace(better, [given])))
     ]
     best = improve(closed)
     traced = trace(best, [given])
     if not _rounds_real_numbers(open_):
-        for value, got, wanted in zip(n.results, outputs_of(best, traced, 0), as_read, strict=False):
+        for value, got, wanted in zip(n.results, outputs_of(best, traced), as_read, strict=False):
             says = difference(got, wanted)
             found.faults += [f"{name}: without points: {value.name}: {says}"] * bool(says)
     for core in cores:
         found.checks += checks_of(name, best, traced, all_choices(core))
     return found
+
+
+def outputs_of(graph: Graph, traced: Sequence[tuple[Values, ...]]) -> list[Array]:
+    """Outputs of a graph in the first run of a trace."""
+    found: dict[int, Array] = {}
+    for operator, values in zip(graph.operators, traced, strict=True):
+        found.update(zip(operator.outputs, values[0].outputs, strict=True))
+    return [found[i] for i in graph.outputs]
 
 
 def _reasons(text: str) -> list[str]:

@@ -8,12 +8,14 @@ import contextlib
 import onnx
 
 import onnx_draws_elements
+import onnx_draws_indices
 import onnx_draws_layers
 import onnx_draws_quantised
 from onnx_draws import DRAWS
 from onnx_network import OPSETS, Network, Unfit
 
-FAMILIES = (onnx_draws_elements, onnx_draws_layers, onnx_draws_quantised)  # they register their draws
+# They register their draws.
+FAMILIES = (onnx_draws_elements, onnx_draws_indices, onnx_draws_layers, onnx_draws_quantised)
 OFTEN = [
     "Conv",
     "ConvTranspose",
@@ -26,6 +28,7 @@ OFTEN = [
     "Concat",
     "Add",
 ]
+LEAST = {"Hardmax": 13}  # versions in which the reader knows an operator
 TRIES = 400
 
 
@@ -51,7 +54,7 @@ def network(seed: int, *, style: str = "", kind: str = "", opset: int = 0, size:
     if kind:
         style = style or next(s for s, known in DRAWS.items() if kind in known)
         least = 7 if style == "float" else 10
-        fitting = [v for v in versions(kind) if v >= least]
+        fitting = [v for v in versions(kind) if v >= max(least, LEAST.get(kind, 0))]
         opset = opset or fitting[seed % len(fitting)]
     n = Network(seed, style, opset)
     kinds = list(DRAWS[n.style])

@@ -256,6 +256,15 @@ def dequantised(n: Network, q: Value) -> Value:
 # Weights
 
 
+def parameter(n: Network, data: Array) -> Value:
+    """Constant numbers of a layer; now and then those of a run."""
+    if n.style != "float" or n.chance(0.93):
+        return n.constant(data)
+    value = n.input(data)
+    n.pool.pop()
+    return value
+
+
 def stored(n: Network, data: Array, axis: int | None, *, wide: bool = False) -> Value:
     """Constant quantised weights with a scale for all, or one for each index of an axis.
 
@@ -279,7 +288,9 @@ def stored(n: Network, data: Array, axis: int | None, *, wide: bool = False) -> 
 def weights(n: Network, shape: Shape, axis: int | None) -> Value:
     """Constant weights, in the form that the style has; ``axis`` is that of the output channels."""
     data = (n.random.standard_normal(shape) * n.random.uniform(0.2, 0.6)).astype(np.float32)
-    if n.style != "qdq" or n.chance(0.1):
+    if n.style != "qdq":
+        return parameter(n, data)
+    if n.chance(0.1):
         return n.constant(data)
     q = stored(n, data, axis, wide=True)
     return _restored(n, q, axis)
@@ -301,7 +312,7 @@ def bias(n: Network, count: int, x: Value, w: Value) -> Value:
     """Constant biases: at the scale of the sums between stored numbers, real ones otherwise."""
     data = n.random.uniform(-1, 1, count).astype(np.float32)
     if x.origin is None or w.origin is None or x.origin.scale is None or w.origin.scale is None:
-        return n.constant(data)
+        return parameter(n, data)
     if n.chance(0.1):
         return n.constant(data)
     scale = (x.origin.scale * w.origin.scale).astype(np.float32)

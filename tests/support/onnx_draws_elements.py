@@ -58,7 +58,7 @@ _ANYWHERE = [
 ]
 _PARAMETERS = {
     "Elu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Selu": ("alpha", "gamma"),
-    "Shrink": ("bias", "lambd"), "ThresholdedRelu": ("alpha",), "Celu": ("alpha",),
+    "Shrink": ("bias", "lambd"), "Swish": ("alpha",), "ThresholdedRelu": ("alpha",), "Celu": ("alpha",),
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_draws import axis_of, bias, draws, factors, ints, put, real, reshaped, weights
+from onnx_draws import axis_of, bias, draws, factors, ints, parameter, put, real, reshaped, weights
 from onnx_network import Network, Unfit, Value
 
 
@@ -102,6 +102,10 @@ def pool(n: Network, kind: str) -> None:
         found["ceil_mode"] = 1
     if not largest and n.chance(0.4):
         found["count_include_pad"] = 1
+    if largest and n.style == "float" and n.opset >= 8 and n.chance(0.15):
+        found |= {"storage_order": n.integer(0, 1)} if n.chance(0.6) else {}
+        put(n, *n.node(kind, x, outputs=2, **found))
+        return
     y = n.node(kind, x, **found)
     y.scale, y.zero = x.scale, x.zero
     put(n, y)
@@ -166,17 +170,21 @@ def mat_mul(n: Network) -> None:
     put(n, n.node("MatMul", a, b))
 
 
+def _normal(n: Network, *shape: int) -> Value:
+    return parameter(n, (n.random.standard_normal(shape) * 0.4).astype(np.float32))
+
+
 @draws("BatchNormalization")
 def batch_normalization(n: Network) -> None:
     x = real(n, 2, 3, 4, 4)
     c = x.shape[1]
-    variance = n.constant(n.random.uniform(0.3, 2, c).astype(np.float32))
+    variance = parameter(n, n.random.uniform(0.3, 2, c).astype(np.float32))
     found: dict[str, Any] = {"epsilon": 1e-3} if n.chance(0.4) else {}
     if n.chance(0.2):
         found["momentum"] = 0.7
     if n.chance(0.1) and n.opset >= 14:
         found["training_mode"] = 0
-    put(n, n.node("BatchNormalization", x, n.normal(c), n.normal(c), n.normal(c), variance, **found))
+    put(n, n.node("BatchNormalization", x, _normal(n, c), _normal(n, c), _normal(n, c), variance, **found))
 
 
 @draws("InstanceNormalization", "GroupNormalization")
@@ -190,7 +198,7 @@ def group_normalization(n: Network, kind: str) -> None:
             count = found["num_groups"]
         if n.opset >= 21 and n.chance(0.3):
             found["stash_type"] = 1
-    put(n, n.node(kind, x, n.normal(count), n.normal(count), **found))
+    put(n, n.node(kind, x, _normal(n, count), _normal(n, count), **found))
 
 
 @draws("LayerNormalization", "RMSNormalization")
@@ -207,9 +215,9 @@ def layer_normalization(n: Network, kind: str) -> None:
     shape = x.shape[axis:]
     if n.chance(0.2):
         shape = tuple(1 if n.chance(0.5) else e for e in shape)
-    operands = [x, n.normal(*shape)]
+    operands = [x, _normal(n, *shape)]
     if kind == "LayerNormalization" and n.chance(0.6):
-        operands.append(n.normal(*shape))
+        operands.append(_normal(n, *shape))
     put(n, n.node(kind, *operands, **found))
 
 
@@ -269,7 +277,7 @@ def resize(n: Network) -> None:
     if mode == "cubic":
         found |= {"cubic_coeff_a": -0.5} if n.chance(0.5) else {}
         found |= {"exclude_outside": 1} if n.chance(0.3) else {}
-    if n.opset >= 18 and n.chance(0.3):
+    if n.opset >= 18 and n.chance(0.5):
         found["axes"] = chosen = axes
     else:
         chosen = list(range(x.rank))
@@ -285,10 +293,13 @@ def resize(n: Network) -> None:
 def _resized(n: Network, x: Value, chosen: list[int], region: Value | None, found: dict[str, Any]) -> Value:
     if n.chance(0.5):
         sizes = [x.shape[a] if a < 2 else _size(n, x.shape[a]) for a in chosen]
-        if n.opset >= 18 and n.chance(0.3):
+        if n.opset >= 18 and n.chance(0.5):
             found["keep_aspect_ratio_policy"] = n.choice(("stretch", "not_larger", "not_smaller"))
-            if found["keep_aspect_ratio_policy"] != "stretch" and "axes" not in found:
-                raise Unfit("the policy would change the channels")
+            if found["keep_aspect_ratio_policy"] != "stretch":
+                if "axes" not in found:
+                    raise Unfit("the policy would change the channels")
+                if found.get("coordinate_transformation_mode") == "align_corners":
+                    raise Unfit("corners of an extent that is no whole number")
         empty = n.constant(np.zeros(0, np.float32)) if n.opset < 13 else None
         y: Value = n.node("Resize", x, region, empty, ints(n, sizes), **found)
         return y
@@ -321,9 +332,15 @@ def softmax(n: Network, kind: str) -> None:
 
 @draws("MeanVarianceNormalization", styles=("float",))
 def mean_variance_normalization(n: Network) -> None:
-    x = real(
-        n, 4, fits=lambda v: np.prod(v.shape[2:]) > 1 and float(np.abs(v.data.mean((0, 2, 3))).min()) > 0.05
-    )
+    """Of numbers that spread: it is defined by the difference of two means."""
+
+    def spreads(v: Value) -> bool:
+        mean, variance = (f(v.data.astype(np.float64), axis=(0, 2, 3)) for f in (np.mean, np.var))
+        return bool((np.abs(mean) > 0.05).all() and (variance > 0.3 * mean**2).all())
+
+    x = real(n, 4, fits=spreads)
+    if not spreads(x):
+        raise Unfit("not well conditioned")
     put(n, n.node("MeanVarianceNormalization", x, **({"axes": [0, 2, 3]} if n.chance(0.5) else {})))
 
 

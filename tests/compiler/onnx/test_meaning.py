@@ -132,3 +132,15 @@ def test_average_that_is_read_as_a_real_number_is_not_rounded(tmp_path: Path) ->
     y = m.add("DequantizeLinear", x, m.constant(np.float32(0.5)), m.constant(np.int8(0)))
     m.add("AveragePool", y, kernel_shape=[2, 2])
     agree(m, tmp_path, np.random.default_rng(3).integers(-50, 50, (1, 1, 4, 4)).astype(np.int8))
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_resize_that_keeps_proportions_has_one_scale(policy: str, tmp_path: Path) -> None:
+    """Not that of each rounded extent."""
+    m = OnnxMaker(opset=19)
+    sizes = m.constant(np.array([4, 14]))
+    m.add(
+        "Resize", m.input(1, 1, 8, 7), "", "", sizes, axes=[2, 3], mode="linear",
+        coordinate_transformation_mode="asymmetric", keep_aspect_ratio_policy=policy,
+    )  # fmt: skip
+    agree(m, tmp_path, reals(1, 1, 8, 7))

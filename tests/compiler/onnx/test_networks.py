@@ -25,7 +25,6 @@ Builder = Callable[[Context, Node], None]
 KINDS = sorted(set().union(*DRAWS.values()))
 DRAWN_AT_MOST = 60  # networks for one operator
 # Attributes that no network has, and why.
-_TRAINING = "of training"
 _REFUSED = "refused by the reader"
 _RANDOM = "of random numbers, which inference doesn't draw"
 _OTHER_TYPES = "of types that no kernel has"
@@ -39,9 +38,7 @@ NOT_DRAWN = {
     "GRU": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "layout"), _REFUSED),
     "LSTM": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "input_forget", "layout"), _REFUSED),
     "RNN": dict.fromkeys(("activation_alpha", "activation_beta", "clip", "layout"), _REFUSED),
-    "MaxPool": {"storage_order": "of the second output, which is refused"},
     "Resize": {"antialias": _REFUSED, "extrapolation_value": _REFUSED},
-    "Swish": {"alpha": _REFUSED},
 }  # fmt: skip
 
 

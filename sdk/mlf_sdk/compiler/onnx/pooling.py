@@ -81,7 +81,7 @@ def _indices(context: Context, node: Node, x: Tensor) -> None:
 
 
 def _stored_target(context: Context, node: Node, x: Tensor) -> Target | None:
-    """Form of a result that is stored as the input is: of largest elements, and of averages at the same scale."""
+    """Form of a result that is stored as the input is: largest elements, and averages at the same scale."""
     if not is_stored(x) or x.stored is None or x.stored.quantisation is None:
         return None
     if node.kind != "MaxPool":

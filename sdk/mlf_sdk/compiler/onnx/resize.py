@@ -89,6 +89,7 @@ def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
         refuse(f"neither scales nor sizes for {len(chosen)} axes")
     region = node.data(1, "region").reshape(-1) if coordinates == "tf_crop_and_resize" else None
     policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    ratio = None  # of all axes, where their extents keep their proportions
     if sizes is not None and policy != "stretch":
         ratios = [int(s) / x.shape[a] for s, a in zip(sizes, chosen, strict=True)]
         ratio = min(ratios) if policy == "not_larger" else max(ratios)
@@ -98,6 +99,7 @@ def _axes(node: Node, x: Tensor, coordinates: str) -> list[_Axis]:
         size = x.shape[axis]
         scale = float(scales[position]) if scales is not None else int(sizes[position]) / size  # type: ignore[index]
         wanted = math.floor(size * scale) if sizes is None else int(sizes[position])
+        scale = scale if ratio is None else ratio
         if not 1 <= wanted <= 1 << 20:
             refuse(f"axis {axis} would have {wanted} elements")
         start, end = (

@@ -51,7 +51,7 @@ def recurrent(graph: Graph, operator: Recurrent) -> Kernel:
 """
     reads = [Parameter(Role.INPUT, i, "float") for i in ((0, 3, 4) if cell else (0, 3))]
     outputs = [Parameter(Role.OUTPUT, i, "float") for i in range(3 if cell else 2)]
-    extra = 2 * hidden if early else 0
+    extra = hidden if early else 0
     return Kernel(
         family=operator.cell.value,
         parameters=(
