@@ -164,17 +164,29 @@ def _tail(path: Path) -> str:
 def environment(folder: Path) -> dict[str, str]:
     """Environment with a cache of its own, and without builds of others."""
     path = os.pathsep.join([str(ROOT / "sdk"), str(SUPPORT), str(Path(__file__).parent)])
+    scratch_of(folder / "cache").mkdir(exist_ok=True)
     return {
         **os.environ,
         "PYTHONPATH": path,
         "XDG_CACHE_HOME": str(folder / "cache"),
+        "TMPDIR": str(scratch_of(folder / "cache")),
         "MLF_TEST_JOBS": str(folder),
     }
 
 
+def scratch_of(cache: Path) -> Path:
+    """Folder of temporary files beside a cache."""
+    return cache.with_name("tmp")
+
+
 def left_behind(cache: Path) -> list[str]:
-    """Programs of killed workers, and locks that are held, after everything has ended."""
+    """Programs and folders of killed workers, and locks that are held, after everything has ended.
+
+    Folders of those that were killed last are removed by the next worker, which is this process.
+    """
     from filelock import FileLock, Timeout
+
+    from mlf_sdk.tools.scratch import remove_abandoned
 
     deadline = time.monotonic() + 20
     while True:
@@ -194,7 +206,8 @@ def left_behind(cache: Path) -> list[str]:
             lock.release()
         except Timeout:
             found.append(f"lock {path}")
-    return found
+    remove_abandoned("mlf-worker-", scratch_of(cache))
+    return found + [f"folder {path}" for path in scratch_of(cache).glob("mlf-worker-*")]
 
 
 def _environ_of(entry: Path) -> bytes:

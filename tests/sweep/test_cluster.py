@@ -19,7 +19,7 @@ from distributed import Client, Future
 from mlf_sdk.errors import ToolError
 from mlf_sdk.sweep.cluster import ClusterExecutor, local_cluster, open_cluster
 from mlf_sdk.sweep.engine import Engine
-from mlf_sdk.sweep.events import Lost, Watcher
+from mlf_sdk.sweep.events import Died, Lost, Started, Waiting, Watcher
 from mlf_sdk.sweep.identity import digest_of
 from mlf_sdk.sweep.job import Job, JobResult, Setup
 from mlf_sdk.sweep.journal import Journal
@@ -129,6 +129,10 @@ class Connection:
         self.status = "running"
         self.scheduler_comm = object()
         self.topics: list[str] = []
+        self.workers: dict[str, dict[str, int]] = {}
+
+    def scheduler_info(self, *, n_workers: int) -> dict[str, object]:
+        return {"workers": self.workers}
 
     def subscribe_topic(self, topic: str, _: object) -> None:
         self.topics.append(topic)
@@ -147,6 +151,10 @@ class Cancelled:
     """Future of a job, which dask cancels when the connection breaks."""
 
     status = "cancelled"
+    threads: tuple[threading.Thread, ...] = ()
+
+    def cancel(self) -> None:
+        self.threads += (threading.current_thread(),)
 
     def add_done_callback(self, call: Callable[[Cancelled], None]) -> None:
         self.call = call
@@ -187,3 +195,33 @@ def test_a_scheduler_that_was_away_between_two_looks_is_noticed() -> None:
     client.connect()
     executor.events(0.0)
     assert [event.name for event in executor.events(0.0)] == [specs(1)[0].name]
+
+
+def test_the_task_of_a_dead_worker_is_cancelled_by_the_thread_that_can() -> None:
+    """Dask's own thread, which hears of the death, would make a coroutine that is never awaited."""
+    executor = ClusterExecutor(Connection(), Setup(), empty)
+    (spec,) = specs(1)
+    executor.submit(Job(spec=spec))
+    future = executor._tasks[spec.name][1]
+    executor._on_start((0.0, {"name": spec.name, "worker": "w"}))
+    died = (0.0, {"action": "remove-worker", "worker": "w"})
+    dasks = threading.Thread(target=executor._on_change, args=(died,))
+    dasks.start()
+    dasks.join()
+    assert future.threads == ()
+    found = executor.events(0.0)
+    assert found == [Started(name=spec.name, worker="w"), Died(name=spec.name, worker="w")]
+    assert future.threads == (threading.current_thread(),)
+
+
+def test_a_worker_that_is_started_again_is_waited_for_and_said() -> None:
+    client, clock = Connection(), [0.0]
+    executor = ClusterExecutor(client, Setup(), empty, clock=lambda: clock[0], workers=1)
+    client.workers = {"w": {"nthreads": 1}}
+    clock[0] = 1.0
+    assert executor.events(0.0) == []
+    client.workers = {}
+    clock[0] = 2.0
+    assert [type(event) for event in executor.events(0.0)] == [Waiting]
+    clock[0] = 100.0
+    assert executor.events(0.0) == [], "it does not come back"

@@ -25,6 +25,7 @@ from mlf_sdk.tools.orphans import end_orphans
 
 _SHARD = re.compile(r"(\d+)/(\d+)")
 _LOCK_S = 5.0
+_LOCAL_WAIT_S = 2.0  # between two words of a worker that is started again
 
 
 def run_sweep(
@@ -87,7 +88,7 @@ def _run(journal: Journal, number: int, own: SweepOptions, shown: Watcher) -> di
     if not wanted:
         return {}
     boards = tuple(dict.fromkeys(place for spec in wanted for place in spec.places))
-    wait_s = 0.0 if own.scheduler is None else own.wait_s
+    wait_s = _LOCAL_WAIT_S if own.scheduler is None else own.wait_s
     end_orphans()
     release_abandoned()
     with open_executor(own.jobs, own.scheduler, cluster=True, boards=boards) as executor:

@@ -24,6 +24,7 @@ from mlf_sdk.tools.scratch import scratch_folder
 
 _CONNECT_S = 30.0
 _RECONNECT_S = 120.0
+_RESTART_S = 60.0
 _SAY_S = 10.0  # between two words about a scheduler that is gone
 _SPARE = 1  # jobs that wait at the workers, so that none is idle between two
 _LOOK_S = 0.5
@@ -43,6 +44,7 @@ class ClusterExecutor:
         setup: what each worker must know.
         run: runs a job.
         clock: in seconds.
+        workers: that are started again when they die; 0: not known.
     """
 
     def __init__(
@@ -51,9 +53,12 @@ class ClusterExecutor:
         setup: Setup,
         run: Run = run_job,
         clock: Callable[[], float] = time.monotonic,
+        workers: int = 0,
     ) -> None:
+        self._expected, self._complete = workers, clock()
         self._client, self._setup, self._run, self._clock = client, setup, run, clock
         self._events: queue.Queue[Event] = queue.Queue()
+        self._dead: queue.SimpleQueue[Future] = queue.SimpleQueue()
         self._numbers = itertools.count()
         self._tasks: dict[str, tuple[str, Future]] = {}  # key and future by the job's name
         self._at: dict[str, str] = {}  # worker by the job's name
@@ -112,7 +117,11 @@ class ClusterExecutor:
                 found.append(self._events.get_nowait())
         except queue.Empty:
             pass
+        while not self._dead.empty():
+            self._dead.get().cancel()
         self._check_scheduler()
+        if not found and self._is_restarting():
+            found.append(Waiting(what="waiting for a worker that is started again"))
         return found
 
     def cancel(self, name: str) -> None:
@@ -163,7 +172,7 @@ class ClusterExecutor:
             task = self._tasks.pop(name, None)
             if task is not None:
                 self._events.put(Died(name=name, worker=worker))
-                task[1].cancel()
+                self._dead.put(task[1])  # this is dask's own thread, which can't cancel it
 
     def _done(self, name: str, key: str, future: Future) -> None:
         if self._tasks.get(name, ("",))[0] != key:
@@ -196,6 +205,13 @@ class ClusterExecutor:
                     address: (one["nthreads"], one.get("resources", {})) for address, one in workers.items()
                 }
         return self._workers
+
+    def _is_restarting(self) -> bool:
+        """Return whether a worker is missing that is started again, and not for too long."""
+        now = self._clock()
+        if len(self._known_workers()) >= self._expected:
+            self._complete = now
+        return self._complete < now < self._complete + _RESTART_S
 
     def _is_connected(self) -> bool:
         """Return whether the scheduler is the one that has the tasks."""
@@ -264,7 +280,7 @@ def open_cluster(
                 Client(cluster, timeout=_CONNECT_S, set_as_default=False) as client,
             ):
                 client.wait_for_workers(1, timeout=_RECONNECT_S)
-                with closing(ClusterExecutor(client, setup, run)) as executor:
+                with closing(ClusterExecutor(client, setup, run, workers=jobs)) as executor:
                     yield executor
             return
         try:

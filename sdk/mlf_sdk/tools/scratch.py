@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 _OWNER = ".owner"  # locked by the owner as long as it lives, on whatever machine
 
@@ -29,12 +28,12 @@ def scratch_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
     """
     above = parent or Path(tempfile.gettempdir())
     remove_abandoned(prefix, above)
-    folder, lock = _owned(prefix, above)
+    folder, owner = _owned(prefix, above)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        lock.release()
+        os.close(owner)
 
 
 def remove_abandoned(prefix: str, parent: Path) -> int:
@@ -45,33 +44,50 @@ def remove_abandoned(prefix: str, parent: Path) -> int:
     """
     removed = 0
     for folder in parent.glob(f"{prefix}*"):
-        if not _is_own_folder(folder) or not (folder / _OWNER).is_file():
-            continue
-        lock = FileLock(folder / _OWNER, timeout=0)
-        try:
-            lock.acquire()
-        except (Timeout, OSError):  # it lives, or another process removes it
-            continue
-        try:
+        owner = None
+        with suppress(OSError):  # it can't be locked here, and stays
+            owner = _lock(folder, os.O_RDWR | os.O_NOFOLLOW) if _is_own_folder(folder) else None
+        if owner is not None:
             shutil.rmtree(folder, ignore_errors=True)
+            os.close(owner)
             removed += 1
-        finally:
-            lock.release()
     return removed
 
 
-def _owned(prefix: str, parent: Path) -> tuple[Path, FileLock]:
-    """A new folder with the lock of its owner; one that was taken for abandoned meanwhile is made again."""
+def _owned(prefix: str, parent: Path) -> tuple[Path, int]:
+    """A new folder with the open lock of its owner; one that was taken for abandoned is made again."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        lock = FileLock(folder / _OWNER)
         try:
-            lock.acquire()
-        except FileNotFoundError:
+            owner = _lock(folder, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        if owner is None:
             continue
-        if (folder / _OWNER).is_file():
-            return folder, lock
-        lock.release()
+        if os.fstat(owner).st_nlink:
+            return folder, owner
+        os.close(owner)
+
+
+def _lock(folder: Path, flags: int) -> int | None:
+    """The open file of a folder's owner, locked; None: another process has it, or it is not there.
+
+    Raises:
+        OSError: the system can't make or lock it.
+    """
+    try:
+        file = os.open(folder / _OWNER, flags, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return file
 
 
 def _is_own_folder(folder: Path) -> bool:
