@@ -51,7 +51,7 @@ def source_compiler(
     crt = data_dir("crt")
     return Compiler(
         argv=(*argv, _STANDARD, *options.kernel_flags),
-        include_dirs=(str(crt / "include"),),
+        include_dirs=(str(crt / "include"), *([str(crt / "host/acle")] if argv[0] == native[0] else [])),
         library_dirs=tuple(str(crt.parent / folder) for folder in cmsis_nn_includes(options)),
         is_builds=is_builds,
     )
