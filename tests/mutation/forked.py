@@ -39,6 +39,8 @@ import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
+from kernel_mutations import FOLDER, replacements
+
 PACKAGE = Path("sdk/mlf_sdk")
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0")
 CPU_FACTOR, CPU_MARGIN_S = 10, 3  # a mutation may take that much more CPU time than its tests do without it
@@ -271,7 +273,7 @@ def code_of_functions(file: str, changed: Functions) -> list[tuple[types.Functio
 
 @dataclass(frozen=True, order=True)
 class Mutation:
-    """An operator of Cosmic Ray, applied at the n-th place where it fits."""
+    """An operator of Cosmic Ray or kind of `kernel_mutations`, applied at the n-th place where it fits."""
 
     line: int
     operator: str
@@ -289,6 +291,25 @@ def mutations_of(text: str) -> list[Mutation]:
         places = (start for node in ast_nodes(tree) for start, _ in operator.mutation_positions(node))
         found += [Mutation(start[0], name, number) for number, start in enumerate(places)]
     return sorted(found)
+
+
+def mutations_of_kernels(text: str) -> list[Mutation]:
+    """Those of `kernel_mutations`, in the order of their lines."""
+    return sorted(
+        Mutation(place.line, kind, number)
+        for kind, places in replacements(text).items()
+        for number, place in enumerate(places)
+    )
+
+
+def changed_by(mutation: Mutation, text: str) -> str:
+    """The text after a mutation."""
+    kinds = replacements(text)
+    if mutation.operator in kinds:
+        return kinds[mutation.operator][mutation.occurrence].applied(text)
+    changed = mutate_code(text, cosmic_ray.plugins.get_operator(mutation.operator)(), mutation.occurrence)
+    assert changed is not None
+    return changed
 
 
 def choose(
@@ -341,6 +362,8 @@ class Mutations:
             raise pytest.UsageError(f"{failed} fails without a change, or takes too long")
         rows = [json.loads(row) for row in results.read_text().splitlines()] if results.is_file() else []
         every = mutations_of(self._text)
+        if self._job["module"].startswith(FOLDER):
+            every = sorted([*every, *mutations_of_kernels(self._text)])
         survived = {tuple(r["mutation"]): not r["outcome"] for r in rows if r.get("outcome", LATE) != LATE}
         chosen = choose(every, self._job["sample"], self._job["seed"], {*survived})
         if self._job["survivors"]:
@@ -355,10 +378,7 @@ class Mutations:
         return True
 
     def _run(self, mutation: Mutation, suite: Suite) -> dict[str, object]:
-        changed = mutate_code(
-            self._text, cosmic_ray.plugins.get_operator(mutation.operator)(), mutation.occurrence
-        )
-        assert changed is not None
+        changed = changed_by(mutation, self._text)
         outcome = suite.outcome(changed, mutation.line) if is_change(self._text, changed) else INVALID
         diff = difflib.unified_diff(self._text.splitlines(), changed.splitlines(), lineterm="", n=0)
         return {"mutation": astuple(mutation), "outcome": outcome, "diff": "\n".join(diff)}

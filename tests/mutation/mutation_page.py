@@ -23,6 +23,8 @@ HEAD = """\
 negated condition, `break` for `continue`, a loop that does not run, an exception that is not caught) and runs its tests
 against each change. A change that no test notices, a *survivor*, is a missing test, code that could be simpler, or it
 computes the same: then [equal.toml](../tests/mutation/equal.toml) says why. Not changed: numbers, decorators, annotations.
+In modules that make kernels, attributes of operators are left out as well (`operator.log`, a dilation, a zero point: what they are where
+a model states nothing), and operators of the C text are changed.
 
 This page is made of the results by `python tests/mutation/mutate.py --list --markdown docs/mutation.md`. Line numbers are
 those of the module when it ran. "30 of 203": a sample, which `--sample` and `--seed` choose; "pending" did not run yet. A change meets

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 
 from forked import (
+    changed_by,
     changed_functions,
     choose,
     code_of_functions,
     in_child,
     is_change,
     mutations_of,
+    mutations_of_kernels,
     statement_lines,
 )
 from mutation_page import Change, Result, read_reasons, renew_page
@@ -141,6 +143,31 @@ def test_a_page_keeps_what_was_not_run_again(tmp_path: Path) -> None:
     again = page.read_text()
     assert "| `b.py` | 6 | 5 | 0 | 1 | 0 | 1 |" in again and "- `b.py:16`: **no test notices it**" in again
     assert again.partition("## a.py")[2] == text.partition("## a.py")[2]
+
+
+KERNEL = '''"""A document - of a kernel."""
+def make(operator, window):
+    operator.log = False
+    if operator.log:
+        return 1
+    return f"""for (i = 0; i < {window.stride[0] + 1}; ++i) {{ s += v[i] - {operator.y.zero_point}; }}"""
+'''
+
+
+def test_mutations_of_kernels_leave_out_attributes_and_change_the_text_in_strings() -> None:
+    found = mutations_of_kernels(KERNEL)
+    texts = [changed_by(mutation, KERNEL) for mutation in found]
+    changed = [
+        [(a, b) for a, b in zip(KERNEL.splitlines(), text.splitlines(), strict=True) if a != b]
+        for text in texts
+    ]
+    assert [(m.line, m.operator) for m in found] == [
+        (4, "kernel/attribute"), (6, "kernel/attribute"),
+        (6, "kernel/c"), (6, "kernel/c"), (6, "kernel/c"),
+    ]  # fmt: skip
+    pieces = ("if False:", "{(1, 1)[0] + 1}", "i <= {window", "s -= v[i]", "v[i] + {operator")
+    assert all(len(one) == 1 and piece in one[0][1] for one, piece in zip(changed, pieces, strict=True))
+    assert all(is_change(KERNEL, text) for text in texts)
 
 
 def test_reasons_are_of_lines_that_exist() -> None:
