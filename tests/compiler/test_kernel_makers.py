@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from kernel_checks import KernelCheck
+from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Conv2D,
+    DepthwiseConv2D,
     FullyConnected,
     Mean,
     Pool2D,
     PoolKind,
     Softmax,
+    TransposeConv,
     Window,
 )
 from mlf_sdk.compiler.schedule import Choice, candidates
-from one_operator import Values, fields
+from one_operator import Values, compare, fields
 
 # Types of input and output, scale and zero point of both, logarithm.
 SOFTMAX = {
@@ -37,9 +42,12 @@ SOFTMAX = {
 }
 
 
-@pytest.mark.parametrize("beta", [1.0, 0.4])
 @pytest.mark.parametrize("kind", SOFTMAX)
-def test_softmax(kind: str, beta: float, tmp_path: Path) -> None:
+def test_softmax(kind: str, tmp_path: Path) -> None:
+    compare([check for beta in (1.0, 0.4) for check in softmax_checks(kind, beta)], tmp_path)
+
+
+def softmax_checks(kind: str, beta: float) -> list[KernelCheck]:
     """Rows of all that is equal, one that stands out, steps, values near each other beside far ones."""
     dtype, scale, zero, result, result_scale, result_zero, log = SOFTMAX[kind]
     v = Values()
@@ -53,7 +61,7 @@ def test_softmax(kind: str, beta: float, tmp_path: Path) -> None:
     spread = [np.clip(v.random.normal((low, high)[row % 2], wide, 9), low, high) for row in range(10)]
     middle = v.random.normal((low + high) / 2, wide, (30, 9))
     runs = [np.array([*rows, *near]), np.array(spread), *np.split(middle, 3)]
-    v.check(operator, tmp_path, *(run.reshape(2, 5, 9).astype(dtype) for run in runs))
+    return v.checks(operator, *(run.reshape(2, 5, 9).astype(dtype) for run in runs))
 
 
 def test_constants_of_softmax() -> None:
@@ -67,26 +75,33 @@ def test_constants_of_softmax() -> None:
 
 
 POOLS: dict[str, tuple[Any, ...]] = {
-    "borders": ((2, 7, 8), (3, 2), (2, 3), (1, 1), (1, 1), (4, 3)),
+    "borders": ((2, 7, 7), (3, 3), (2, 3), (1, 1), (1, 1), (4, 3)),
     "dilation": ((1, 7, 8), (3, 2), (1, 2), (2, 3), (1, 2), (5, 4)),
     "whole": ((1, 3, 5), (3, 5), (3, 5), (1, 1), (0, 0), (1, 1)),
+    "of 256": ((1, 16, 16), (16, 16), (1, 1), (1, 1), (0, 0), (1, 1)),
     "larger than 256": ((1, 17, 17), (17, 17), (1, 1), (1, 1), (0, 0), (1, 1)),
 }
 
 
-@pytest.mark.parametrize("channels", [3, 8])
-@pytest.mark.parametrize("function", [PoolKind.AVERAGE, PoolKind.MAX])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float32"])
-@pytest.mark.parametrize("shape", POOLS)
-def test_pooling(shape: str, dtype: str, function: PoolKind, channels: int, tmp_path: Path) -> None:
+def test_pooling(dtype: str, tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for shape, function, channels in product(POOLS, (PoolKind.AVERAGE, PoolKind.MAX), (3, 8)):
+        v = Values()
+        operator = pooling(v, dtype, function, shape, channels)
+        checks += v.checks(operator)
+    compare(checks, tmp_path)
+
+
+def pooling(v: Values, dtype: str, function: PoolKind, shape: str, channels: int) -> Pool2D:
+    """A pooling operator between two new values."""
     (n, *space), size, stride, dilation, before, output = POOLS[shape]
-    v = Values()
     scale = 0.0 if dtype == "float32" else 0.1
     x = v.add(dtype, (n, *space, channels), scale, 4)
     y = v.add(dtype, (n, *output, channels), scale, 4)
     window = Window(size=size, stride=stride, dilation=dilation, before=before)
     clamp = {"float32": (-1.0, 2.0), "uint8": (20, 200), "int8": (-90, 100)}.get(dtype, (-20000, 25000))
-    v.check(Pool2D(**fields((x,), y), function=function, window=window, clamp=clamp), tmp_path)
+    return Pool2D(**fields((x,), y), function=function, window=window, clamp=clamp)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +110,7 @@ def test_pooling(shape: str, dtype: str, function: PoolKind, channels: int, tmp_
         ("int8", PoolKind.AVERAGE, "borders", 8, True),
         ("int8", PoolKind.AVERAGE, "borders", 6, False),
         ("int8", PoolKind.AVERAGE, "dilation", 8, False),
+        ("int8", PoolKind.AVERAGE, "of 256", 8, True),
         ("int8", PoolKind.AVERAGE, "larger than 256", 8, False),
         ("int8", PoolKind.MAX, "borders", 8, False),
         ("uint8", PoolKind.AVERAGE, "borders", 8, False),
@@ -104,25 +120,25 @@ def test_pooling(shape: str, dtype: str, function: PoolKind, channels: int, tmp_
 def test_averages_of_four_bytes_at_a_time(
     dtype: str, function: PoolKind, shape: str, channels: int, fast: bool
 ) -> None:
-    (n, *space), size, stride, dilation, before, output = POOLS[shape]
     v = Values()
-    x, y = v.add(dtype, (n, *space, channels), 0.1), v.add(dtype, (n, *output, channels), 0.1)
-    window = Window(size=size, stride=stride, dilation=dilation, before=before)
-    operator = Pool2D(**fields((x,), y), function=function, window=window, clamp=(-9, 9))
+    operator = pooling(v, dtype, function, shape, channels)
     (kernel,) = candidates(v.graph(operator), operator, Choice())
     assert ("__sxtab16" in kernel.body) == fast
 
 
-@pytest.mark.parametrize("total", [False, True])
-@pytest.mark.parametrize("axes", [(1, 2), (2,), (0, 3), (1,)])
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
-def test_means_and_sums(dtype: str, axes: tuple[int, ...], total: bool, tmp_path: Path) -> None:
-    v = Values()
-    shape = (2, 3, 4, 5)
-    scale = 0.0 if dtype == "float32" else 0.1
-    x = v.add(dtype, shape, scale, 7)
-    y = v.add(dtype, tuple(e for a, e in enumerate(shape) if a not in axes), scale * 1.3, -9)
-    v.check(Mean(**fields((x,), y), axes=axes, total=total), tmp_path)
+def test_means_and_sums(dtype: str, tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for axes, total in product([(1, 2), (2,), (0, 3), (1,)], (False, True)):
+        v = Values()
+        shape = (2, 3, 4, 5)
+        scale = 0.0 if dtype == "float32" else 0.1
+        x = v.add(dtype, shape, scale, 7)
+        y = v.add(dtype, tuple(e for a, e in enumerate(shape) if a not in axes), scale * 1.3, -9)
+        checks += v.checks(operator := Mean(**fields((x,), y), axes=axes, total=total))
+        (kernel,) = candidates(v.graph(operator), operator, Choice())
+        assert kernel.family == ("sum" if total else "mean")
+    compare(checks, tmp_path)
 
 
 # Input, outputs, channels of one group, window, stride, dilation, padding before, height and width of the output.
@@ -147,8 +163,12 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("shape", CONVOLUTIONS)
-def test_convolutions_of_floats(shape: str, bias: bool, tmp_path: Path) -> None:
+def test_convolutions_of_floats(bias: bool, tmp_path: Path) -> None:
+    compare([check for shape in CONVOLUTIONS for check in real_checks(shape, bias)], tmp_path)
+
+
+def real_checks(shape: str, bias: bool) -> list[KernelCheck]:
+    """Comparisons of a convolution of floats; one with a bias limits its results."""
     read, channels, depth, size, stride, dilation, before, output = CONVOLUTIONS[shape]
     v = Values()
     x = v.add("float32", read)
@@ -156,15 +176,120 @@ def test_convolutions_of_floats(shape: str, bias: bool, tmp_path: Path) -> None:
     y = v.add("float32", (read[0], *output, channels))
     window = Window(size=size, stride=stride, dilation=dilation, before=before)
     clamp = (-1.5, 2.5) if bias else UNLIMITED
-    v.check(Conv2D(**fields(tuple(inputs), y), window=window, clamp=clamp), tmp_path)
+    return v.checks(Conv2D(**fields(tuple(inputs), y), window=window, clamp=clamp))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_matrix_products_of_floats(rows: int, bias: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", CONVOLUTIONS)
+def test_windows_of_floats_that_are_copied(shape: str) -> None:
+    """Only those over the border, of groups and with columns apart; pixels are rows of a matrix."""
+    read, channels, depth, size, stride, dilation, before, output = CONVOLUTIONS[shape]
     v = Values()
-    x = v.add("float32", (rows, 7))
-    inputs = [x, v.normal(5, 7), *([v.normal(5)] if bias else [])]
-    y = v.add("float32", (rows, 5))
-    clamp = (-1.5, 2.5) if bias else UNLIMITED
-    v.check(FullyConnected(**fields(tuple(inputs), y), clamp=clamp), tmp_path)
+    inputs = (v.add("float32", read), v.normal(channels, *size, depth))
+    y = v.add("float32", (read[0], *output, channels))
+    window = Window(size=size, stride=stride, dilation=dilation, before=before)
+    operator = Conv2D(**fields(inputs, y), window=window, clamp=UNLIMITED)
+    kernel = next(candidates(v.graph(operator), operator, Choice()))
+    assert kernel.family == "real_conv"
+    copied = "padded" in shape or shape in ("one image", "columns apart", "groups")
+    assert bool(kernel.workspace_bytes) == copied
+    assert ("int32_t oy" in kernel.body) == (shape not in ("pixels", "one pixel"))
+    pixels = 1 if output[1] == 1 or shape == "one pixel" else 2
+    assert kernel.workspace_bytes in (0, 4 * pixels * size[0] * size[1] * depth)
+
+
+def test_layers_that_are_no_floats_or_not_constant() -> None:
+    v = Values()
+    x, y = v.add("float32", (2, 7)), v.add("float32", (2, 5))
+    computed = FullyConnected(**fields((x, v.add("float32", (5, 7))), y), clamp=UNLIMITED)
+    assert real_convolution.dense(v.graph(computed), computed) is None
+    constant = FullyConnected(**fields((x, v.normal(5, 7)), y), clamp=UNLIMITED)
+    kernel = next(candidates(v.graph(constant), constant, Choice()))
+    assert kernel.family == "real_dense"
+    v = Values()
+    inputs, y = stored_layer(v, "int8", "int32", (2, 7), (5, 7), (2, 5))
+    stored = FullyConnected(**fields(inputs, y), clamp=CLAMPS["int8"])
+    assert real_convolution.dense(v.graph(stored), stored) is None
+
+
+def test_matrix_products_of_floats(tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for rows, bias in product((1, 2, 3), (False, True)):
+        v = Values()
+        inputs = (v.add("float32", (rows, 7)), v.normal(5, 7), *([v.normal(5)] if bias else []))
+        y = v.add("float32", (rows, 5))
+        checks += v.checks(FullyConnected(**fields(inputs, y), clamp=(-1.5, 2.5) if bias else UNLIMITED))
+    compare(checks, tmp_path)
+
+
+# Type of the values and of the bias, which int16 layers may have in 32 or 64 bits.
+STORED = [
+    ("int8", "int32"), ("int8", ""), ("uint8", "int32"), ("int16", "int32"), ("int16", "int64"), ("int16", ""),
+]  # fmt: skip
+CLAMPS = {"int8": (-90, 100), "uint8": (20, 200), "int16": (-9000, 8000)}
+
+
+def stored_layer(
+    v: Values, dtype: str, bias: str, read: tuple[int, ...], shape: tuple[int, ...], written: tuple[int, ...]
+) -> tuple[tuple[int, ...], int]:
+    """Inputs and output of a layer with weights of a shape, around a zero point where they are uint8."""
+    words = dtype == "int16"
+    x = v.add(dtype, read, 0.05, 0 if words else 11)
+    data = v.random.integers(1, 127, shape) * v.random.choice([1, 1 if dtype == "uint8" else -1], shape)
+    weights = v.add("uint8" if dtype == "uint8" else "int8", shape, 0.02, 60 * (dtype == "uint8"), data)
+    y = v.add(dtype, written, 0.3, 0 if words else 7)
+    if not bias:
+        return (x, weights), y
+    return (x, weights, v.add(bias, written[-1:], data=v.random.integers(-9000, 9000, written[-1]))), y
+
+
+@pytest.mark.parametrize(("dtype", "bias"), STORED)
+def test_convolutions_of_stored_values(dtype: str, bias: str, tmp_path: Path) -> None:
+    """General kernels, and those of one function for all layers, beside the others."""
+    checks: list[KernelCheck] = []
+    for shape in ("one image", "two images", "rows apart", "columns apart", "groups", "pixels"):
+        read, channels, depth, size, stride, dilation, before, output = CONVOLUTIONS[shape]
+        v = Values()
+        written = (read[0], *output, channels)
+        inputs, y = stored_layer(v, dtype, bias, read, (channels, *size, depth), written)
+        window = Window(size=size, stride=stride, dilation=dilation, before=before)
+        checks += v.checks(Conv2D(**fields(inputs, y), window=window, clamp=CLAMPS[dtype]))
+    compare(checks, tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "bias"), STORED)
+def test_depthwise_layers_of_stored_values(dtype: str, bias: str, tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for shape, multiplier in product(("one image", "two images", "columns apart"), (1, 2)):
+        read, _, _, size, stride, dilation, before, output = CONVOLUTIONS[shape]
+        v = Values()
+        channels = read[3] * multiplier
+        inputs, y = stored_layer(v, dtype, bias, read, (1, *size, channels), (read[0], *output, channels))
+        window = Window(size=size, stride=stride, dilation=dilation, before=before)
+        attributes = {"window": window, "multiplier": multiplier, "clamp": CLAMPS[dtype]}
+        checks += v.checks(DepthwiseConv2D(**fields(inputs, y), **attributes))
+    compare(checks, tmp_path)
+
+
+def test_transposed_convolutions(tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for dtype, bias in [*STORED, ("float32", "float32")]:
+        v = Values()
+        read, shape, written = (2, 3, 4, 3), (5, 3, 2, 3), (2, 6, 10, 5)
+        if dtype == "float32":
+            x, y = v.add(dtype, read), v.add(dtype, written)
+            inputs: tuple[int, ...] = (x, v.normal(*shape), v.normal(5))
+        else:
+            inputs, y = stored_layer(v, dtype, bias, read, shape, written)
+        window = Window(size=(3, 2), stride=(2, 3), before=(1, 1))
+        clamp = CLAMPS.get(dtype, (-2.0, 3.0))
+        checks += v.checks(TransposeConv(**fields(inputs, y), window=window, clamp=clamp))
+    compare(checks, tmp_path)
+
+
+def test_matrix_products_of_stored_values(tmp_path: Path) -> None:
+    checks: list[KernelCheck] = []
+    for (dtype, bias), rows in product(STORED, (1, 3)):
+        v = Values()
+        inputs, y = stored_layer(v, dtype, bias, (rows, 21), (6, 21), (rows, 6))
+        checks += v.checks(FullyConnected(**fields(inputs, y), clamp=CLAMPS[dtype]))
+    compare(checks, tmp_path)

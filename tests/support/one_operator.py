@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernel_checks import all_choices, checks_of, trace
+from kernel_checks import KernelCheck, all_choices, checks_of, trace
 from kernel_library import KernelLibrary
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Operator
@@ -51,21 +51,15 @@ class Values:
             name="one", values=tuple(self.all), operators=(operator,), inputs=free, outputs=operator.outputs
         )
 
-    def check(self, operator: Operator, folder: Path, *runs: Array) -> None:
-        """Compare every kernel for every goal with the reference, on these inputs and on random ones.
-
-        Raises:
-            AssertionError: one gives something else, or touches what is not its own.
-        """
+    def checks(self, operator: Operator, *runs: Array) -> list[KernelCheck]:
+        """Comparisons of every kernel for every goal with the reference, on these inputs and on random ones."""
         graph = self.graph(operator)
         random = [self.any(self.all[i]) for i in graph.inputs]
         given = [random, *([run] * len(graph.inputs) for run in runs)]
-        traced = trace(graph, given)
         others = Choice(goal=Goal.SPEED)
-        checks = checks_of("one", graph, traced, all_choices(Core.GENERIC), others=others)
-        library = KernelLibrary(checks, folder)
-        assert checks
-        assert [fault for check in checks for fault in library.faults(check)] == []
+        found = checks_of("one", graph, trace(graph, given), all_choices(Core.GENERIC), others=others)
+        assert found
+        return found
 
     def any(self, value: Value) -> Array:
         """Random data for a value, over the whole range of its type."""
@@ -78,3 +72,13 @@ class Values:
 def fields(inputs: tuple[int, ...], output: int, kind: str = "ONE") -> dict[str, Any]:
     """What every operator has."""
     return {"number": 0, "kind": kind, "inputs": inputs, "outputs": (output,)}
+
+
+def compare(checks: list[KernelCheck], folder: Path) -> None:
+    """Run comparisons in one library.
+
+    Raises:
+        AssertionError: a kernel gives something else, or touches what is not its own.
+    """
+    library = KernelLibrary(checks, folder, ("-O1", "-Wall", "-Werror", "-Wno-unused"))
+    assert [fault for check in checks for fault in library.faults(check)] == []
