@@ -11,6 +11,7 @@ wrong is written to ``--keep``, whole and as its one operator, with what differs
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import resource
 import subprocess
@@ -29,7 +30,7 @@ from drawn_models import RUNS, drawn_model
 from kernel_library import KernelLibrary
 from makers import Drawn, counted_makers
 from mlf_sdk.compiler.options import Core
-from network_checks import CORES, Examined, Refused, examine_model, examine_network
+from network_checks import CORES, Examined, Refused, examine_model, examine_network, inputs_of, tflm_values
 from operator_cases import CASES
 from random_networks import Network, random_network
 
@@ -104,8 +105,21 @@ def _result(kind: str, examined: list[Examined], refused: list[str], checks: int
     }
 
 
+def asked_of_tflm(kind: str, seed: int) -> None:
+    """Run TFLM alone on the network of a seed."""
+    if kind != "models":
+        network = network_of(kind, seed)
+        complete = network.file(all_values=True)
+        with contextlib.suppress(Refused):
+            tflm_values(complete, [network.tensor(i).name for i in network.spec.outputs], inputs_of(network))
+
+
 def worker(kind: str, first: int, count: int, core: str) -> None:
-    """Check a run of seeds and print the result as one line of JSON."""
+    """Check a run of seeds and print the result as one line of JSON; of none: only run TFLM on the first."""
+    if not count:
+        asked_of_tflm(kind, first)
+        print(json.dumps({"died": ""}))
+        return
     seeds = range(first, first + count)
     with tempfile.TemporaryDirectory() as folder, counted_makers() as drawn:
         started = time.process_time()
@@ -132,15 +146,12 @@ def _started(job: tuple[str, int, int, str], branches: bool) -> list[dict[str, A
         return [json.loads(done.stdout.splitlines()[-1])]
     if count > 1:
         return [r for seed in range(first, first + count) for r in _started((kind, seed, 1, core), branches)]
-    said = (done.stderr.strip().splitlines() or [""])[-1]
     name = f"{kind} {first}"
-    return [
-        {
-            "kind": kind,
-            "first": first,
-            "faults": {name: [f"{name}: the worker died ({done.returncode}): {said}"]},
-        }
-    ]
+    if count and _started((kind, first, 0, core), branches=False)[0]["died"]:
+        return [{"kind": kind, "first": first, "faults": {}, "refused": [f"{name}: TFLM dies of it"]}]
+    said = (done.stderr.strip().splitlines() or [""])[-1]
+    died = f"{name}: the worker died ({done.returncode}): {said}"
+    return [{"kind": kind, "first": first, "died": died, "faults": {name: [died]}}]
 
 
 def run(jobs: Sequence[tuple[str, int, int, str]], workers: int, branches: bool) -> Iterator[dict[str, Any]]:
