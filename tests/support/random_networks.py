@@ -178,10 +178,11 @@ class Network(Case):
         size = tuple(
             extent if self.maybe(0.07) and extent < 12 else self.between(1, most) for extent in (h, w)
         )
-        if self.maybe(0.35):
-            size = (3, 3) if self.maybe(0.6) else (1, 1)
         strides = tuple(self.pick(1, 1, 1, 2, 2, 3) for _ in range(2))
         dilations = tuple(self.pick(1, 1, 1, 1, 2, 3) if dilated else 1 for _ in range(2))
+        if self.maybe(0.4):  # as most networks have them
+            size = (3, 3) if self.maybe(0.6) else (1, 1)
+            strides, dilations = self.pick((1, 1), (1, 1), (2, 2)), (1, 1)
         spans = [(k - 1) * d + 1 for k, d in zip(size, dilations, strict=True)]
         if same:
             extents = tuple(-(-e // s) for e, s in zip((h, w), strides, strict=True))
