@@ -40,6 +40,15 @@ def dead(m: Maker, layer: int, channels: list[int], value: int) -> None:
         bias.data[channel] = value
 
 
+@pytest.mark.parametrize(("dilation", "kinds"), [(1, ["FullyConnected"]), (2, ["Conv2D"])])
+def test_a_window_of_the_whole_input(dilation: int, kinds: list[str], tmp_path: Path) -> None:
+    """It is a matrix product; with a dilation, one of its two rows lies in the padding."""
+    m = Maker(3)
+    y = m.conv(m.input((1, 2, 1, 8)), 16, (2, 1), 2, same=True, dilation=dilation)
+    _, after = both(m.finish(y), tmp_path, 3)
+    assert [type(one).__name__ for one in after.operators] == kinds
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_constant_channels(seed: int, tmp_path: Path) -> None:
     """Channels that hold the zero point go before layers that pad, others before 1x1 ones only."""

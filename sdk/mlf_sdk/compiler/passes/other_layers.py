@@ -49,6 +49,7 @@ def multiply_whole_windows(graph: Graph) -> Graph:
         (y,) = graph.written(operator)
         window = operator.window
         whole = y.shape[:3] == (1, 1, 1) and window.size == x.shape[1:3] and window.before == (0, 0)
+        whole = whole and all(1 in pair for pair in zip(window.size, window.dilation, strict=True))
         if not whole or len(weights.scales) < 2 or weights.shape[3] != x.shape[3] or weights.data is None:
             continue
         flat = rewrite.constant(weights, weights.constant.reshape(weights.shape[0], -1), weights.quantisation)
