@@ -41,6 +41,21 @@ def test_random_networks(kind: str, first: int, count: int, tmp_path: Path) -> N
     assert result["networks"] == count and result["checks"] > result["operators"] / 2
 
 
+def test_scales_of_16_bits_near_a_power_of_two(tmp_path: Path) -> None:
+    """TFLM takes a scale for a power of two where its logarithm is within a thousandth of a whole number."""
+    m = Maker(1)
+    outputs = []
+    for exponent in (-12, -11, -10):
+        for factor in (1.0, 1.0006, 0.9994, 1.0008, 0.9992):
+            scale = float(np.float32(2.0**exponent * factor))
+            x = m.spec.tensor(f"x{exponent}_{factor}", "int16", (1, 99), scale=(scale,), zero_point=(0,))
+            m.spec.inputs.append(x)
+            for kind in ("LOGISTIC", "TANH"):
+                y = m.spec.tensor(f"{kind}{x}", "int16", (1, 99), scale=(2.0**-15,), zero_point=(0,))
+                outputs.append(m.spec.add(kind, (x,), y))
+    agree(m.finish(*outputs), tmp_path, 1)
+
+
 def _quotients(divisors: list[int], scale: float) -> tuple[bytes, np.ndarray, np.ndarray]:
     """A model that divides, and its divisors and a factor with which its quotients are stored."""
     m = Maker(3)

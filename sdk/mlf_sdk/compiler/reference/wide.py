@@ -65,10 +65,13 @@ def tanh(x: Array, multiplier: int, shift: int) -> Array:
 
 
 def argument_of(x: Value, function: str) -> tuple[int, int]:
-    """Multiplier and shift that make places in the table of stored values of ``x``."""
-    mantissa, exponent = np.frexp(x.scale)
-    shift = 12 + int(exponent) - 1
-    if mantissa == 0.5 and shift in ((0, 1) if function == "tanh" else (0,)):
+    """Multiplier and shift that make places in the table of stored values of ``x``.
+
+    A scale whose logarithm is within a thousandth of a whole number is taken for that power of two.
+    """
+    logarithm = np.log(np.float32(x.scale)) * (np.float32(1) / np.log(np.float32(2)))
+    shift = 12 + round(float(logarithm))
+    if abs(logarithm - np.rint(logarithm)) < np.float32(1e-3) and shift in ((0, 1) if function == "tanh" else (0,)):
         return 0, shift
     multiplier, shift = x.scale * 4096.0 * 3.0, 0
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
