@@ -18,9 +18,10 @@ from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.passes import improve
+from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
-from tflite_models import small_network
+from tflite_models import Maker, small_network
 
 
 def _checks(folder: Path, seed: int = 0, others: Choice | None = None) -> list[KernelCheck]:
@@ -41,6 +42,31 @@ def test_all_kernels_of_two_networks_are_right(tmp_path: Path) -> None:
         for check in checks
     )
     assert any("as on cortex-m0" in check.label for check in checks)
+
+
+@pytest.mark.parametrize("edges", [(1, 1, 1, 1), (0, 2, 0, 0), (0, 0, 0, 3), (2, 0, 1, 0)])
+def test_windows_of_one_pixel_with_padding(edges: tuple[int, int, int, int], tmp_path: Path) -> None:
+    """The padding of a PAD becomes that of a 1x1 layer, whose pixels are then not those of its input, one by one."""
+    top, bottom, left, right = edges
+    m = Maker(2)
+    x = m.input((1, 3, 4, 8))
+    wide = m.same_scale(x, (1, 3 + top + bottom, 4 + left + right, 8))
+    pad = m.spec.tensor("pad", "int32", (4, 2), data=np.int32([[0, 0], [top, bottom], [left, right], [0, 0]]))
+    m.spec.add("PAD", (x, pad), wide)
+    (tmp_path / "m.tflite").write_bytes(m.finish(m.conv(wide, 8, (1, 1), 1, same=True)))
+    graph = load_tflite(tmp_path / "m.tflite")
+    improved = improve(graph)
+    assert len(improved.operators) == 1
+    inputs = random_inputs(graph, np.random.default_rng(1))
+    traced = trace(improved, [inputs])
+    np.testing.assert_array_equal(traced[0][0].outputs[0], Interpreter(graph).run(inputs)[0])
+    checks = [
+        check
+        for core in (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M55)
+        for check in checks_of("padded", improved, traced, all_choices(core), others=Choice(goal=Goal.SPEED))
+    ]
+    library = KernelLibrary(checks, tmp_path)
+    assert [fault for check in checks for fault in library.faults(check)] == []
 
 
 MISTAKES: list[tuple[str, Callable[[Kernel], Kernel]]] = [

@@ -71,7 +71,9 @@ def argument_of(x: Value, function: str) -> tuple[int, int]:
     """
     logarithm = np.log(np.float32(x.scale)) * (np.float32(1) / np.log(np.float32(2)))
     shift = 12 + round(float(logarithm))
-    if abs(logarithm - np.rint(logarithm)) < np.float32(1e-3) and shift in ((0, 1) if function == "tanh" else (0,)):
+    if abs(logarithm - np.rint(logarithm)) < np.float32(1e-3) and shift in (
+        (0, 1) if function == "tanh" else (0,)
+    ):
         return 0, shift
     multiplier, shift = x.scale * 4096.0 * 3.0, 0
     while multiplier <= 32767.0 / 2.0 and shift <= 30:

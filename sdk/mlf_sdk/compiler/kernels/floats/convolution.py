@@ -100,10 +100,7 @@ class _Layer:
         self.patch = kh * kw * self.depth
         self.direct = self.groups == 1 and window.dilation[1] == 1
         lines, run = (kh, kw * self.depth) if self.direct else (1, self.patch)
-        same = (self.oh, self.ow) == (self.ih, self.iw)
-        self.pointwise = (
-            self.groups == 1 and window.size == (1, 1) and window.stride == (1, 1) and window.before == (0, 0)
-        ) and same
+        self.pointwise = self.groups == 1 and window.is_pointwise(x.shape, y.shape)
         pixels = 2 if (self.batch * self.oh * self.ow if self.pointwise else self.ow) > 1 else 1
         self.panels = Panels.of(self.per_group, pixels=pixels, lines=lines, run=run)
         if lines > 1 and run == self.iw * self.ic and window.dilation[0] == 1:  # rows are neighbours
