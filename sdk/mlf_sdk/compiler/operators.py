@@ -45,7 +45,7 @@ class Window:
     before: tuple[int, int] = (0, 0)
 
     def is_pointwise(self, x: tuple[int, ...], y: tuple[int, ...]) -> bool:
-        """Return whether each pixel of ``y`` is made of the one at its place in ``x``; both shapes are NHWC."""
+        """Return whether each pixel of ``y`` is made of the one at its place in ``x``, both NHWC."""
         return self.size == self.stride == (1, 1) and self.before == (0, 0) and x[1:3] == y[1:3]
 
 
