@@ -230,12 +230,44 @@ def blocks(m: OnnxMaker) -> list[str]:
     return [m.add("MatMul", x, r) for r in real]
 
 
+def sums(m: OnnxMaker) -> list[str]:
+    x, y, z = m.input(2, 3, 4), m.input(2, 4, 5, name="y"), m.input(5, 3, name="z")
+    w = m.weights(4, 6, 2)
+    found = [m.add("Einsum", x, y, equation=e) for e in ("bij,bjk->bik", "bij, bkl -> ikjl", "bij,bjk")]
+    found += [m.add("Einsum", x, w, equation=e) for e in ("bij,jhd->bhid", "...j,jhd->d...h", "bij,jhd->bi")]
+    found += [m.add("Einsum", x, equation=e) for e in ("bij->jib", "bij->i", "bij->", "...i->...")]
+    return [
+        *found,
+        m.add("Einsum", x, y, z, equation="bij,bjk,ki->bk"),
+        m.add("Einsum", z, z, equation="ij,ij->ij"),
+    ]
+
+
+def bits(m: OnnxMaker) -> list[str]:
+    found = []
+    for kind, dtype in ((TensorProto.UINT8, np.uint8), (TensorProto.UINT32, np.uint32)):
+        x, by = (
+            m.input(7, dtype=kind, name=dtype.__name__),
+            m.constant(np.array([0, 1, 3, 5, 7, 2, 4], dtype)),
+        )
+        found += [m.add("BitShift", x, by, direction=way) for way in ("LEFT", "RIGHT")]
+    real = m.input(3, name="r")
+    ends = m.add("Concat", real, m.constant(np.array([np.inf, -np.inf, np.nan], np.float32)), axis=0)
+    found += [
+        m.add("IsInf", ends),
+        m.add("IsInf", ends, detect_negative=0),
+        m.add("IsInf", ends, detect_positive=0),
+    ]
+    rows = m.add("Mul", m.input(2, 3, 4, name="n"), m.constant(np.array([[[1], [0], [1]]], np.float32)))
+    return [*found, *(m.add("LpNormalization", rows, axis=a, p=p) for a in (1, -1) for p in (1, 2))]
+
+
 CASES: dict[str, tuple[Make, int]] = {
     f.__name__: (f, opset)
     for f, opset in (
         (convolutions, 17), (products, 17), (statistics, 18), (rows, 17), (response, 17), (pooled, 17),
         (swishes, 17), (triangles, 17), (largest, 17), (hot, 17), (gathered, 17), (scattered, 18),
-        (scales, 21), (blocks, 21),
+        (scales, 21), (sums, 17), (bits, 17), (blocks, 21),
     )
 }  # fmt: skip
 

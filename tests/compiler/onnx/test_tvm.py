@@ -61,10 +61,6 @@ def sampled(m: OnnxMaker) -> str:
     return m.add("GridSample", m.input(1, 2, 5, 5), m.weights(1, 4, 3, 2))
 
 
-def infinite(m: OnnxMaker) -> str:
-    return m.add("Where", m.add("IsInf", m.input(3, 7)), m.weights(3, 7), m.weights(3, 7))
-
-
 def aligned(m: OnnxMaker) -> str:
     boxes = m.constant(np.array([[0, 0, 3, 3], [1, 1, 4, 2]], np.float32))
     return m.add(
@@ -82,7 +78,7 @@ def power_pool(m: OnnxMaker) -> str:
 
 
 NODES: list[Callable[[OnnxMaker], str]] = [
-    sampled, infinite, aligned, power_pool,
+    sampled, aligned, power_pool,
 ]  # fmt: skip
 
 

@@ -135,6 +135,16 @@ def _product(context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, n
     return tensor
 
 
+def matrix_product(
+    context: Context, node: Node, a: Tensor, b: Tensor, shape: Shape, name: str = ""
+) -> Tensor:
+    """Product of matrices: a layer where the second operand is one constant matrix of real numbers."""
+    data = b.known
+    if data is not None and b.rank == 2 and data.dtype.kind == "f":
+        return _dense(context, node, a, data.T, None, shape, name)
+    return _product(context, node, a, b, shape, name)
+
+
 def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Tensor:
     if by == 1.0:
         return x
@@ -179,9 +189,8 @@ def mat_mul(context: Context, node: Node) -> None:
     if found is not None and is_stored(a) and kernel is not None:
         _stored_dense(context, node, a, kernel, shape, found, turned=True)
         return
-    data = b.known
-    if data is not None and b.rank == 2 and data.dtype.kind == "f":
-        _dense(context, node, a, data.T, None, shape, node.name)
+    if b.rank == 2 and b.known is not None and b.known.dtype.kind == "f":
+        matrix_product(context, node, a, b, shape, node.name)
         return
     left_tensor = context.reshaped("", a, left)
     y = _product(context, node, left_tensor, context.reshaped("", b, right), full, "")

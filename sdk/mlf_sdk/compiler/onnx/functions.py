@@ -81,7 +81,23 @@ def cum_sum(context: Context, node: Node) -> None:
     )
 
 
+def bit_shift(context: Context, node: Node) -> None:
+    """BitShift; by no less than the width, it leaves nothing."""
+    if any(node.input(i).dtype.kind != "u" for i in (0, 1)):
+        refuse("shifts of numbers with a sign are not supported")
+    function = "shift_left" if node.attribute("direction") == "LEFT" else "shift_right"
+    elementwise(context, node, function, [node.input(0), node.input(1)])
+
+
+def is_inf(context: Context, node: Node) -> None:
+    """IsInf: of one sign or of both."""
+    signs = tuple(float(node.attribute(f"detect_{sign}", 1)) for sign in ("positive", "negative"))
+    elementwise(context, node, "is_inf", [node.input()], parameters=signs, dtype=BOOL)
+
+
 BUILDERS: Final = {
+    "BitShift": bit_shift,
+    "IsInf": is_inf,
     **dict.fromkeys(("Cast", "CastLike"), cast),
     "Mod": mod,
     "Pow": power,

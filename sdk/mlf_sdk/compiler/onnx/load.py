@@ -19,6 +19,7 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.onnx import (
     blocks,
     dense,
+    einsum,
     functions,
     indices,
     integer,
@@ -61,6 +62,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "Gemm": dense.gemm,
     "MatMul": dense.mat_mul,
     **blocks.BUILDERS,
+    **einsum.BUILDERS,
     **functions.BUILDERS,
     **indices.BUILDERS,
     **integer.BUILDERS,

@@ -13,6 +13,7 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, last_axis
 from mlf_sdk.compiler.operators import UNLIMITED, Mean, Softmax
@@ -88,6 +89,22 @@ def reduction(context: Context, node: Node) -> None:
         context.reshaped(node.name, found, shape)
 
 
+def lp_normalization(context: Context, node: Node) -> None:
+    """LpNormalization: divided by the length along an axis, where that is not 0."""
+    x = node.input()
+    axis, power = axis_of(int(node.attribute("axis", -1)), x.rank), int(node.attribute("p", 2))
+    if x.dtype.kind != "f" or power not in (1, 2):
+        refuse(f"the length of power {power} of {x.dtype}")
+    source = context.value(x)
+    length, y = context.output("", x.dtype, (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    function = Reduction.L1 if power == 1 else Reduction.L2
+    context.emit(Reduce(**node.common([source], y), function=function, axes=(axis,)))
+    zero, one = (context.constant("", np.array(v, np.float32)) for v in (0, 1))
+    empty = elementwise(context, node, "equal", [length, zero], dtype=BOOL, name="")
+    length = elementwise(context, node, "where", [empty, one, length], name="")
+    elementwise(context, node, "div", [x, length])
+
+
 def _stored_mean(
     context: Context, node: Node, x: Tensor, axes: Sequence[int], shape: tuple[int, ...]
 ) -> bool:
@@ -105,5 +122,6 @@ def _stored_mean(
 
 BUILDERS: Final[dict[str, Callable[[Context, Node], None]]] = {
     **dict.fromkeys(REDUCTIONS, reduction),
+    "LpNormalization": lp_normalization,
     **dict.fromkeys(("Softmax", "LogSoftmax"), softmax),
 }
