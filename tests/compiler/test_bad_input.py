@@ -80,13 +80,13 @@ def test_an_operator_that_reads_what_comes_later(tmp_path: Path) -> None:
 
 def test_all_faults_with_a_place_and_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     m, _, y = model()
-    first = m.spec.add("RANK", (y,), m.activation((1, 6, 6, 4), "wave"))
-    second = m.spec.add("ONE_HOT", (y,), m.activation((1, 6, 6, 4), "other"))
+    first = m.spec.add("TOPK_V2", (y,), m.activation((1, 6, 6, 4), "wave"))
+    second = m.spec.add("MATRIX_DIAG", (y,), m.activation((1, 6, 6, 4), "other"))
     text = faults_of(m.finish(first, second), tmp_path)
-    for place in ("operator 1 RANK ('wave')", "operator 2 ONE_HOT ('other')"):
+    for place in ("operator 1 TOPK_V2 ('wave')", "operator 2 MATRIX_DIAG ('other')"):
         assert f"{place}: this operator is not supported; replace it in the model" in text
     result = Caller(capsys)("run", tmp_path / "m.tflite", "--board", "mps2-an386")
-    assert result.code == 2 and "operator 2 ONE_HOT" in result.block()["what"]
+    assert result.code == 2 and "operator 2 MATRIX_DIAG" in result.block()["what"]
 
 
 def test_open_dimensions(tmp_path: Path) -> None:

@@ -14,7 +14,18 @@ import numpy as np
 from mlf_sdk.compiler.builder import UnsupportedError, refuse
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import blocks, detection, layers, movement, pointwise, reals, recurrent, signal
+from mlf_sdk.compiler.tflite import (
+    blocks,
+    detection,
+    integers,
+    layers,
+    movement,
+    pointwise,
+    reals,
+    recurrent,
+    resize,
+    signal,
+)
 from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerated
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
 from mlf_sdk.compiler.tflite.custom import build_custom, custom_sources, refuse_unused
@@ -25,6 +36,7 @@ from mlf_sdk.ir.finding import Finding
 from mlf_sdk.tools.checks import BoundedFaults
 
 _CONTROL: Final = ("IF", "WHILE", "CALL")
+_SHAPED: Final = ("WHERE", "UNIQUE", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "SEGMENT_SUM")
 Builder = Callable[[Context, RawOperator], None]
 # What the arithmetic of a builder raises on arguments that contradict each other.
 _UNFIT: Final = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -111,14 +123,23 @@ BUILDERS: Final[dict[str, Builder]] = {
     "DYNAMIC_UPDATE_SLICE": movement.update_slice,
     "BROADCAST_ARGS": movement.broadcast_args,
     "TILE": movement.tile,
-    "RESIZE_NEAREST_NEIGHBOR": movement.resize_nearest,
-    "RESIZE_BILINEAR": movement.resize_bilinear,
+    "RESIZE_NEAREST_NEIGHBOR": resize.resize_nearest,
+    "RESIZE_BILINEAR": resize.resize_bilinear,
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), movement.arg_extreme),
     "SHAPE": movement.shape,
     **dict.fromkeys(("PRELU", "SQUARED_DIFFERENCE", *reals.COMPARISONS), pointwise.pair),
     **dict.fromkeys((*reals.UNARY, *reals.BINARY), reals.pointwise),
+    **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD"), integers.floors),
+    "GELU": reals.gelu,
+    "BITWISE_XOR": integers.bitwise_xor,
+    "RANK": integers.rank,
+    "RANGE": integers.range_,
+    "ONE_HOT": integers.one_hot,
+    "SCATTER_ND": integers.scatter_nd,
     **dict.fromkeys(("SELECT", "SELECT_V2"), reals.select),
-    **dict.fromkeys(("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_ALL"), reals.reduce),
+    **dict.fromkeys(
+        ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ALL", "REDUCE_ANY"), reals.reduce
+    ),
     "ADD_N": reals.add_n,
     "BATCH_MATMUL": reals.batch_matmul,
     "CUMSUM": reals.cumsum,
@@ -258,6 +279,11 @@ def _build(
                 refuse(
                     "it runs another graph of the model, as a value of the run decides",
                     "convert the model without control flow; of a Keras RNN with unroll=True",
+                )
+            elif operator.kind in _SHAPED:
+                refuse(
+                    "the shape of its result depends on values of the run",
+                    "end the model before it, and do that step in the application",
                 )
             else:
                 refuse("this operator is not supported", "replace it in the model and convert that again")

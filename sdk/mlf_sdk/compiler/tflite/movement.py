@@ -10,9 +10,15 @@ import numpy as np
 from mlf_sdk.compiler import regions, tables
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import ArgExtreme, Move, Region, Reshape, ResizeBilinear, Table, UpdateSlice
+from mlf_sdk.compiler.operators import (
+    ArgExtreme,
+    Move,
+    Region,
+    Reshape,
+    Table,
+    UpdateSlice,
+)
 from mlf_sdk.compiler.reals import Lookup
-from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -283,46 +289,6 @@ def tile(context: Context, operator: RawOperator) -> None:
     counts = whole_numbers(times, "multiples")
     expect_shape(y, tuple(e * n for e, n in zip(x.shape, counts, strict=True)))
     move(context, operator, [x], [y], (regions.tile(x.shape, counts, y.shape),))
-
-
-def resize_nearest(context: Context, operator: RawOperator) -> None:
-    """RESIZE_NEAREST_NEIGHBOR."""
-    options = operator.options("ResizeNearestNeighborOptions") or refuse("has no options")
-    x, y = _resized(context, operator)
-    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
-    places = [range(extent) for extent in x.shape]
-    for axis in (1, 2):
-        size, wanted = x.shape[axis], y.shape[axis]
-        at = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if centred else 0)
-        at = (at * reals.resize_scale(size, wanted, aligned=aligned)).astype(np.float64)
-        places[axis] = np.floor(at + 0.5 if aligned else at).clip(0, size - 1).astype(int).tolist()
-    move(context, operator, [x], [y], (regions.pick(x.shape, places),))
-
-
-def resize_bilinear(context: Context, operator: RawOperator) -> None:
-    """RESIZE_BILINEAR."""
-    options = operator.options("ResizeBilinearOptions") or refuse("has no options")
-    x, y = _resized(context, operator)
-    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
-    if x.dtype == np.float32 and y.dtype == np.float32:
-        reals.resample(context, operator, x, y, aligned=aligned, centred=centred)
-        return
-    if x.dtype != np.int8 or y.dtype != np.int8:
-        refuse(f"values of type {x.dtype}: int8 and float32 are supported")
-    context.emit(
-        ResizeBilinear(**common(operator, [x], y), align_corners=aligned, half_pixel_centres=centred)
-    )
-
-
-def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
-    x, size = context.inputs(operator, 2)
-    y = context.output(operator)
-    if len(x.shape) != 4:
-        refuse(f"an input of shape {x.shape}; height, width and channels with a batch are needed")
-    expect_shape(y, (x.shape[0], *whole_numbers(size, "size"), x.shape[3]))
-    if min(y.shape) < 1:
-        refuse("an empty result")
-    return x, y
 
 
 def arg_extreme(context: Context, operator: RawOperator) -> None:

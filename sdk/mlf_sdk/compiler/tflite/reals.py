@@ -25,6 +25,7 @@ from mlf_sdk.compiler.tflite.hybrid import real_weights
 
 UNARY = {
     "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin", "COS": "cos", "LOGICAL_NOT": "not",
+    "SIGN": "sign", "RELU_0_TO_1": "clip",
 }  # fmt: skip
 BINARY = {
     "FLOOR_DIV": "floor_div", "FLOOR_MOD": "mod", "POW": "pow", "LOGICAL_AND": "and", "LOGICAL_OR": "or",
@@ -33,7 +34,7 @@ COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_E
 _FUNCTIONS = {**UNARY, **BINARY}
 _REDUCTIONS = {
     "SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN,
-    "REDUCE_ALL": Reduction.MIN,
+    "REDUCE_ALL": Reduction.MIN, "REDUCE_ANY": Reduction.MAX, "REDUCE_PROD": Reduction.PROD,
 }  # fmt: skip
 
 
@@ -49,11 +50,26 @@ def pointwise(context: Context, operator: RawOperator) -> None:
     """Functions of one or two values of one type."""
     inputs = context.inputs(operator, 1 if operator.kind in UNARY else 2)
     y = context.output(operator)
+    if operator.kind == "RELU_0_TO_1" and y.dtype == inputs[0].dtype == np.float32:
+        expect_shape(y, inputs[0].shape)
+        emit(context, operator, "clip", inputs, y, (0.0, 1.0))
+        return
     wanted = "b" if operator.kind.startswith("LOGICAL") else "f"
     if any(x.dtype.kind != wanted for x in (*inputs, y)):
         refuse(f"is not supported from {inputs[0].dtype} to {y.dtype}")
     expect_shape(y, broadcast_shape(*inputs))
     emit(context, operator, _FUNCTIONS[operator.kind], inputs, y)
+
+
+def gelu(context: Context, operator: RawOperator) -> None:
+    """GELU of real numbers."""
+    options = operator.options("GeluOptions")
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if not x.dtype == y.dtype == np.float32:
+        refuse(f"is not supported from {x.dtype} to {y.dtype}")
+    emit(context, operator, "gelu_tanh" if options and options.Approximate() else "gelu", [x], y)
 
 
 def add_n(context: Context, operator: RawOperator) -> None:
@@ -108,19 +124,20 @@ def select(context: Context, operator: RawOperator) -> None:
 
 
 def reduce(context: Context, operator: RawOperator) -> None:
-    """SUM, REDUCE_MAX, REDUCE_MIN and REDUCE_ALL."""
+    """SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_ALL and REDUCE_ANY."""
     x, where = context.inputs(operator, 2)
     y = context.output(operator)
     axes = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(where, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in axes], dtype=np.int64)))
-    if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind == "REDUCE_ALL"):
+    if x.dtype != y.dtype or (x.dtype.kind == "b") != (operator.kind in ("REDUCE_ALL", "REDUCE_ANY")):
         refuse(f"from {x.dtype} to {y.dtype}")
     fields = {**common(operator, [x], y), "axes": axes}
     quantised = x.quantisation is not None and y.quantisation is not None
     if operator.kind == "SUM" and quantised:
         context.emit(Mean(**fields, total=True))
         return
-    if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (operator.kind == "SUM" and x.dtype.kind != "f"):
+    adds = operator.kind in ("SUM", "REDUCE_PROD")
+    if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (adds and x.dtype.kind != "f"):
         refuse("input and output differ in their quantisation, or integers without one")
     context.emit(Reduce(**fields, function=_REDUCTIONS[operator.kind]))
 
@@ -234,9 +251,20 @@ def resize_scale(size: int, wanted: int, *, aligned: bool) -> np.float32:
 
 
 def resample(
-    context: Context, operator: RawOperator, x: Value, y: Value, *, aligned: bool, centred: bool
+    context: Context,
+    operator: RawOperator,
+    x: Value,
+    y: Value,
+    *,
+    aligned: bool,
+    centred: bool,
+    steps: int = 0,
 ) -> None:
-    """RESIZE_BILINEAR of real numbers."""
+    """RESIZE_BILINEAR of real numbers.
+
+    Args:
+        steps: weights are multiples of one divided by it; 0: they are what positions give.
+    """
     tables = []
     for axis in (1, 2):
         size, wanted = x.shape[axis], y.shape[axis]
@@ -247,6 +275,8 @@ def resample(
         lower = np.maximum(np.floor(at), 0)
         upper = np.minimum(np.ceil(at), size - 1)
         weight = (at - lower).astype(np.float32)
+        if steps:
+            weight = (np.rint(weight * steps) / steps).astype(np.float32)
         rows = np.stack([lower, upper], axis=1).clip(0, size - 1).astype(np.int64)
         tables.append((rows, np.stack([1 - weight, weight], axis=1).astype(np.float32)))
     (rows, down), (columns, across) = tables

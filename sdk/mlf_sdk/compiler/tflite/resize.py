@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builders of operators that resize images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mlf_sdk.compiler import regions
+from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import Value
+from mlf_sdk.compiler.operators import Convert, Reshape, ResizeBilinear
+from mlf_sdk.compiler.tflite import reals
+from mlf_sdk.compiler.tflite.context import Context, common, expect_shape, whole_numbers
+from mlf_sdk.compiler.tflite.file import RawOperator
+from mlf_sdk.compiler.tflite.movement import move
+from mlf_sdk.ir.tensor import Quantisation
+
+
+def resize_nearest(context: Context, operator: RawOperator) -> None:
+    """RESIZE_NEAREST_NEIGHBOR."""
+    options = operator.options("ResizeNearestNeighborOptions") or refuse("has no options")
+    x, y = _resized(context, operator)
+    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    places = [range(extent) for extent in x.shape]
+    for axis in (1, 2):
+        size, wanted = x.shape[axis], y.shape[axis]
+        at = np.arange(wanted, dtype=np.float32) + np.float32(0.5 if centred else 0)
+        at = (at * reals.resize_scale(size, wanted, aligned=aligned)).astype(np.float64)
+        places[axis] = np.floor(at + 0.5 if aligned else at).clip(0, size - 1).astype(int).tolist()
+    move(context, operator, [x], [y], (regions.pick(x.shape, places),))
+
+
+def resize_bilinear(context: Context, operator: RawOperator) -> None:
+    """RESIZE_BILINEAR."""
+    options = operator.options("ResizeBilinearOptions") or refuse("has no options")
+    x, y = _resized(context, operator)
+    aligned, centred = bool(options.AlignCorners()), bool(options.HalfPixelCenters())
+    if x.dtype == np.float32 and y.dtype == np.float32:
+        reals.resample(context, operator, x, y, aligned=aligned, centred=centred)
+        return
+    if x.dtype == np.uint8 and y.dtype == np.uint8:
+        context.copy_stored(operator, x, y)
+        _resample_bytes(context, operator, x, y, aligned=aligned, centred=centred)
+        return
+    if x.dtype != np.int8 or y.dtype != np.int8:
+        refuse(f"values of type {x.dtype}: int8, uint8 and float32 are supported")
+    context.emit(
+        ResizeBilinear(**common(operator, [x], y), align_corners=aligned, half_pixel_centres=centred)
+    )
+
+
+def _resample_bytes(
+    context: Context, operator: RawOperator, x: Value, y: Value, *, aligned: bool, centred: bool
+) -> None:
+    """RESIZE_BILINEAR of uint8 values: TensorFlow Lite takes them for real ones, and rounds the result.
+
+    Weights are multiples of 1/256 here: all sums are exact in single precision, and results within one step
+    of those of TensorFlow Lite.
+    """
+    plain, real = Quantisation(scale=(1.0,), zero_point=(0,)), np.dtype(np.float32)
+    given, result = (context.add(f"{v.name}_plain", v.dtype, v.shape, plain) for v in (x, y))
+    wide, found = (context.add(f"{v.name}_real", real, v.shape) for v in (x, y))
+    context.emit(Reshape(**common(operator, [x], given)))
+    context.emit(Convert(**common(operator, [given], wide)))
+    reals.resample(context, operator, wide, found, aligned=aligned, centred=centred, steps=256)
+    context.emit(Convert(**common(operator, [found], result)))
+    context.emit(Reshape(**common(operator, [result], y)))
+
+
+def _resized(context: Context, operator: RawOperator) -> tuple[Value, Value]:
+    x, size = context.inputs(operator, 2)
+    y = context.output(operator)
+    if len(x.shape) != 4:
+        refuse(f"an input of shape {x.shape}; height, width and channels with a batch are needed")
+    expect_shape(y, (x.shape[0], *whole_numbers(size, "size"), x.shape[3]))
+    if min(y.shape) < 1:
+        refuse("an empty result")
+    return x, y
