@@ -20,6 +20,7 @@ from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest
 from mlf_sdk.codegen.writer import LOCK_NAME, ChangedFilesError, WriteResult, write_project
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.tools.process import run_process, start_process
+from mlf_sdk.tools.scratch import scratch_folder
 
 KILLED_WRITER = Path(__file__).resolve().parents[1] / "support" / "killed_writer.py"
 OLD = {
@@ -484,20 +485,14 @@ def test_killed_at_random_times(tmp_path: Path) -> None:
     assert alone(out)
 
 
-def dead_pid() -> int:
-    child = os.posix_spawn("/bin/true", ["true"], {})
-    os.waitpid(child, 0)
-    return child
-
-
 def test_stale_staging_folders_are_removed(out: Path) -> None:
-    stale = out.parent / f".out.mlf-{dead_pid()}-abc"
-    put(stale, {"new/crt/src/mlf.c": b""})
-    alive = out.parent / f".out.mlf-{os.getpid()}-abc"
-    others = [out.parent / name for name in (f".other.mlf-{dead_pid()}-x", ".out.mlf-notapid-x", "out.mlf")]
-    for folder in (alive, *others):
-        folder.mkdir()
-    write_project(NEW, out)
+    stale = out.parent / ".out.mlf-abc"
+    put(stale, {".owner": b"", "new/crt/src/mlf.c": b""})
+    others = [out.parent / name for name in (".other.mlf-x", ".out.mlf-user", "out.mlf")]
+    for folder in others:
+        put(folder, {"file": b""})
+    with scratch_folder(".out.mlf-", out.parent) as alive:
+        write_project(NEW, out)
+        assert alive.is_dir()  # another writer at work
     assert not stale.exists()
-    assert alive.is_dir()  # another writer at work
     assert all(folder.is_dir() for folder in others)

@@ -49,6 +49,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -
 def test_what_belongs_to_nobody_or_to_others_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mlf-x-none", "mlf-x-other", "mlf-y-owned"):
         (tmp_path / name).mkdir()
+        (tmp_path / name / "file").touch()
     (tmp_path / "mlf-x-file").write_text("")
     (tmp_path / "mlf-x-link").symlink_to("mlf-y-owned")
     for name in ("mlf-x-other", "mlf-y-owned"):
@@ -59,8 +60,10 @@ def test_what_belongs_to_nobody_or_to_others_stays(tmp_path: Path, monkeypatch: 
     assert remove_abandoned("mlf-x-", tmp_path) == 0
     assert sorted(tmp_path.iterdir()) == before
     monkeypatch.undo()
+    (tmp_path / "mlf-x-empty").mkdir()  # its process was killed before it owned it
     assert remove_abandoned("mlf-x-", tmp_path) == 1
     assert sorted(tmp_path.iterdir()) == [path for path in before if path.name != "mlf-x-other"]
+    assert remove_abandoned("mlf-x-", tmp_path / "none") == 0
 
 
 def test_a_folder_that_is_removed_before_it_has_an_owner_is_made_again(

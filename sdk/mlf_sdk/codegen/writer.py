@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +20,7 @@ from mlf_sdk.codegen.changes import Changes, compare
 from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest, read_manifest
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.files import write_error
+from mlf_sdk.tools.scratch import remove_abandoned, scratch_folder
 
 LOCK_NAME = "mlf-project.json"
 BUILD_FOLDER = "build"  # moves along, is not copied
@@ -82,13 +82,12 @@ def write_project(files: Mapping[str, bytes], folder: Path, *, force: bool = Fal
         if changes.edited and not force:
             raise ChangedFilesError(folder, tuple(sorted(changes.edited)))
         result = WriteResult(kept=changes.kept, backups=tuple(sorted(changes.edited.values())))
-        _remove_stale(folder)
+        remove_abandoned(_stage_prefix(folder), folder.parent)
         if changes.is_empty:
             return result
         folder.parent.mkdir(parents=True, exist_ok=True)
-        prefix = f"{_stage_prefix(folder)}{os.getpid()}-"
-        with tempfile.TemporaryDirectory(prefix=prefix, dir=folder.parent) as temporary:
-            staged = Path(temporary) / "new"
+        with scratch_folder(_stage_prefix(folder), folder.parent) as temporary:
+            staged = temporary / "new"
             _stage(changes, folder, staged)
             _swap(staged, folder)
     except OSError as error:
@@ -195,11 +194,3 @@ def _exchange(first: Path, second: Path) -> None:
 
 def _stage_prefix(folder: Path) -> str:
     return f".{folder.name}.mlf-"
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove what a killed process staged beside ``folder``."""
-    for path in folder.parent.glob(f"{_stage_prefix(folder)}*"):
-        pid = path.name.removeprefix(_stage_prefix(folder)).partition("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            shutil.rmtree(path, ignore_errors=True)

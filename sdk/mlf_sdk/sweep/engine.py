@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from mlf_sdk.judge.check import FAILED
 from mlf_sdk.pipeline.cell import Reference
 from mlf_sdk.sweep.events import Died, Event, Executor, Finished, Started, Waiting, Watcher
+from mlf_sdk.sweep.identity import SDK
 from mlf_sdk.sweep.job import CELL, REFERENCE, Job, JobResult, Spec, ended_cell
 from mlf_sdk.sweep.journal import LOST, MOST_DEATHS, Journal
 from mlf_sdk.sweep.losses import MOST_LOSSES, Losses
 
 _POLL_S = 0.5
+_OTHER_SDK = " (a plan is for the SDK that made it: start it again for another)"
 _LOOK_S = 1.0  # between two looks for cells that another process cancelled
 
 
@@ -294,4 +296,5 @@ class Engine:
         wanted = self._specs[spec.reference].resources if spec.reference else ()
         boards = (f"board {place}" for place in spec.places)
         missing = self._executor.lacking(list(dict.fromkeys((*spec.resources, *wanted, *boards))))
-        return f"no worker has: {', '.join(missing)}"
+        older = [name for name in missing if name.startswith(f"{SDK}=")]
+        return f"no worker has: {', '.join(missing)}" + (_OTHER_SDK if older else "")

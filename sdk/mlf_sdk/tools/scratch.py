@@ -37,16 +37,23 @@ def scratch_folder(prefix: str, parent: Path | None = None) -> Iterator[Path]:
 
 
 def remove_abandoned(prefix: str, parent: Path) -> int:
-    """Remove this user's folders whose owners are no more; those without an owner stay.
+    """Remove this user's folders whose owners are no more; what has no owner stays, unless it is empty.
 
     Returns:
         Number of folders that were removed.
     """
     removed = 0
-    for folder in parent.glob(f"{prefix}*"):
+    found: list[Path] = []
+    with suppress(OSError):  # it is not there, or can't be listed
+        found += parent.iterdir()
+    for folder in found:
+        if not folder.name.startswith(prefix) or not _is_own_folder(folder):
+            continue
         owner = None
         with suppress(OSError):  # it can't be locked here, and stays
-            owner = _lock(folder, os.O_RDWR | os.O_NOFOLLOW) if _is_own_folder(folder) else None
+            owner = _lock(folder, os.O_RDWR | os.O_NOFOLLOW)
+            if owner is None:
+                folder.rmdir()  # its process was killed before it owned it
         if owner is not None:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(owner)
