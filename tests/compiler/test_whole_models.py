@@ -19,6 +19,8 @@ from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends.mlf.compiled import archive_of
+from mlf_sdk.reporting.html.arenadata import arena_of
+from planning import plan_project
 from tflite_models import small_network
 
 
@@ -80,6 +82,16 @@ def test_compile_writes_an_archive_that_is_the_same_every_time(
     assert (model.provenance.compiler, model.executor) == ("mlf-sdk", "graph")
     assert model.tensors[model.inputs[0]].quantisation is not None
     assert model.output_names == ("softmax",)
+
+
+def test_an_archive_of_our_own_states_no_summary_and_its_peak_fits(network: Path) -> None:
+    """The format asks for sums of sizes: held against the plan they would contradict it."""
+    model = mlf_sdk.load(network)
+    said = model.summary
+    assert (said.workspace_bytes, said.constants_bytes, said.io_bytes) == (None, None, None)
+    planned = plan_project([model], board="mps2-an386").lock.models[0]
+    arena = arena_of(planned, None)
+    assert max(live for _, live in arena.live) == arena.size_bytes == arena.lower_bound_bytes
 
 
 def test_sources_that_are_no_model(network: Path, tmp_path: Path) -> None:

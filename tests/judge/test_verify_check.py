@@ -210,6 +210,16 @@ def test_a_summary_of_the_archive_that_differs(lock: Lock, summary: int) -> None
     assert all(notes) and notes[0] != notes[1] == notes[2]
 
 
+@pytest.mark.parametrize("compiler", ["Glow", "mlf-sdk", "another"])
+def test_a_summary_is_called_tvms_where_tvm_made_it_alone(lock: Lock, compiler: str) -> None:
+    stated = msgspec.structs.replace(lock.models[0].summary, workspace_bytes=71)
+    model = msgspec.structs.replace(lock.models[0], summary=stated, compiler=compiler)
+    note = rows(check_image(msgspec.structs.replace(lock, models=(model,)), image(), []))[
+        "arena"
+    ].summary_note
+    assert note and "TVM" not in note
+
+
 # ---- the rows' states ----
 
 

@@ -179,6 +179,21 @@ def test_the_dearest_steps_come_first_without_their_common_prefix(reports: dict[
     assert not shown & set(kernels)
 
 
+def test_tiles_leave_the_test_server_out(reports: dict[str, Report]) -> None:
+    """The product has no server: the figure of a tile is without it, and names the image's beside it."""
+    report = reports["graph"]
+    (at, memory) = next((i, m) for i, m in enumerate(report.memories) if m.used_bytes > 1000)
+    first = memory.parts[0]
+    parts = (*memory.parts, dataclasses.replace(first, kind="server", size_bytes=4321))
+    changed = dataclasses.replace(memory, parts=parts)
+    memories = (*report.memories[:at], changed, *report.memories[at + 1 :])
+    words = Page(render_page(dataclasses.replace(report, memories=memories))).root.words()
+    assert changed.product_bytes == memory.product_bytes < memory.used_bytes + 4321
+    tile = words.split(f"{memory.name} used", 1)[1][:200]
+    assert f"{memory.product_bytes:,} B" in tile.split(";")[0]
+    assert f"with the test server {changed.used_bytes:,} B" in tile
+
+
 def test_only_memories_that_are_used(reports: dict[str, Report]) -> None:
     report = reports["graph"]
     empty = dataclasses.replace(report.memories[0], name="unused_psram", parts=())

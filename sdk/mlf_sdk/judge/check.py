@@ -30,6 +30,7 @@ _GRAPH_ERROR = (
     "workspace_size_bytes is TVM's own plan with another alignment; sids holds wrong sizes "
     "(it is indexed by storage, not by entry) and is not used"
 )
+_OTHER_ERROR = "the archive's own count, by other rules than the plan"
 _AOT_ERROR = "workspace_size_bytes is the entry's workspace alone; inputs and outputs are in the arena too"
 _IO_ERROR = "io_size_bytes of TVM's summaries is wrong; the plan uses shapes and types"
 _CONSTANTS_ERROR = "constants_size_bytes omits constants in the code and includes padding"
@@ -307,7 +308,11 @@ def _workspace_note(model: LockModel) -> str:
     return _differs(
         model.summary.workspace_bytes,
         model.arena_bytes,
-        _GRAPH_ERROR if model.executor == "graph" else _AOT_ERROR,
+        _OTHER_ERROR
+        if not model.compiler_text.startswith("TVM")
+        else _GRAPH_ERROR
+        if model.executor == "graph"
+        else _AOT_ERROR,
     )
 
 

@@ -12,6 +12,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
+from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
 from mlf_sdk.ir.model import FileDigest
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.data import Batch
@@ -22,8 +23,6 @@ from mlf_sdk.pipeline import execution, loading
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.arrays import Array
-
-_OWN_COMPILER = "mlf-sdk"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def origin_of(request: Request, project: TargetProject) -> Origin:
     model = project.model
     if not project.is_given and loading.compiled_sources(request):
         return Origin(needed=True, file=_model_file(Path(request.source[0]), model))
-    needed = model.compiler == _OWN_COMPILER
+    needed = model.compiler == OWN_COMPILER
     if request.model_file is not None:
         path = Path(request.model_file)
         _check_same(path, model, request.source[0])

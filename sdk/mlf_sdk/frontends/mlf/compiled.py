@@ -15,7 +15,7 @@ from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.compiler.states import states_of
-from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
+from mlf_sdk.frontends.mlf.extension import OWN_COMPILER, CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
@@ -130,7 +130,7 @@ class _Builder:
         seen: list[tuple[str, Value]] = [(self.tensors[v.id], v) for v in inputs] + outputs
         return ArchiveContent(
             name=graph.name,
-            compiler="mlf-sdk",
+            compiler=OWN_COMPILER,
             compiler_version=__version__,
             code={f"codegen/host/src/{graph.name}_lib0.c": source.encode(), **_custom_code(graph)},
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),

@@ -10,6 +10,7 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
+from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
 from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
 from mlf_sdk.ir.model import ALIGNMENT, MemorySummary, Model, Provenance, Step, Tensor
 from mlf_sdk.ir.names import field_identifier, legal_identifier
@@ -43,7 +44,6 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
     """The model of ``schedule`` with its provenance, code and summary."""
     metadata = source.module.metadata
     extension = metadata.extension
-    main = metadata.main[0] if metadata.main else None
     linked = source.code.reachable(dict.fromkeys(step.symbol for step in schedule.steps))
     units_of_entries = [step.abi.unit for step in schedule.steps if step.abi.unit]
     c_name = model_c_name(metadata.name)
@@ -68,16 +68,24 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
         output_names=schedule.output_names,
         steps=schedule.steps,
         units=source.code.units(dict.fromkeys([*linked, *units_of_entries])),
-        summary=MemorySummary(
-            workspace_bytes=main.workspace_size_bytes if main else None,
-            constants_bytes=main.constants_size_bytes if main else None,
-            io_bytes=main.io_size_bytes if main else None,
-            operators=metadata.operator_functions,
-        ),
+        summary=_summary_of(metadata),
         symbol_prefix=_symbol_prefix(c_name, metadata),
         alignment=schedule.alignment,
         exports=schedule.exports,
         is_analysed=schedule.is_analysed,
+    )
+
+
+def _summary_of(metadata: ModuleMetadata) -> MemorySummary:
+    """Memory that the archive states; of one that was compiled here none: it holds mere sums."""
+    main = metadata.main[0] if metadata.main else None
+    if main is None or (metadata.extension is not None and metadata.extension.compiler == OWN_COMPILER):
+        return MemorySummary(operators=metadata.operator_functions)
+    return MemorySummary(
+        workspace_bytes=main.workspace_size_bytes,
+        constants_bytes=main.constants_size_bytes,
+        io_bytes=main.io_size_bytes,
+        operators=metadata.operator_functions,
     )
 
 

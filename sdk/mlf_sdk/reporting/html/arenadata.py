@@ -35,16 +35,29 @@ def arena_of(model: LockModel, measured_bytes: int | None) -> Arena:
 
 
 def live_bytes(rects: Sequence[ArenaRect]) -> tuple[tuple[int, int], ...]:
-    """Bytes in use over time, as (time, bytes) at every change."""
-    changes: dict[int, int] = {}
+    """Bytes of the arena in use over time, as (time, bytes) at every change.
+
+    A byte that two buffers share (an output that is written over an input as that is read) counts once.
+    """
+    begins: dict[int, list[ArenaRect]] = {}
     for rect in rects:
-        changes[rect.first] = changes.get(rect.first, 0) + rect.size_bytes
-        changes[rect.last + 1] = changes.get(rect.last + 1, 0) - rect.size_bytes
-    found, total = [], 0
-    for time, change in sorted(changes.items()):
-        total += change
-        found.append((time, total))
+        begins.setdefault(rect.first, []).append(rect)
+        begins.setdefault(rect.last + 1, [])
+    found, live = [], list[ArenaRect]()
+    for time in sorted(begins):
+        live = [rect for rect in live if rect.last >= time] + begins[time]
+        found.append((time, _covered(live)))
     return tuple(found)
+
+
+def _covered(rects: Sequence[ArenaRect]) -> int:
+    """Bytes that lie in at least one buffer."""
+    total = end = 0
+    for rect in sorted(rects, key=lambda rect: rect.offset):
+        after = rect.offset + rect.size_bytes
+        total += max(after - max(rect.offset, end), 0)
+        end = max(end, after)
+    return total
 
 
 def _rect(model: LockModel, buffer: LockBuffer, end: int, prefix: str) -> ArenaRect:

@@ -61,7 +61,7 @@ class Arena:
     """Plan of the arena; the inputs are written at time 0, the outputs are read at time ``end``.
 
     Attributes:
-        live: (time, bytes) of all buffers in use, at every change.
+        live: (time, bytes) in use by any buffer, at every change.
         peak: time of the largest use.
         measured_bytes: high-water mark on the target; None when not measured.
     """
