@@ -280,6 +280,13 @@ def test_static_pools(tmp_path: Path) -> None:
     assert {u.member for u in model.units if u.linked} == {LIB0, LIB1}
 
 
+def test_a_static_pool_is_passed_as_another_type(tmp_path: Path) -> None:
+    """Forks of TVM write ``((uint8_t*)&global_workspace)``: the pool is in the arena all the same."""
+    files = replaced(usmp_files(), LIB0, ("&global_workspace)", "((uint8_t*)&global_workspace))"))
+    (step,), (usual,) = load(files, tmp_path).steps, load(usmp_files(), tmp_path).steps
+    assert (step.abi, step.workspaces) == (usual.abi, usual.workspaces)
+
+
 def test_pool_of_unknown_size(tmp_path: Path) -> None:
     files = replaced(usmp_files(), LIB0, ("[176]", "[N]"))
     assert faults_of(files, tmp_path) == [(LIB0, "the size of the pool 'global_workspace' is not stated")]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from archives import Spec, build, write
 from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 from mlf_sdk.analysis.elf.image import Section, Symbol
+from mlf_sdk.judge.check import statics_rows
 from mlf_sdk.judge.memorymap import Contents, memory_maps, region_use
 from mlf_sdk.reporting.html.arenadata import live_bytes
 from mlf_sdk.reporting.html.collect import collect
@@ -105,6 +106,36 @@ def test_the_rpc_server_is_told_from_the_product(graph: Path, monkeypatch: pytes
     report = dataclasses.replace(collect(found), memories=(ram,))
     words = Page(render_page(report)).root.words()
     assert f"a product leaves out: {ram.name} {ram.product_bytes:,} B." in words
+
+
+def test_static_objects_of_models_are_a_row_and_a_part(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeroed and initialised ones; code that is copied to RAM, and constants in flash, are none."""
+    found = findings(graph)
+    end = found.image.sections[-1].end
+    bss = Section(name=".bss", address=end, load_address=end, size_bytes=16, in_file=False)
+    data = Section(name=".own", address=end + 16, load_address=0x2000, size_bytes=16, in_file=True)
+    symbols = [
+        Symbol(
+            name=name, address=section.address + at, size_bytes=size, is_function=is_function,
+            is_object=not is_function, section=section.name, file="lib0.c",
+        )
+        for name, section, at, size, is_function in (
+            ("scratch", bss, 0, 16, False), ("table", data, 0, 8, False), ("fast_code", data, 8, 8, True),
+        )
+    ]  # fmt: skip
+    sections = (*found.image.sections, bss, data)
+    image = dataclasses.replace(found.image, symbols=(*found.image.symbols, *symbols), sections=sections)
+    monkeypatch.setattr(
+        DebugInfo,
+        "full_path",
+        lambda _, file: "model/tiny/codegen/host/src/lib0.c" if file == "lib0.c" else "",
+    )
+    (row,) = statics_rows(found.lock, image)
+    assert (row.item, row.model, row.image, row.planned) == ("statics", "", 24, None)
+    assert row.note == "of the model's code, outside the arena: scratch, table"
+    parts = memory_maps(Contents(found.lock, image), image, found.board.regions)[1].parts
+    assert {p.kind: p.size_bytes for p in parts}["statics"] == 24
+    assert statics_rows(found.lock, found.image) == []
 
 
 def test_debug_information_decides_before_names(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

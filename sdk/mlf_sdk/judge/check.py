@@ -11,7 +11,7 @@ from mlf_sdk.analysis.elf.image import ARM, Image, Symbol
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.heap import Allocator, linked_allocators
-from mlf_sdk.judge.memorymap import Region, region_use
+from mlf_sdk.judge.memorymap import Contents, Region, region_use
 from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
 State = Literal["proven", "failed", "unproven"]
 STACK, RUN_STACK, THREAD_STACK = "stack", "run stack", "thread stack"
+STATICS = "statics"
 PROVEN: State = "proven"
 FAILED: State = "failed"
 UNPROVEN: State = "unproven"
@@ -114,6 +115,7 @@ def check_image(
     rows: list[ProofRow] = []
     for model in lock.models:
         rows += _model_rows(model, image)
+    rows += statics_rows(lock, image)
     reserved = _reserved_stack(image)
     code = _code_of(image)
     graph = None if code is None else call_graph(lock, code)
@@ -187,6 +189,17 @@ def _run_stack_row(of: ModelStack, bound: StackBound, reserved: int | None) -> P
     else:
         state = PROVEN
     return ProofRow(model=of.model, item=RUN_STACK, planned=needed, image=reserved, state=state, note=note)
+
+
+def statics_rows(lock: Lock, image: Image) -> list[ProofRow]:
+    """Row of the objects in RAM that models' code brings itself, outside of every plan; none without any."""
+    found = sorted(Contents(lock, image).statics(), key=lambda symbol: -symbol.size_bytes)
+    if not found:
+        return []
+    named = ", ".join(symbol.name for symbol in found[:2]) + (", ..." if len(found) > 2 else "")
+    total = sum(symbol.size_bytes for symbol in found)
+    note = f"of the model's code, outside the arena: {named}"
+    return [ProofRow(model="", item=STATICS, image=total, state=PROVEN, note=note)]
 
 
 def heap_row(allocators: Sequence[Allocator]) -> ProofRow:

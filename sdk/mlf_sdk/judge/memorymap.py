@@ -23,6 +23,7 @@ PartKind = Literal[
     "init",
     "stack",
     "arena",
+    "statics",
     "data",
     "bss",
 ]
@@ -119,9 +120,25 @@ class Contents:
         if section.name in _VECTORS:
             return "vectors"
         is_copied = section.load_address != section.address
-        if (is_copied or not section.in_file) and symbol.name.endswith(("_stack", "_stacks")):
+        in_ram = is_copied or not section.in_file
+        if in_ram and symbol.name.endswith(("_stack", "_stacks")):
             return "stack"
-        return None if is_copied and section.in_file else self._by_origin(symbol)
+        found = self._by_origin(symbol)
+        if in_ram and symbol.is_object and found == "params":
+            return "statics"
+        return None if is_copied and section.in_file else found
+
+    def statics(self) -> tuple[Symbol, ...]:
+        """Objects in RAM that the code of models brings itself: memory that no plan knows, by address."""
+        sections = {section.name: section for section in self._image.sections}
+        found = {
+            (symbol.address, symbol.section): symbol
+            for symbol in self._image.symbols
+            if symbol.size_bytes
+            and symbol.section in sections
+            and self.kind(symbol, sections[symbol.section]) == "statics"
+        }
+        return tuple(symbol for _, symbol in sorted(found.items()))
 
     def _by_origin(self, symbol: Symbol) -> PartKind | None:
         """Kind of part by the source file of a symbol, else by its name."""

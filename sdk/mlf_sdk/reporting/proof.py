@@ -19,6 +19,7 @@ from mlf_sdk.judge.check import (
     RUN_STACK,
     STACK,
     STACK_EXHAUSTED,
+    STATICS,
     THREAD_STACK,
     UNPROVEN,
     CheckReport,
@@ -120,9 +121,11 @@ def run_parts(report: RunReport) -> Parts:
 
 
 def _is_shown(row: ProofRow, model: str) -> bool:
-    """Return whether the report of a run includes a correct row: those of its model, and the stack."""
+    """Return whether the report of a run includes a correct row: those of its model, the stack, statics."""
     return (
-        row.item in (STACK, THREAD_STACK) if not row.model else row.model == model and row.item != "in + out"
+        row.item in (STACK, THREAD_STACK, STATICS)
+        if not row.model
+        else row.model == model and row.item != "in + out"
     )
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.analysis.c.expressions import source_of
-from mlf_sdk.analysis.c.syntax import CALL, FIELD, NAME, UNARY, Expr, Return, Statement
+from mlf_sdk.analysis.c.syntax import CALL, CAST, FIELD, NAME, UNARY, Expr, Return, Statement
 from mlf_sdk.analysis.c.text import type_text
 from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Signature, Struct
 from mlf_sdk.tools.cwords import SCALAR_TYPES
@@ -180,6 +180,8 @@ def read_wrapper(name: str, statements: tuple[Statement, ...]) -> EntryWrapper |
 
 
 def _argument(value: Expr) -> EntryArgument:
+    while value.kind == CAST and value.text.endswith("*"):  # another type of the same address
+        (value,) = value.args
     inner = value.args[0] if value.args else None
     if inner is not None and inner.kind == NAME and value.kind == FIELD and value.text.startswith("->"):
         return EntryArgument(group=inner.text, name=value.text[2:])

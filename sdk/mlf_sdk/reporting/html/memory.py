@@ -34,6 +34,7 @@ LABELS = {
     "init": "initial data",
     "stack": "stack",
     "arena": "arena",
+    "statics": "the model's static objects",
     "data": "data",
     "bss": "other variables",
 }
