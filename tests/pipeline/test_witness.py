@@ -224,3 +224,37 @@ def test_a_report_says_what_the_model_means(model: Path, wrong: None, tmp_path: 
     page = (tmp_path / "page.html").read_text()
     assert shown.code == 1 and "differ from reference in" in shown.out
     assert "differ from reference in" in page
+
+
+# ---- layer by layer ----
+
+
+@TFLM
+def test_compare_names_the_first_layer_that_is_not_the_references(
+    model: Path, wrong: None, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both targets agree with each other, and not with the model."""
+    report = mlf_sdk.compare(model, board="host", on=("host", f"dir:{_project(model)}"), inputs={"input": X})
+    others = {place.name: place for place in report.places[1:]}
+    assert others[f"dir:{_project(model)}"].ok and not report.ok
+    assert not others["TFLM 2026-10"].ok and others["TFLM 2026-10"].first is None
+    first = others["reference"].first
+    assert first is not None and first.number == 1 and first.same_inputs is False
+    assert first.got == 3 and first.expected > 3 and others["reference"].inference == 0
+    ran = run(model)
+    assert ran.first is not None and (ran.first.number, ran.first.got) == (1, 3)
+    shown = call("run", model, "--board", "host")
+    assert "first step 1: " in " ".join(shown.out.split())
+
+
+def _project(model: Path) -> Path:
+    folder = model.parent / "app"
+    if not folder.exists():
+        mlf_sdk.generate(model, folder, board="host")
+    return folder
+
+
+def test_compare_with_the_reference_where_all_agree(model: Path) -> None:
+    report = mlf_sdk.compare(model, board="host", on=("host", f"dir:{_project(model)}"), inputs={"input": X})
+    assert report.ok
+    assert [place.steps_equal for place in report.places if place.name == "reference"] == [True]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -209,17 +210,34 @@ class Observer:
             yield np.frombuffer(data, dtype=tensor.dtype.numpy).reshape(tensor.shape)
 
 
+class Steps(Protocol):
+    """Outputs of the steps of an inference: an `Observer`'s, or a stand-in's, that may not know all steps."""
+
+    order: tuple[int, ...]
+
+    def crcs(self) -> dict[int, int]:
+        """See Observer; steps that are not known are left out."""
+
+    def outputs(self, number: int) -> tuple[Array, ...]:
+        """See Observer."""
+
+    def arrays(self, number: int) -> StepArrays:
+        """See Observer."""
+
+
 def first_difference(
-    reference: Observer, other: Observer, model: Model, tolerance: Tolerance
+    reference: Steps, other: Observer, model: Model, tolerance: Tolerance
 ) -> StepDifference | None:
     """Find the first step, in the order of the reference, whose outputs differ by more than the tolerance.
+
+    Steps that the reference does not know are passed over.
 
     Raises:
         TargetError: a target did not answer, or a step failed.
     """
     expected, got = reference.crcs(), other.crcs()
     for index, number in enumerate(reference.order):
-        if expected[number] == got[number]:
+        if number not in expected or expected[number] == got[number]:
             continue
         ours, theirs = reference.outputs(number), other.outputs(number)
         for output, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -231,7 +249,10 @@ def first_difference(
 
 
 def _equal(ours: Sequence[Array], theirs: Sequence[Array]) -> bool:
-    return all(a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True))
+    """Return whether inputs are equal; those of a stand-in that has none agree within the tolerance."""
+    return len(ours) == len(theirs) and all(
+        a.tobytes() == b.tobytes() for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def _difference(

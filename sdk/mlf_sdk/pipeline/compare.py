@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.errors import InputError, MlfError
+from mlf_sdk.errors import InputError, MlfError, TargetError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.bisect import (
     CompareReport,
@@ -25,6 +25,7 @@ from mlf_sdk.judge.bisect import (
 )
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Batch, write_npz
+from mlf_sdk.judge.witnesses.reference import REFERENCE
 from mlf_sdk.pipeline import execution, stages
 from mlf_sdk.pipeline.arguments import Sources, make_request, own_options
 from mlf_sdk.pipeline.declare import option_of
@@ -33,6 +34,7 @@ from mlf_sdk.pipeline.origin import archive_request, check_same_archive
 from mlf_sdk.pipeline.pipeline import HOST, NO_PORT, Pipeline, apart, for_core
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.witness import Origin, first_wrong_inference, first_wrong_step, origin_of, statements_of
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.files import make_folder
@@ -124,6 +126,7 @@ class _Comparer:
         expected = self._outputs(first, batch)
         results = [PlaceResult(name=first.name, board=self._board(first))]
         results += [self._against(place, batch, expected) for place in self.places[1:]]
+        results += self._witnesses(batch, expected)
         return CompareReport(
             model=self.model.name,
             archive_sha256=self.model.provenance.sha256,
@@ -142,6 +145,36 @@ class _Comparer:
         return self._bisected(
             dataclasses.replace(result, inference=inference), place, batch.inputs(inference or 0)
         )
+
+    def _witnesses(self, batch: Batch, outputs: Mapping[str, Array]) -> list[PlaceResult]:
+        """The first target against what the model file means: a place for each witness."""
+        first = self.places[0]
+        project = self.pipeline.project(first.request)
+        origin = origin_of(first.request, project)
+        said = statements_of(first.request, origin, project.model, batch)
+        results = []
+        for one in said:
+            result = PlaceResult(
+                name=one.witness, board=one.witness, comparison=one.compare(outputs), note=one.why
+            )
+            if one.witness == REFERENCE and one.outputs:
+                result = self._layer_by_layer(result, origin, batch, first_wrong_inference(said, outputs))
+            results.append(result)
+        return results
+
+    def _layer_by_layer(
+        self, result: PlaceResult, origin: Origin, batch: Batch, wrong: int | None
+    ) -> PlaceResult:
+        if wrong is None and not self.own.every_step:
+            return result
+        request = self.places[0].request
+        try:
+            with self.pipeline.open(request) as target:
+                inputs = batch.inputs(wrong or 0)
+                first = first_wrong_step(origin, self.model, target, inputs, request)
+        except TargetError as error:
+            return dataclasses.replace(result, inference=wrong, note=f"steps can't be observed: {error.what}")
+        return dataclasses.replace(result, inference=wrong, first=first, steps_equal=first is None)
 
     def _first_inference(
         self, got: Mapping[str, Array], expected: Mapping[str, Array], count: int

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.judge.bisect import StepDifference
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.evidence import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
@@ -66,6 +67,7 @@ class RunReport:
         evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
         twin_evidence: the part of it that the twin is.
         witnessed: against what the model file means, by each witness.
+        first: first step whose outputs are not those of the reference, where the outputs are not.
         accuracy: share of right classes, where labels were given.
         instructions: of one inference (the median), where an emulator counts them; None elsewhere.
         instructions_resolution: the count is exact to this many; 0: each instruction was counted.
@@ -100,6 +102,7 @@ class RunReport:
     other_image: str = ""
     twin_evidence: str = ""
     witnessed: Witnessed = field(default_factory=Witnessed)
+    first: StepDifference | None = None
 
     @property
     def seconds(self) -> float | None:

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from mlf_sdk.codegen.lock import LockModel
+from mlf_sdk.errors import TargetError
+from mlf_sdk.judge.bisect import StepDifference
 from mlf_sdk.judge.check import FAILED, CheckReport
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
@@ -24,7 +27,15 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
-from mlf_sdk.pipeline.witness import origin_of, statements_of, witnessed
+from mlf_sdk.pipeline.witness import (
+    Origin,
+    first_wrong_inference,
+    first_wrong_step,
+    origin_of,
+    statements_of,
+    witnessed,
+)
+from mlf_sdk.tools.arrays import Array
 
 
 def run(
@@ -84,7 +95,9 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
     elif given is None and _wants_twin(request, project, reference):
         twin, twin_note = pipeline.twin(request)
     pipeline.progress.say("asking the model's witnesses")
-    judged = witnessed(origin, statements_of(request, origin, project.model, batch), outputs)
+    said = statements_of(request, origin, project.model, batch)
+    judged = witnessed(origin, said, outputs)
+    wrong = first_wrong_inference(said, outputs)
     return RunReport(
         model=project.model,
         board=project.target.board,
@@ -100,6 +113,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         ),
         twin_evidence=twin.evidence if twin else "",
         witnessed=judged,
+        first=None if wrong is None else _first_step(request, pipeline, origin, batch.inputs(wrong)),
         accuracy=None if reference.labels is None else accuracy(list(done.outputs[0]), reference.labels),
         memory=_memory(project.model, done, checked, is_known=not unknown),
         check=checked,
@@ -113,6 +127,20 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         build_seconds=built.seconds,
         console=done.console,
     )
+
+
+def _first_step(
+    request: Request, pipeline: Pipeline, origin: Origin, inputs: Sequence[Array]
+) -> StepDifference | None:
+    """The first step that differs from the reference; None where steps can't be observed."""
+    if pipeline.project(request).is_given:  # it does not hold its archive
+        return None
+    pipeline.progress.say("looking for the first layer that differs from the reference")
+    try:
+        with pipeline.open(request) as target:
+            return first_wrong_step(origin, pipeline.models(request)[0], target, inputs, request)
+    except TargetError:
+        return None
 
 
 def _wants_twin(request: Request, project: TargetProject, reference: Reference) -> bool:

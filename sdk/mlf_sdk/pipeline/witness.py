@@ -13,16 +13,21 @@ from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
-from mlf_sdk.ir.model import FileDigest
+from mlf_sdk.ir.model import FileDigest, Model
+from mlf_sdk.judge.bisect import Observer, StepDifference, first_difference
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.evidence import Witnessed, WitnessResult
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
+from mlf_sdk.judge.witnesses.reference import REFERENCE
+from mlf_sdk.judge.witnesses.steps import ReferenceSteps
 from mlf_sdk.pipeline import execution, loading
+from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.tools.arrays import Array
+from mlf_sdk.wire.deadline import Deadline
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +148,7 @@ class WitnessedCases:
         for one, kept in zip(self._found, self._differences, strict=True):
             if index >= one.inferences:
                 continue
-            outputs = {name: array[index : index + 1] for name, array in one.outputs.items()}
-            compared = dataclasses.replace(one, outputs=outputs, inferences=1).compare(got)
+            compared = one.at(index).compare(got)
             if compared is not None:
                 kept.extend(compared.outputs)
                 wrong += [] if compared.ok else [one.witness]
@@ -154,6 +158,39 @@ class WitnessedCases:
         """All inferences that were judged."""
         compared = [Comparison(outputs=tuple(kept)) if kept else None for kept in self._differences]
         return _witnessed(self._origin, self._found, compared)
+
+
+def first_wrong_step(
+    origin: Origin, model: Model, target: OpenTarget, inputs: Sequence[Array], request: Request
+) -> StepDifference | None:
+    """Find the first step on a target whose outputs are not those of the reference.
+
+    Args:
+        inputs: of one inference.
+        request: its timeout and tolerances.
+
+    Raises:
+        TargetError: steps can't be observed, or a step failed.
+    """
+    if origin.file is None:
+        return None
+    deadline = Deadline.after(request.timeout_s)
+    observer = Observer(target.session, target.info, model, inputs, deadline)
+    reference = ReferenceSteps(origin.file, model, inputs, observer.order)
+    return first_difference(reference, observer, model, execution.tolerance_of(request))
+
+
+def first_wrong_inference(found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> int | None:
+    """Index of the first inference that differs from the reference; None: none does."""
+    for one in found:
+        if one.witness != REFERENCE:
+            continue
+        for index in range(one.inferences):
+            got = {name: array[index : index + 1] for name, array in outputs.items()}
+            compared = one.at(index).compare(got)
+            if compared is not None and not compared.ok:
+                return index
+    return None
 
 
 def _witnessed(

@@ -21,13 +21,12 @@ def compare_parts(report: CompareReport) -> Parts:
     ]
     for place in others:
         parts.append(line("against", _place_text(place)))
-        parts.append(
-            line("outputs", _outputs_text(place), verdict(place.comparison is None or place.comparison.ok))
-        )
+        if place.comparison is not None:
+            parts.append(line("outputs", _outputs_text(place), verdict(place.comparison.ok)))
         if place.steps_equal and report.steps > 1:
             parts.append(line("steps", "all agree", verdict(True)))
         if place.first is not None:
-            parts += _difference_parts(place.first)
+            parts += difference_parts(place.first)
         parts += lines("note", [place.note] if place.note else [])
         if place.saved is not None:
             parts.append(line("saved", str(place.saved)))
@@ -49,7 +48,8 @@ def _outputs_text(place: PlaceResult) -> str:
     return text + (f"; first in inference {place.inference}" if place.inference is not None else "")
 
 
-def _difference_parts(first: StepDifference) -> Parts:
+def difference_parts(first: StepDifference) -> Parts:
+    """Lines about the first step that differs."""
     found = first.difference
     where = f"[{', '.join(map(str, first.at))}]"
     inputs = "equal inputs" if first.same_inputs else "inputs that agree within the tolerance"

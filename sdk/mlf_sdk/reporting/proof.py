@@ -29,6 +29,7 @@ from mlf_sdk.judge.compare import Comparison
 from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.stack import StackBound
 from mlf_sdk.pipeline.results import RunReport
+from mlf_sdk.reporting.compare import difference_parts
 from mlf_sdk.reporting.evidence import note_parts, witness_parts
 from mlf_sdk.reporting.layout import (
     Cell,
@@ -218,6 +219,8 @@ def _output_parts(report: RunReport) -> Parts:
             parts += [*_differing(found), *_uncompared(found, report)]
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
+    if report.first is not None:
+        parts += difference_parts(report.first)
     parts += note_parts(report.witnessed, report.uncovered)
     if report.twin is not None or report.witnessed.compared:
         parts.append(line("evidence", report.evidence))

@@ -53,7 +53,7 @@ class ModelFile:
             return self.frontend.graph(self.path, "", self.options)
 
     @cached_property
-    def _device(self) -> Graph:
+    def device(self) -> Graph:
         """The graph with the inputs and outputs that the device has."""
         return strip_conversions(self.graph) if self.options.io == Io.INT8.value else self.graph
 
@@ -64,13 +64,13 @@ class ModelFile:
 
     def inputs_for_file(self, arrays: Sequence[Array]) -> list[Array]:
         """Inputs of the device as the file's own: stored integers become the reals that they stand for."""
-        graph, device = self.graph, self._device
+        graph, device = self.graph, self.device
         pairs = zip(graph.inputs, device.inputs, arrays, strict=True)
         return [_real(array, device.values[d], graph.values[own]) for own, d, array in pairs]
 
     def outputs_for_device(self, arrays: Sequence[Array | None]) -> list[Array | None]:
         """Outputs of the file in the type and shape of the device's; None stays None."""
-        graph, device = self.graph, self._device
+        graph, device = self.graph, self.device
         pairs = zip(graph.outputs, device.outputs, arrays, strict=True)
         return [
             None if array is None else _stored(array, graph.values[own], device.values[d])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class WitnessStatement:
         part = "" if self.inferences == self.asked else f"{self.inferences:,} of {self.asked:,} inferences"
         said = ", ".join(filter(None, [self.remark, part]))
         return f"{self.witness} ({said})" if said else self.witness
+
+    def at(self, index: int) -> WitnessStatement:
+        """The statement about one inference."""
+        outputs = {name: array[index : index + 1] for name, array in self.outputs.items()}
+        return replace(self, outputs=outputs, inferences=1)
 
     def compare(self, got: Mapping[str, Array]) -> Comparison | None:
         """Compare outputs, each (inferences, *shape), with these; None: it gave none.

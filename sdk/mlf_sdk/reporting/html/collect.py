@@ -157,6 +157,9 @@ def _output_verdicts(done: RunReport) -> tuple[Verdict, ...]:
         Verdict(what=label, ok=None, text=text)
         for label, text in witness_notes(done.witnessed, done.uncovered)
     )
+    if done.first is not None:
+        what = f"{done.first.name}: {done.first.difference.mismatches:,} elements differ from the reference"
+        verdicts.append(Verdict(what="first layer", ok=False, text=what))
     if verdicts:
         return (*verdicts, *notes)
     text = done.twin_note or "not compared with anything"
