@@ -133,6 +133,8 @@ class CacheOptions(Options):
 def cache(request: Request, own: CacheOptions, progress: Progress) -> Outcome:
     """Show or remove what is kept between runs: projects, builds, proofs.
 
+    ``clean`` waits up to 10 s for commands that use it; if they go on, it removes nothing and says so.
+
     Example: mlf-sdk cache
 
     Example: mlf-sdk cache clean
