@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import mlf_sdk
 from analysed import load_model
-from archives import Spec, build, edit_json, merge, without, write
+from archives import Spec, build, edit_json, merge, reference, sample, without, write
 from elfobjects import Elf
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.abi import PACKED, Argument, Convention, Field, Value, call_with
@@ -340,6 +342,50 @@ def test_entry_of_an_older_name(tmp_path: Path) -> None:
     files = replaced(build(kind="aot-packed"), LIB1, ("___tvm_main__(", "_run_model("))
     files = replaced(files, LIB0, ("___tvm_main__(", "_run_model("))
     assert load(files, tmp_path).steps[0].symbol == "tvmgen_tiny_run_model"
+
+
+def plain_files(*typed: str) -> dict[str, bytes]:
+    """An archive of 2021: the interface is declared, only main is defined; parameters of a kernel have types."""
+    kernel = "tvmgen_tiny_fused_add_relu("
+    kernels = [(kernel + "void* in, void* other, void* out", kernel + ", ".join(typed))] if typed else []
+    files = replaced(build(kind="aot-c", version=5), LIB1, *kernels)
+    del files[LIB0]
+    return files
+
+
+@pytest.mark.toolchain
+def test_main_in_place_of_an_interface_that_nothing_defines(tmp_path: Path, needs_cc: str) -> None:
+    files = plain_files("float* in, float* other, float* out")
+    model = load(files, tmp_path)
+    assert [step.symbol for step in model.steps] == ["tvmgen_tiny_run_model"]
+    found = [(t.name, t.dtype.name, t.shape) for t in (*map(model.tensors.__getitem__, model.inputs),)]
+    assert found == [("x", "float32", (1, 8))]
+    (output,) = (model.tensors[i] for i in model.outputs)
+    assert (output.dtype.name, output.shape) == ("float32", (8,))
+    spec = Spec(kind="aot-c", version=5)
+    x = sample(spec)
+    run = mlf_sdk.run(write(files, tmp_path / "plain.tar"), board="host", inputs={"x": x}, twin=False)
+    (y,) = run.outputs.values()
+    np.testing.assert_allclose(np.asarray(y).ravel(), reference(spec, x).ravel(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "float* in, float* other, struct s* out", "float* a, float* b, int64_t* c"]
+)
+def test_an_output_whose_type_nothing_states(tmp_path: Path, typed: str) -> None:
+    """Its size is what the metadata counts beside the input: 32 bytes here, and 36 are no whole numbers of int64."""
+    files = plain_files(*filter(None, [typed]))
+    if "int64" in typed:
+        files = edit_json(files, "metadata.json", lambda top: _main_of(top).update(io_size_bytes=68))
+    assert any(
+        "the types of the inputs and outputs are stated neither" in what
+        for _, what in faults_of(files, tmp_path)
+    )
+
+
+def _main_of(top: dict[str, Any]) -> dict[str, Any]:
+    (main,) = top["memory"]["functions"]["main"]
+    return main
 
 
 def test_no_function_that_could_be_the_entry(tmp_path: Path) -> None:

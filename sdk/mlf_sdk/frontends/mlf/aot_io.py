@@ -8,6 +8,7 @@ import dataclasses
 import msgspec
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.mlf.aot_plain import last_output, plain_main
 from mlf_sdk.frontends.mlf.graph_schedule import output_names
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.rawmetadata import MainMemory, TensorSize
@@ -107,7 +108,22 @@ class _IoReader:
         stated = self._stated_outputs(main)
         if stated is not None and (results is None or len(results) != len(stated)):
             results = stated
+        if results is None:
+            results = self._given_output(inputs, main)
         return None if results is None else AotIo(inputs=inputs, outputs=self._named(results))
+
+    def _given_output(
+        self, inputs: tuple[Signature, ...], main: MainMemory | None
+    ) -> tuple[Signature, ...] | None:
+        """The one output: its size is what the metadata counts beside the inputs, its type a kernel's."""
+        if main is None or self.interface is None or len(self.interface.outputs) != 1:
+            return None
+        entry = plain_main(self.source, f"tvmgen_{field_identifier(self.module.metadata.name)}")
+        if entry is None:
+            return None
+        size_bytes = main.io_size_bytes - sum(i.size_bytes for i in inputs)
+        found = last_output(self.source, entry, size_bytes)
+        return None if found is None else (found,)
 
     def _sizes(self) -> AotIo | None:
         """Inputs and outputs as the metadata states them: by size, as one dimension.

@@ -9,6 +9,7 @@ import msgspec
 
 from mlf_sdk.analysis.c.unit import EntryWrapper
 from mlf_sdk.frontends.mlf.aot_io import AotIo, header_member, read_io
+from mlf_sdk.frontends.mlf.aot_plain import plain_main
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.tensortable import TensorTable
@@ -71,6 +72,9 @@ class _AotBuilder:
         """The entry that is called, and what is passed to it."""
         if usmp is not None:
             return self._static_pools(usmp, (*inputs, *outputs))
+        main = plain_main(self.source, self.prefix)
+        if main is not None:
+            return _Call(symbol=main.name, abi=call_with(map(Value.of_tensor, (*inputs, *outputs))))
         if self.interface is not None:
             return self._interface_call(self.interface, io, inputs, outputs)
         for suffix in _ENTRY_SUFFIXES:
