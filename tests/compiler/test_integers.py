@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import agreement
+from core_images import MISSING, run_on_core
+from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.options import Core, Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -173,6 +175,18 @@ def test_an_operator(name: str, goal: Goal, tmp_path: Path, monkeypatch: pytest.
     if name.startswith("RESIZE"):  # its weights are rounded to 8 bits
         expected, apart = np.floor(expected + 0.5), 1.0
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=1e-5, atol=apart)
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+@pytest.mark.parametrize(
+    "name", ["FLOOR_DIV", "ONE_HOT of an inner axis", "BITWISE_XOR", "RESIZE_BILINEAR of corners"]
+)
+def test_an_operator_on_a_core(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(CASES[name]()[0])
+    core = Core.CORTEX_M4
+    run_on_core(compile_graph(load_tflite(path), Choice(core=core)), core, tmp_path, 3)
 
 
 @pytest.mark.parametrize("divisor", [0, -1])
