@@ -227,3 +227,36 @@ def conv_integer(n: Network) -> None:
         found["group"] = groups
     operands = [x, w, *([_zero(n, x), *([_zero(n, w)] if n.chance(0.5) else [])] if n.chance(0.6) else [])]
     put(n, n.node("ConvInteger", *operands, **found))
+
+
+@draws("Einsum", styles=("float",))
+def einsum(n: Network) -> None:
+    x = real(n, 3)
+    b, i, j = x.shape
+    equation, shape = n.choice((
+        ("bij,jk->bik", (j, 3)), ("bij,bjk->bki", (b, j, 2)), ("...j,jk->...k", (j, 4)), ("bij,bij->i", (b, i, j)),
+    ))  # fmt: skip
+    weights = n.constant((n.random.standard_normal(shape) * 0.3).astype(np.float32))
+    put(n, n.node("Einsum", x, weights, equation=equation))
+
+
+@draws("LpNormalization", styles=("float",))
+def lp_normalization(n: Network) -> None:
+    x = real(n, 1, 2, 3, 4)
+    found = {"axis": axis_of(n, x.rank)} if n.chance(0.7) else {}
+    put(n, n.node("LpNormalization", x, **found, **({"p": n.choice((1, 2))} if n.chance(0.7) else {})))
+
+
+@draws("IsInf", styles=("float",))
+def is_inf(n: Network) -> None:
+    x = real(n)
+    ends = n.constant(np.array(n.choice((np.inf, -np.inf, 1.0)), np.float32))
+    signs = {f"detect_{sign}": n.integer(0, 1) for sign in ("positive", "negative") if n.chance(0.6)}
+    put(n, n.node("Where", n.node("IsInf", n.node("Max", x, ends), **signs), ends, x))
+
+
+@draws("BitShift", styles=("float",))
+def bit_shift(n: Network) -> None:
+    x = whole(n, "uint8")
+    by = n.constant(n.random.integers(0, 8, x.shape[-1:]).astype(np.uint8))
+    put(n, n.node("BitShift", x, by, direction=n.choice(("LEFT", "RIGHT"))))
