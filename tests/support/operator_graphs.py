@@ -4,8 +4,9 @@
 python tests/support/operator_graphs.py --int8 2000 --float 1000 --int16 500 --operators 5000 --cores 100
   [--seed 0] [--jobs 2] [--keep FOLDER] [--branches]
 
-Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. A model that is
-wrong is written to ``--keep``, whole and as its one operator, with what differs first.
+Each worker takes a run of seeds, so that a command that was broken off goes on with ``--seed``. Of a network that is
+wrong, the operators that differ are printed, the first one first; its model is written to ``--keep``. Makers that were
+never drawn are listed, with ``--branches`` the lines and branches of the kernels' generators as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import json
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -133,13 +135,14 @@ def worker(kind: str, first: int, count: int, core: str) -> None:
     print(json.dumps(result))
 
 
-def _started(job: tuple[str, int, int, str], branches: bool) -> list[dict[str, Any]]:
+def _started(job: tuple[str, int, int, str], branches: Path | None) -> list[dict[str, Any]]:
     """Result of a worker; where it dies, of one for each of its seeds, so that the seed is known."""
     kind, first, count, core = job
     command = [sys.executable, "-W", "ignore"]
     if branches:
         source = "mlf_sdk.compiler.kernels"
-        command += ["-m", "coverage", "run", "--branch", "--parallel-mode", f"--source={source}"]
+        data = f"--data-file={branches / '.coverage'}"
+        command += ["-m", "coverage", "run", "--branch", "--parallel-mode", f"--source={source}", data]
     command += [__file__, "--worker", kind, str(first), str(count), core]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -147,18 +150,36 @@ def _started(job: tuple[str, int, int, str], branches: bool) -> list[dict[str, A
     if count > 1:
         return [r for seed in range(first, first + count) for r in _started((kind, seed, 1, core), branches)]
     name = f"{kind} {first}"
-    if count and _started((kind, first, 0, core), branches=False)[0]["died"]:
+    if count and _started((kind, first, 0, core), branches=None)[0]["died"]:
         return [{"kind": kind, "first": first, "faults": {}, "refused": [f"{name}: TFLM dies of it"]}]
     said = (done.stderr.strip().splitlines() or [""])[-1]
     died = f"{name}: the worker died ({done.returncode}): {said}"
     return [{"kind": kind, "first": first, "died": died, "faults": {name: [died]}}]
 
 
-def run(jobs: Sequence[tuple[str, int, int, str]], workers: int, branches: bool) -> Iterator[dict[str, Any]]:
+def run(
+    jobs: Sequence[tuple[str, int, int, str]], workers: int, branches: Path | None
+) -> Iterator[dict[str, Any]]:
     """Results of jobs, as they come."""
     with ThreadPoolExecutor(workers) as pool:
         for results in pool.map(lambda job: _started(job, branches), jobs):
             yield from results
+
+
+def print_branches(folder: Path) -> None:
+    """Print the lines and branches that no worker reached, from the files that they left in ``folder``."""
+    for command in (["combine", "--quiet"], ["report", "--show-missing", "--skip-covered"]):
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "coverage",
+                *command,
+                f"--data-file={folder / '.coverage'}",
+                *([str(folder)] if command[0] == "combine" else []),
+            ],
+            check=False,
+        )
 
 
 def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
@@ -212,7 +233,8 @@ def main() -> int:
     drawn: Counter[str] = Counter()
     makers: dict[str, None] = {}
     wrong = 0
-    for result in run(jobs_of(asked), asked.jobs, asked.branches):
+    measured = Path(tempfile.mkdtemp(prefix="branches-")) if asked.branches else None
+    for result in run(jobs_of(asked), asked.jobs, measured):
         total = totals.setdefault(result["kind"], Counter())
         total.update({k: result.get(k, 0) for k in ("networks", "operators", "checks", "cpu_s")})
         total.update(wrong=len(result["faults"]), refused=len(result.get("refused", ())))
@@ -232,6 +254,9 @@ def main() -> int:
             f" {total['wrong']} wrong, {total['refused']} not run by TFLM, {total['cpu_s'] / max(1, total['networks']):.2f} s of CPU each"
         )
     print("makers never drawn:", ", ".join(m for m in makers if not drawn[m]) or "none")
+    if measured:
+        print_branches(measured)
+        shutil.rmtree(measured)
     return bool(wrong)
 
 
