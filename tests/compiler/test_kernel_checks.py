@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from agreement import random_inputs
+from core_batches import core_faults
+from core_images import MISSING
 from kernel_checks import KernelCheck, all_choices, checks_of, difference, trace
 from kernel_library import KernelLibrary, units
 from makers import counted_makers
@@ -85,6 +87,24 @@ def test_mistakes_of_a_kernel_are_noticed(
     check = _checks(tmp_path)[0]
     wrong = dataclasses.replace(check, kernel=change(check.kernel))
     assert any(says in fault for fault in KernelLibrary([wrong], tmp_path).faults(wrong))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+def test_a_batch_on_a_core_notices_mistakes(tmp_path: Path) -> None:
+    """A wrong result, a write beside the output and a fault in one image: what follows the fault runs in another."""
+    right = _checks(tmp_path)[:4]
+    endings = ("    y0[1] ^= 1;\n", "    y0[-1] = 1;\n", "    *(volatile int *)0xF0000001 = 1;\n")
+    wrong = [
+        dataclasses.replace(
+            c, label=f"wrong {i}", kernel=dataclasses.replace(c.kernel, body=c.kernel.body + end)
+        )
+        for i, (c, end) in enumerate(zip(right, endings, strict=False))
+    ]
+    found = dict(core_faults([right[0], *wrong, *right[1:]], Core.CORTEX_M0, tmp_path))
+    assert list(found) == ["wrong 0", "wrong 1", "wrong 2"]
+    assert "output 0: 1 of" in found["wrong 0"]
+    assert "beside its memory" in found["wrong 1"] and "the image faulted" in found["wrong 2"]
 
 
 def test_helpers_of_one_name_that_differ_are_in_two_sources(tmp_path: Path) -> None:
