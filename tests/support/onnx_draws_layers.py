@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_draws import axis_of, bias, draws, factors, ints, parameter, put, real, reshaped, weights
-from onnx_network import Network, Unfit, Value
+from onnx_network import Array, Network, Unfit, Value
 
 
 def window_of(n: Network, space: tuple[int, ...], *, dilated: bool = True) -> dict[str, Any]:
@@ -187,6 +187,13 @@ def batch_normalization(n: Network) -> None:
     put(n, n.node("BatchNormalization", x, _normal(n, c), _normal(n, c), _normal(n, c), variance, **found))
 
 
+def _spread(rows: Array) -> None:
+    """Refuse rows whose numbers lie close together: rounding of their mean would be most of what is left."""
+    rows = rows.astype(np.float64)
+    if (rows.var(axis=-1) < 0.03 * rows.mean(axis=-1) ** 2 + 1e-4).any():
+        raise Unfit("not well conditioned")
+
+
 @draws("InstanceNormalization", "GroupNormalization")
 def group_normalization(n: Network, kind: str) -> None:
     x = real(n, 3, 4, fits=lambda v: np.prod(v.shape[2:]) > 1)
@@ -198,6 +205,7 @@ def group_normalization(n: Network, kind: str) -> None:
             count = found["num_groups"]
         if n.opset >= 21 and n.chance(0.3):
             found["stash_type"] = 1
+    _spread(x.data.reshape(x.shape[0] * found.get("num_groups", count), -1))
     put(n, n.node(kind, x, _normal(n, count), _normal(n, count), **found))
 
 
@@ -213,6 +221,8 @@ def layer_normalization(n: Network, kind: str) -> None:
     if n.chance(0.2):
         found["stash_type"] = 1
     shape = x.shape[axis:]
+    if kind == "LayerNormalization":
+        _spread(x.data.reshape(-1, int(np.prod(shape))))
     if n.chance(0.2):
         shape = tuple(1 if n.chance(0.5) else e for e in shape)
     operands = [x, _normal(n, *shape)]
@@ -302,13 +312,21 @@ def _resized(n: Network, x: Value, chosen: list[int], region: Value | None, foun
                     raise Unfit("corners of an extent that is no whole number")
         empty = n.constant(np.zeros(0, np.float32)) if n.opset < 13 else None
         y: Value = n.node("Resize", x, region, empty, ints(n, sizes), **found)
-        return y
+        return _changed(x, y, scaled=found.get("keep_aspect_ratio_policy", "stretch") != "stretch")
     scales = [1.0 if a < 2 else float(n.choice((0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0))) for a in chosen]
     aligned = found.get("coordinate_transformation_mode") == "align_corners"
     if aligned and any(s * x.shape[a] % 1 for s, a in zip(scales, chosen, strict=True)):
         # ONNX's own tests take the extent before it is rounded, ONNX Runtime the rounded one.
         raise Unfit("corners of an extent that is no whole number")
-    return n.node("Resize", x, region, n.constant(np.array(scales, np.float32)), **found)
+    y = n.node("Resize", x, region, n.constant(np.array(scales, np.float32)), **found)
+    return _changed(x, y, scaled=any(s != 1 for s in scales))
+
+
+def _changed(x: Value, y: Value, *, scaled: bool) -> Value:
+    """Refuse scales that leave every extent: ONNX Runtime copies the input, ONNX's reference interpolates."""
+    if scaled and x.shape == y.shape:
+        raise Unfit("no extent changes")
+    return y
 
 
 @draws("Upsample")
