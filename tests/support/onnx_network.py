@@ -186,7 +186,7 @@ class Network:
         if len(self.inputs) >= 5:
             raise Unfit("too many inputs")
         data = np.asarray(data)
-        off = data.dtype == np.float32 and bool((data * 8 % 1).any())
+        off = data.dtype == np.float32 and bool(np.isfinite(data).all()) and bool((data * 8 % 1).any())
         value = Value(name=self.name("x"), data=data, near=self._off(data) if off else data)
         self.inputs.append(value)
         self.pool.append(value)
