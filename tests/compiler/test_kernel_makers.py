@@ -33,6 +33,7 @@ SOFTMAX = {
     "steep int8": ("int8", 4.7, 3, "int8", 2**-8, -128, False),
     "steep logarithm": ("int8", 4.7, 3, "int8", 2**-4, 127, True),
     "steep uint8": ("uint8", 0.9, 90, "uint8", 2**-8, 5, False),
+    "steepest": ("int8", 8.021560668945312, 3, "int16", 2**-16, -32768, False),
     "int8 to int16": ("int8", 0.11, 3, "int16", 2**-16, -32768, False),
     "logarithm": ("int8", 0.09, 3, "int8", 2**-4, 127, True),
     "int16": ("int16", 0.0004, 0, "int16", 2**-15, 0, False),
@@ -152,6 +153,9 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "groups": ((2, 5, 6, 6), 9, 2, (3, 3), (1, 2), (2, 1), (1, 1), (3, 3)),
     "pixels": ((2, 3, 5, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (3, 5)),
     "one pixel": ((1, 1, 1, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+    "a row of pixels": ((1, 1, 5, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (1, 5)),
+    "grouped pixels": ((1, 3, 5, 6), 4, 3, (1, 1), (1, 1), (1, 1), (0, 0), (3, 5)),
+    "rows apart, padded behind": ((1, 7, 5, 2), 3, 2, (3, 3), (1, 1), (3, 1), (0, 0), (2, 3)),
     "every second pixel": ((1, 5, 6, 3), 4, 3, (1, 1), (2, 2), (1, 1), (0, 0), (3, 3)),
     "padded pixels": ((1, 3, 4, 3), 4, 3, (1, 1), (1, 1), (1, 1), (1, 1), (5, 6)),
     "pixels padded behind": ((1, 3, 4, 3), 4, 3, (1, 1), (1, 1), (1, 1), (0, 0), (4, 6)),
@@ -190,9 +194,11 @@ def test_windows_of_floats_that_are_copied(shape: str) -> None:
     operator = Conv2D(**fields(inputs, y), window=window, clamp=UNLIMITED)
     kernel = next(candidates(v.graph(operator), operator, Choice()))
     assert kernel.family == "real_conv"
-    copied = "padded" in shape or shape in ("one image", "columns apart", "groups")
+    copied = "padded" in shape or shape in ("one image", "columns apart", "groups", "grouped pixels")
     assert bool(kernel.workspace_bytes) == copied
-    assert ("int32_t oy" in kernel.body) == (shape not in ("pixels", "one pixel"))
+    assert ("int32_t oy" in kernel.body) == (shape not in ("pixels", "one pixel", "a row of pixels"))
+    if shape in ("rows together", "one column"):
+        assert "int32_t skip = 0;" in kernel.body  # a window is one run
     pixels = 1 if output[1] == 1 or shape == "one pixel" else 2
     assert kernel.workspace_bytes in (0, 4 * pixels * size[0] * size[1] * depth)
 

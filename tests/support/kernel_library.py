@@ -51,7 +51,9 @@ class KernelLibrary:
         subprocess.CalledProcessError: the compiler refuses the code; its output is in the error.
     """
 
-    def __init__(self, checks: Sequence[KernelCheck], folder: Path, flags: Sequence[str] = ("-O0",)) -> None:
+    def __init__(
+        self, checks: Sequence[KernelCheck], folder: Path, flags: Sequence[str] = ("-O0", "-w")
+    ) -> None:
         sources = []
         symbols: dict[tuple[str, str], str] = {}
         for number, (text, kernels, names) in enumerate(units([check.kernel for check in checks])):
@@ -60,7 +62,7 @@ class KernelLibrary:
             symbols.update({key_of(k): name for k, name in zip(kernels, names, strict=True)})
         self.symbols = symbols
         library = folder / "kernels.so"
-        command = ["gcc", *flags, "-std=c11", "-w", "-shared", "-fPIC", "-o", library, *sources, "-lm"]
+        command = ["gcc", *flags, "-std=c11", "-shared", "-fPIC", "-o", library, *sources, "-lm"]
         subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
         self.library = ctypes.CDLL(str(library))
 
