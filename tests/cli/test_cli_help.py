@@ -57,7 +57,7 @@ def _stated() -> dict[str, list[str]]:
                 if " | " not in line or "--port" in text
                 else text + "".join(re.findall(r" --port.*", line))
             )
-            for one in {re.sub(r" \[[^]]*\]", "", whole), whole.replace("[", "").replace("]", "")}:
+            for one in dict.fromkeys((re.sub(r" \[[^]]*\]", "", whole), re.sub(r"[][]", "", whole))):
                 words = [word.split("|")[0].removesuffix("...") for word in one.split()]
                 found[" ".join(words)] = words
     return found
