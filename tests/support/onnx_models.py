@@ -51,7 +51,9 @@ class OnnxMaker:
             [helper.make_empty_tensor_value_info(o) for o in outputs],
             self.constants,
         )
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        opsets = [
+            helper.make_opsetid(*o) for o in (("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))
+        ]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def save(self, path: Path, *outputs: str) -> Path:

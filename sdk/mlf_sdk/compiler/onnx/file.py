@@ -143,6 +143,8 @@ class _Reader:
         """Element types of tensors that the file states; unknown ones are left to the nodes that use them."""
         for value in (*graph.value_info, *graph.output):
             code = value.type.tensor_type.elem_type
+            if code == self.onnx.TensorProto.STRING:  # a label, which becomes the place of its class
+                continue
             if code in self.onnx.TensorProto.DataType.values() and code:
                 yield value.name, np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
 

@@ -35,6 +35,7 @@ from mlf_sdk.compiler.onnx import (
     rows,
 )
 from mlf_sdk.compiler.onnx.budget import Budget, BudgetError, elements_of
+from mlf_sdk.compiler.onnx.classical import EXPANSIONS, expand_classical
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.control import spliced
 from mlf_sdk.compiler.onnx.fallback import left_to_tvm, without_unread
@@ -272,7 +273,10 @@ def _build(
             if known and (branch := spliced(context, raw)) is not None:
                 pending.extendleft(reversed(branch))
                 continue
-            if raw.kind not in BUILDERS and raw.kind not in _WHEN_READ:
+            if known and (simple := expand_classical(context, raw)) is not None:
+                pending.extendleft(reversed(simple))
+                continue
+            if raw.kind not in BUILDERS and raw.kind not in EXPANSIONS and raw.kind not in _WHEN_READ:
                 raise UnsupportedError(_unsupported(raw.kind))
             if known:
                 BUILDERS[raw.kind](context, Node(context, raw))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.frontends.foreign import foreign_model
+from mlf_sdk.ir.finding import Finding
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
@@ -39,6 +40,21 @@ class OnnxFrontend(CompilingFrontend):
         from mlf_sdk.compiler.onnx.survey import survey_onnx
 
         return survey_onnx(path, shapes_of(options.shapes), options.batch)
+
+    def findings(self, path: Path, options: CompileOptions) -> tuple[Finding, ...]:
+        """List classifiers whose labels are strings."""
+        from mlf_sdk.compiler.onnx.classical import named_classes
+        from mlf_sdk.compiler.onnx.file import read_onnx
+        from mlf_sdk.errors import FaultCollector
+
+        return tuple(
+            Finding(
+                where=node.place,
+                what="the labels of its classes are strings, which a device doesn't have",
+                handled="the label that it gives is the place of the class among them, as int64",
+            )
+            for node in named_classes(read_onnx(path, FaultCollector(str(path))))
+        )
 
     def files(self, path: Path) -> tuple[Path, ...]:
         """The model and its external data."""
