@@ -7,15 +7,22 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from core_images import MISSING
+from kernel_checks import all_choices, checks_of, trace
 from mlf_sdk.compiler.onnx import load, qoperators
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.load import BUILDERS
 from mlf_sdk.compiler.onnx.node import Node
+from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.passes import improve
+from onnx_models import OnnxMaker
 
 pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+from core_batches import core_faults
 from onnx_comparison import compare
 from onnx_drawing import network
 from onnx_draws import DRAWS
@@ -123,3 +130,16 @@ def test_a_builder_that_reads_an_operator_wrong_is_noticed(
     assert [fault for seed in range(3) for fault in faults(seed)] == []
     monkeypatch.setitem(load.BUILDERS, kind, wrong)
     assert any(faults(seed) for seed in range(20))
+
+
+@pytest.mark.qemu
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
+def test_depthwise_layer_of_one_window_that_is_square(tmp_path: Path) -> None:
+    """Rows and columns of the window are the same number there; the compiler kept both in one register."""
+    m = OnnxMaker(3)
+    m.add("Conv", m.input(1, 8, 3, 2), m.weights(8, 1, 2, 2), m.weights(8), group=8, strides=[3, 1])
+    graph = improve(load.load_onnx(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0])))
+    given = np.random.default_rng(1).uniform(-2, 2, (1, 8, 3, 2)).astype(np.float32)
+    checks = checks_of("one window", graph, trace(graph, [[given]]), all_choices(Core.CORTEX_M4))
+    assert any("real_depthwise" in check.label for check in checks)
+    assert list(core_faults(checks, Core.CORTEX_M4, tmp_path)) == []

@@ -84,7 +84,7 @@ def _function(name: str, width: int, step: int, columns: int) -> str:
     int32_t n;
     const float *p;
     __asm__ volatile(
-{text}        : [v] "+l"(v), [t] "+r"(t), [rows] "+l"(rows), [n] "=&r"(n), [p] "=&r"(p)
+{text}        : [v] "+&l"(v), [t] "+&r"(t), [rows] "+&l"(rows), [n] "=&r"(n), [p] "=&r"(p)
         : [w] "r"(w), [y] "r"(y), [across] "r"(across), [line] "r"(4 * line), [skip] "r"(4 * skip), [step] "r"({4 * step})
         : {clobbers}, "cc", "memory");
 #else

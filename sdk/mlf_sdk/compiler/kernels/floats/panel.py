@@ -102,9 +102,9 @@ class Panels:
 def _function(panels: Panels, name: str, width: int) -> str:
     two = panels.pixels == 2
     head = f"static const float *{name}(const float *x, {'const float *u, ' if two else ''}const float *w, float *y, {'float *z, ' if two else ''}int32_t skip)"
-    outputs = ['[x] "+r"(x)', '[w] "+r"(w)', '[n] "=&r"(n)', '[l] "=&r"(l)']
+    outputs = ['[x] "+&r"(x)', '[w] "+&r"(w)', '[n] "=&r"(n)', '[l] "=&r"(l)']
     if two:
-        outputs.insert(1, '[u] "+r"(u)')
+        outputs.insert(1, '[u] "+&r"(u)')
     inputs = ['[y] "r"(y)', '[skip] "r"(4 * skip)'] + (['[z] "r"(z)'] if two else [])
     text = "".join(f'        "{line}\\n"\n' for line in _assembly(panels, width))
     clobbers = ", ".join(f'"s{i}"' for i in range(32))
