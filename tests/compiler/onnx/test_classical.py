@@ -11,8 +11,10 @@ import pytest
 
 import mlf_sdk
 from mlf_sdk.compiler.onnx.load import load_onnx
+from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.errors import MlfError
+from mlf_sdk.frontends.onnx.frontend import OnnxFrontend
 from onnx_agreement import agree
 from onnx_models import OnnxMaker
 
@@ -91,7 +93,7 @@ def test_labels_that_are_strings_become_places(tmp_path: Path) -> None:
     path = m.save(tmp_path / "model.onnx", label, scores)
     places, probabilities = Interpreter(load_onnx(path)).run([ROWS])
     assert places.dtype == np.int64 and places.tolist() == probabilities.argmax(axis=1).tolist()
-    (note,) = mlf_sdk.check(path).findings
+    (note,) = OnnxFrontend().findings(path, CompileOptions())
     assert "strings" in note.what and "LinearClassifier" in note.where
 
 

@@ -36,9 +36,11 @@ def expand_classical(context: Context, raw: RawNode) -> Sequence[RawNode] | None
 
 
 def named_classes(raw: RawModel) -> tuple[RawNode, ...]:
-    """Nodes whose classes are strings in the file."""
-    names = ("classlabels_strings", "cats_strings")
-    return tuple(n for n in raw.nodes if n.kind in EXPANSIONS and any(n.attributes.get(a) for a in names))
+    """Classifiers whose labels are strings in the file."""
+    return tuple(
+        n for n in raw.nodes if n.kind.startswith(DOMAIN) and n.kind.endswith("Classifier")
+        and n.attributes.get("classlabels_strings")
+    )  # fmt: skip
 
 
 def _scaler(steps: Steps) -> None:
