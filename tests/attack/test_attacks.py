@@ -13,6 +13,7 @@ from attacks import ILLEGAL, LEGAL, Attack
 from mlf_sdk.errors import MlfError
 from mlf_sdk.judge.check import FAILED, PROVEN
 from mlf_sdk.pipeline.cell import NOT_HERE, Cell, CellJob, Reference, run_cell, run_reference
+from mlf_sdk.pipeline.pipeline import Twin
 from mlf_sdk.pipeline.request import Request
 
 SHARED = Path(__file__).parents[3] / "shared" / "attacks"
@@ -26,8 +27,8 @@ def proven(archive: Path, inputs: dict[str, np.ndarray[Any, Any]]) -> tuple[Cell
     request = Request(source=(str(archive),), board="mps2-an386", inputs=inputs)
     try:
         reference = run_reference(request)
-        request = request.replace(expect=reference.outputs, twin=reference.outputs is None)
-        cell = run_cell(CellJob(request=request, against=reference.evidence, fault=reference.fault))
+        twin = None if reference.outputs is None else Twin(reference.outputs, reference.evidence)
+        cell = run_cell(CellJob(request=request, twin=twin, fault=reference.fault))
     except MlfError:
         return None, Reference()
     return cell, reference

@@ -99,7 +99,7 @@ def test_a_project(call: Caller, tiny: Path, tmp_path: Path) -> None:
     assert (shown.code, shown.out.splitlines()[-1]) == (0, "verdict    RAN, NOT COMPARED")
     assert (called.value["verdict"], called.value["ok"]) == ("RAN, NOT COMPARED", True)
     strict = call("run", app, "--strict")
-    assert (strict.code, strict.out.splitlines()[-1]) == (1, "verdict    FAIL: the outputs were not compared")
+    assert (strict.code, strict.out.splitlines()[-1]) == (1, "verdict    FAIL: the model ran, not compared")
 
 
 def test_a_project_is_compared_with_the_twin_of_its_archive(call: Caller, tiny: Path, tmp_path: Path) -> None:

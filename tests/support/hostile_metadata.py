@@ -33,7 +33,7 @@ def add_metadata() -> None:
     bad("NaN", b'{"version": NaN}', "NaN")
     bad("infinity", b'{"version": 1e999}', "out of range")
     bad("a million digits", b'{"version": ' + b"9" * 1_000_000 + b"}", "an integer of 1000000 digits")
-    bad("5 MB", b" " * (5 << 20), "JSON of")
+    bad("17 MB", b" " * (17 << 20), "JSON of")
     bad("a list", b"[7]", "Expected `object`")
     bad("null", b"null", "Expected `object`")
     for name, value in {
