@@ -342,3 +342,10 @@ def test_every_source_starts_with_its_licence() -> None:
         if not SPDX.search(line):
             without.append(str(path.relative_to(ROOT)))
     assert without == []
+
+
+def test_registers_that_assembly_changes_are_no_other_operands() -> None:
+    """GCC may give an operand that is read and changed the register of an equal input, unless it has ``&``."""
+    kernels = (PACKAGE / "compiler" / "kernels").rglob("*.py")
+    found = [f"{name_of(path)}: {text}" for path in kernels for text in re.findall(r'"\+\w+"', text_of(path))]
+    assert found == []
