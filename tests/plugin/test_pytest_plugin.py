@@ -278,6 +278,7 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
         "pipeline.declare",
         "pipeline.request",
         "pytest_plugin",
+        "pytest_plugin.evidence",
         "pytest_plugin.model",
         "pytest_plugin.pool",
         "targets",

@@ -85,6 +85,17 @@ def compare_outputs(
     return Comparison(outputs=tuple(differences))
 
 
+def differences_text(found: Comparison) -> str:
+    """Outputs that differ, for people: in how many elements, and how much."""
+    parts = [
+        f"'{o.name}' differs in {o.mismatches} of {o.elements} elements "
+        f"(max {o.max_abs:.3g}, relative {o.max_rel:.3g})"
+        for o in found.outputs
+        if o.mismatches
+    ]
+    return "; ".join(parts)
+
+
 def _difference(name: str, got: Array, expected: Array, tolerance: Tolerance) -> OutputDifference:
     if got.dtype.kind in "iub" and expected.dtype.kind in "iub":
         delta = _integer_delta(got, expected)

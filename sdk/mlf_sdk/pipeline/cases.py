@@ -13,7 +13,7 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs
+from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs, differences_text
 from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
 from mlf_sdk.judge.evidence import EXPECTED, NO_EVIDENCE, Witnessed, combined
 from mlf_sdk.judge.guards import GuardError, with_guards
@@ -215,7 +215,7 @@ class _Cases:
         comparison = compare_outputs(got, expected, self.tolerance) if expected else None
         label = None if self.reference.labels is None else int(self.reference.labels[index])
         found = None if label is None else int(np.argmax(outputs[0]))
-        why = "" if comparison is None or comparison.ok else _difference(comparison)
+        why = "" if comparison is None or comparison.ok else differences_text(comparison)
         if self.by_class and found != label:
             why = f"its class is {found}, not {label}"
         witnesses = self.witnesses.judge(index, got)
@@ -266,13 +266,3 @@ class _Cases:
         if accuracy is None or answered < self.batch.count:
             return f"only {answered} of {self.batch.count} inferences have an answer"
         return "" if accuracy >= self.min_accuracy else f"{accuracy:.4f} is below {self.min_accuracy:g}"
-
-
-def _difference(found: Comparison) -> str:
-    parts = [
-        f"'{o.name}' differs in {o.mismatches} of {o.elements} elements "
-        f"(max {o.max_abs:.3g}, relative {o.max_rel:.3g})"
-        for o in found.outputs
-        if o.mismatches
-    ]
-    return "; ".join(parts)

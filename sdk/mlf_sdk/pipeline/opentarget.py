@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from mlf_sdk.codegen.lock import LockTensor
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.judge.data import Batch, match_inputs
 from mlf_sdk.judge.guards import GuardError, guards_fault
 from mlf_sdk.pipeline.project import TargetProject
@@ -17,6 +18,9 @@ from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo, Stats
 from mlf_sdk.wire.measure import PATTERNS
 from mlf_sdk.wire.session import Session
+
+InferenceObserver = Callable[[Sequence[Array], Sequence[Array]], None]
+"""Called with the inputs and the outputs of an inference."""
 
 
 class OpenTarget:
@@ -28,6 +32,7 @@ class OpenTarget:
         board: board that it runs on.
         info: description of the model by the target.
         stats: measured when the guards were last compared; None: they never were, or there are none.
+        observer: of all inferences by this class; what it raises is raised by them. None: nobody.
     """
 
     def __init__(self, project: TargetProject, session: Session, info: ModelInfo) -> None:
@@ -37,6 +42,7 @@ class OpenTarget:
         self.board = project.target.board
         self.info = info
         self.stats: Stats | None = None
+        self.observer: InferenceObserver | None = None
         self._paints = 0
 
     @property
@@ -80,8 +86,17 @@ class OpenTarget:
         """
         deadline = None if timeout_s is None else Deadline.after(timeout_s, self.session.timeouts.clock)
         self.paint_guards(deadline)
-        outputs = self.session.infer(self.info, batch.inputs(index), deadline)
-        self.check_guards(deadline, outputs)
+        inputs = batch.inputs(index)
+        outputs = self.session.infer(self.info, inputs, deadline)
+        try:
+            self.check_guards(deadline, outputs)
+        except GuardError:
+            if self.observer is not None:  # it sees every inference; the guards are the graver fault
+                with suppress(MlfError):
+                    self.observer(inputs, outputs)
+            raise
+        if self.observer is not None:
+            self.observer(inputs, outputs)
         return outputs
 
     def paint_guards(self, deadline: Deadline | None = None) -> None:

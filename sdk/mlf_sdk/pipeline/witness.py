@@ -44,11 +44,16 @@ class Origin:
     why: str = ""
 
 
-def origin_of(request: Request, project: TargetProject) -> Origin:
+def origin_of(request: Request, project: TargetProject, flag: str = "--model") -> Origin:
     """Find the file that the request's model was compiled from.
 
     It is the source itself; else that of ``model_file``; else a file of the recorded name beside the source
     or in the current folder that has the recorded hash.
+
+    Args:
+        request: whose source was compiled, or holds what was.
+        project: of the request.
+        flag: option by which a person gives ``model_file``.
 
     Raises:
         InputError: ``model_file`` is another file than the recorded one, or none is recorded.
@@ -59,7 +64,7 @@ def origin_of(request: Request, project: TargetProject) -> Origin:
     needed = model.compiler == OWN_COMPILER
     if request.model_file is not None:
         path = Path(request.model_file)
-        _check_same(path, model, request.source[0])
+        _check_same(path, model, request.source[0], flag)
         return Origin(needed=True, file=_model_file(path, model))
     if not needed or model.made_from is None:
         return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
@@ -67,7 +72,7 @@ def origin_of(request: Request, project: TargetProject) -> Origin:
     if found is not None:
         return Origin(needed=True, file=_model_file(found, model))
     name = Path(model.made_from.name).name
-    return Origin(needed=True, why=f"--model FILE names the file that it was made from ({name})")
+    return Origin(needed=True, why=f"{flag} FILE names the file that it was made from ({name})")
 
 
 def file_beside(source: str, made_from: FileDigest | None) -> Path | None:
@@ -93,19 +98,19 @@ def _is_same(path: Path, made_from: FileDigest) -> bool:
         return False  # a file of the same name, of another kind
 
 
-def _check_same(path: Path, model: LockModel, source: str) -> None:
+def _check_same(path: Path, model: LockModel, source: str, flag: str) -> None:
     if model.made_from is None:
         raise InputError(
             f"{source} does not say which file it was made from",
-            where="--model",
-            hint="Give the model itself as the source, or leave --model out.",
+            where=flag,
+            hint=f"Give the model itself as the source, or leave {flag} out.",
         )
     found = compiling_frontend(path).digest(path)
     if found.sha256 != model.made_from.sha256:
         raise InputError(
             f"{source} was made from another file: {model.made_from.name} with SHA-256 "
             f"{model.made_from.sha256[:16]}..., not {found.sha256[:16]}...",
-            where=f"--model {path}",
+            where=f"{flag} {path}",
             hint="Give the file that it was compiled from, or compile this one.",
         )
 
@@ -114,20 +119,22 @@ def statements_of(
     request: Request, origin: Origin, model: LockModel, batch: Batch
 ) -> tuple[WitnessStatement, ...]:
     """Outputs of all witnesses for a batch; none without the model file."""
-    if origin.file is None:
-        return ()
-    hearing = Hearing(
+    return () if origin.file is None else hear(origin.file, batch, hearing_of(request, model))
+
+
+def hearing_of(request: Request, model: LockModel) -> Hearing:
+    """Question of a request to the witnesses of its model."""
+    return Hearing(
         names=[tensor.name for tensor in model.outputs],
         tolerance=execution.tolerance_of(request),
         seconds=request.witness_s,
         timeout_s=request.timeout_s,
     )
-    return hear(origin.file, batch, hearing)
 
 
 def witnessed(origin: Origin, found: Sequence[WitnessStatement], outputs: Mapping[str, Array]) -> Witnessed:
     """Compare outputs, each (inferences, *shape), with what witnesses say."""
-    return _witnessed(origin, found, [one.compare(outputs) for one in found])
+    return witnessed_of(origin, found, [one.compare(outputs) for one in found])
 
 
 class WitnessedCases:
@@ -157,7 +164,7 @@ class WitnessedCases:
     def result(self) -> Witnessed:
         """All inferences that were judged."""
         compared = [Comparison(outputs=tuple(kept)) if kept else None for kept in self._differences]
-        return _witnessed(self._origin, self._found, compared)
+        return witnessed_of(self._origin, self._found, compared)
 
 
 def first_wrong_step(
@@ -193,9 +200,10 @@ def first_wrong_inference(found: Sequence[WitnessStatement], outputs: Mapping[st
     return None
 
 
-def _witnessed(
+def witnessed_of(
     origin: Origin, found: Sequence[WitnessStatement], compared: Sequence[Comparison | None]
 ) -> Witnessed:
+    """Join statements of witnesses and the comparisons with them."""
     results = tuple(
         WitnessResult(witness=one.witness, text=one.text, comparison=comparison, why=one.why)
         for one, comparison in zip(found, compared, strict=True)
@@ -209,11 +217,11 @@ def _witnessed(
         uncovered=tuple(step for step in left[0] if all(step in one for one in left)) if left else (),
         steps=len(origin.file.graph.operators) if speaking and origin.file is not None else 0,
         why=origin.why,
-        disagreement=_disagreement(speaking) if is_wrong else "",
+        disagreement=disagreement(speaking) if is_wrong else "",
     )
 
 
-def _disagreement(found: Sequence[WitnessStatement]) -> str:
+def disagreement(found: Sequence[WitnessStatement]) -> str:
     """Pairs of witnesses that contradict each other."""
     said = []
     for one, other in combinations(found, 2):

@@ -8,6 +8,7 @@
 ``pytest --mlf-board mps2-an386 --mlf-board host`` runs it on both. Nothing of the SDK is imported before a
 test asks for a board. An emulated board that died is not started again: its other tests are skipped with the
 reason. Boards on ports (``--mlf-port BOARD=PORT``) are shared between tests and workers of pytest-xdist.
+Each inference of a model that was compiled here is compared with the witnesses of its file as well.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pytest
 
 from mlf_sdk.pipeline.declare import Option, Stage, flag_of, option_of
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pytest_plugin.evidence import Counts, summary
 from mlf_sdk.pytest_plugin.model import BoardModel
 from mlf_sdk.pytest_plugin.pool import BoardPool, make_pool, ports_by_board
 from mlf_sdk.targets.boards import DEFAULT_BOARD
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from mlf_sdk.wire.session import Session
 
 _PACKAGE = Path(__file__).parents[1]
+_HELP = {
+    "witness_s": "Seconds for each witness of a model's file, over all inferences of the model "
+    "(default: 10); 0: outputs are compared with none.",
+}
+_EVIDENCE: pytest.StashKey[list[Counts]] = pytest.StashKey()
+_EVIDENCE_KEY = "mlf_evidence"  # of what a worker of pytest-xdist hands over
 _POOL: pytest.StashKey[BoardPool] = pytest.StashKey()
 _WRONG_PORTS: pytest.StashKey[str] = pytest.StashKey()
 _PORTS: pytest.StashKey[dict[str, list[str]]] = pytest.StashKey()
@@ -62,13 +70,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _request_fields() -> list[dataclasses.Field[Any]]:
-    """Fields of a request that decide how a model is built and opened."""
+    """Fields of a request that decide how a model is built and opened, and what its witnesses allow."""
+    judged = ("rtol", "atol", "model_file", "witness_s")
     own = ("board", "port", "module")  # these may differ from test to test
     return [
         field
         for field in dataclasses.fields(Request)
         if field.name not in own and not option_of(field).hidden
-        if (option_of(field).stage or Stage.JUDGE) <= Stage.OPEN
+        if field.name in judged or (option_of(field).stage or Stage.JUDGE) <= Stage.OPEN
     ]
 
 
@@ -86,7 +95,7 @@ def _add_option(group: pytest.OptionGroup, field: dataclasses.Field[Any]) -> Non
         action="append" if "tuple" in str(field.type) else "store",
         choices=declared.choices or None,
         metavar=None if declared.choices else declared.metavar or None,
-        help=declared.help.replace("%", "%%"),
+        help=_HELP.get(field.name, declared.help).replace("%", "%%"),
     )
 
 
@@ -190,6 +199,29 @@ def _mlf_pool(mlf_board: str, request: pytest.FixtureRequest) -> Iterator[BoardP
     pool = make_pool(_request(request.config).replace(board=mlf_board), ports)
     yield pool
     pool.close()
+    request.config.stash.setdefault(_EVIDENCE, []).append(pool.evidence.close())
+
+
+@pytest.hookimpl(trylast=True)  # behind the last fixtures
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the evidence of a worker of pytest-xdist to the session."""
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_EVIDENCE_KEY] = session.config.stash.get(_EVIDENCE, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401 (of pytest-xdist, which need not be there)
+    """Take the evidence of a worker of pytest-xdist."""
+    found = getattr(node, "workeroutput", {}).get(_EVIDENCE_KEY, [])
+    node.config.stash.setdefault(_EVIDENCE, []).extend(found)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what the outputs of each model were compared with."""
+    found: list[Counts] = config.stash.get(_EVIDENCE, [])
+    for text in summary(found):
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture

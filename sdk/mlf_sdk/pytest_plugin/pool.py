@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pytest_plugin.evidence import SessionEvidence
 from mlf_sdk.pytest_plugin.model import BoardModel, Key
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class BoardPool(ABC):
         request: options of the session of pytest.
         board: name of the board.
         test: the test that uses a board.
+        evidence: what models were compared with.
     """
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.board = str(request.board)
         self.test = ""
+        self.evidence = SessionEvidence(self.board)
         self._last: Key | None = None
         self._console: list[str] = []
 
@@ -110,7 +113,10 @@ class BoardPool(ABC):
         from mlf_sdk.pipeline.pipeline import Pipeline
 
         request = self.request.replace(source=(str(key[0]),), module=key[1], port=port)
-        opened = stack.enter_context(Pipeline().open(request, self._console.append))
+        with ExitStack() as own:
+            opened = own.enter_context(Pipeline().open(request, self._console.append))
+            self.evidence.attend(key, request, opened)
+            stack.enter_context(own.pop_all())
         return BoardModel(self, key, opened, port)
 
 

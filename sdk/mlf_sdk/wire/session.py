@@ -46,6 +46,9 @@ class Session:
         max_baud: ``hello`` raises the rate of the line to this, when the device, the port and the line can.
         draw: returns a number below its argument; makes session and sequence numbers.
 
+    Attributes:
+        runs: how often the device was asked to run something, also step by step.
+
     Every method may raise NoAnswerError, DeviceResetError, SessionTakenError and DeviceError, all of them
     TargetError.
     Where no deadline is given, one is made from ``timeouts``.
@@ -67,6 +70,7 @@ class Session:
         self._max_baud = max_baud
         self._pace = Pace(window_bytes=0, payload_bytes=_LEAST_PAYLOAD)
         self._info: DeviceInfo | None = None
+        self.runs = 0
 
     def __enter__(self) -> Session:
         """Return the session; leaving the block closes it."""
@@ -230,6 +234,7 @@ class Session:
             raise InputError(f"a model cannot be run {count} times", where=info.label)
         until = deadline or self._link.after(self.timeouts.run_s)
         request = protocol.RunRequest(info.index, count).pack()
+        self.runs += count
         body = self._link.call(Opcode.RUN, request, until, where=info.label)
         reply = protocol.RunReply.unpack(body)
         return RunResult(runs=reply.runs, ticks=reply.ticks)
@@ -277,6 +282,7 @@ class Session:
     ) -> bytes:
         """Send a request of a firmware's extension; return the body of the reply behind its status."""
         until = deadline or self._link.after(self.timeouts.transfer_s)
+        self.runs += 1  # it may run steps
         return self._link.call(cast(Opcode, opcode), body, until, where=where)
 
     # ---- measuring ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnab
 from mlf_sdk.tools.arrays import Array
 
 Clock = Callable[[], float]
+_ALL_UNKNOWN = "every output depends on a step that it does not know"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,48 +99,129 @@ class Hearing:
     timeout_s: float
 
 
+class Attendance:
+    """A witness that is asked inference by inference, until its time is over or it fails.
+
+    It is opened at the first inference; what it keeps from one inference to the next it keeps as the device
+    does, which is why it is asked of none behind one that it was not asked of.
+
+    Attributes:
+        title: its name with its version.
+        why: reason why it failed; empty: it did not.
+        asked: inferences that it gave outputs of.
+    """
+
+    def __init__(
+        self,
+        witness: Witness,
+        title: str,
+        model: ModelFile,
+        hearing: Hearing,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self.title = title
+        self.why = ""
+        self.asked = 0
+        self._witness, self._model, self._hearing, self._clock = witness, model, hearing, clock
+        self._stack = ExitStack()
+        self._session: WitnessSession | None = None
+        self._spent_s = 0.0
+        self._is_over = False
+        self._uncovered: tuple[str, ...] = ()
+
+    def __enter__(self) -> Attendance:
+        """Return the witness; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Ask it of no inference any more."""
+        self._is_over = True
+        self._session = None
+        self._stack.close()
+
+    def ask(self, inputs: Sequence[Array]) -> list[Array | None] | None:
+        """Outputs of the next inference, as the device gives them; None: its time is over, or it failed."""
+        if self._is_over:
+            return None
+        try:
+            session = self._opened()
+            before = self._clock()
+            row = infer_as_device(session, self._model, inputs, self._hearing.names)
+            took = self._clock() - before
+        except WitnessUnableError as error:
+            self.why = error.what
+        except ArchiveError as error:
+            self.why = f"the file can't be read again: {error.faults[0]}"
+        except InputError as error:
+            self.why = f"the file can't be read again: {error.what}"
+        if self.why:
+            self.close()
+            return None
+        self.asked += 1
+        self._uncovered = session.uncovered
+        self._spent_s += took
+        if self._spent_s + took > self._hearing.seconds:
+            self.close()
+        return row
+
+    def statement(self, rows: Sequence[Sequence[Array | None]], asked: int) -> WitnessStatement:
+        """Make a statement of the outputs of inferences; of none where it failed.
+
+        Args:
+            rows: outputs of inferences that `ask` returned.
+            asked: inferences of the device.
+        """
+        outputs = {} if self.why else _columns(rows, self._hearing.names)
+        return WitnessStatement(
+            witness=self.title,
+            outputs=outputs,
+            tolerances={
+                name: self._witness.tolerance(
+                    self._model, self._hearing.tolerance, integers=array.dtype.kind in "iub"
+                )
+                for name, array in outputs.items()
+            },
+            inferences=0 if self.why else len(rows),
+            asked=asked,
+            uncovered=() if self.why else self._uncovered,
+            remark="" if self.why else self._witness.remark(self._model),
+            why=self.why or ("" if outputs or not rows else _ALL_UNKNOWN),
+        )
+
+    def _opened(self) -> WitnessSession:
+        if self._session is None:
+            _ = self._model.graph
+            self._session = self._stack.enter_context(
+                self._witness.open(self._model, self._hearing.timeout_s)
+            )
+        return self._session
+
+
+def attend(model: ModelFile, hearing: Hearing, clock: Clock = time.monotonic) -> tuple[Attendance, ...]:
+    """Every witness that is installed and reads the model's format, at the first inference."""
+    return tuple(Attendance(witness, title, model, hearing, clock) for witness, title in witnesses_of(model))
+
+
 def hear(
     model: ModelFile, batch: Batch, hearing: Hearing, clock: Clock = time.monotonic
 ) -> tuple[WitnessStatement, ...]:
     """Ask every witness that is installed and reads the model's format."""
-    return tuple(
-        _statement(witness, title, model, batch, hearing, clock) for witness, title in witnesses_of(model)
-    )
+    return tuple(_statement(one, batch) for one in attend(model, hearing, clock))
 
 
-def _statement(
-    witness: Witness, title: str, model: ModelFile, batch: Batch, hearing: Hearing, clock: Clock
-) -> WitnessStatement:
-    try:
-        _ = model.graph
-        with witness.open(model, hearing.timeout_s) as session:
-            rows = _rows(session, model, batch, hearing, clock)
-            uncovered = session.uncovered
-        return _of_rows(witness, title, model, rows, batch.count, hearing, uncovered)
-    except WitnessUnableError as error:
-        why = error.what
-    except ArchiveError as error:
-        why = f"the file can't be read again: {error.faults[0]}"
-    except InputError as error:
-        why = f"the file can't be read again: {error.what}"
-    return WitnessStatement(
-        witness=title, outputs={}, tolerances={}, inferences=0, asked=batch.count, why=why
-    )
-
-
-def _rows(
-    session: WitnessSession, model: ModelFile, batch: Batch, hearing: Hearing, clock: Clock
-) -> list[list[Array | None]]:
-    """Outputs of each inference that fits the time."""
-    rows: list[list[Array | None]] = []
-    start = now = clock()
-    for index in range(batch.count):
-        before = now
-        rows.append(infer_as_device(session, model, batch.inputs(index), hearing.names))
-        now = clock()
-        if now - start + (now - before) > hearing.seconds:
-            break
-    return rows
+def _statement(attending: Attendance, batch: Batch) -> WitnessStatement:
+    rows = []
+    with attending:
+        for index in range(batch.count):
+            row = attending.ask(batch.inputs(index))
+            if row is None:
+                break
+            rows.append(row)
+    return attending.statement(rows, batch.count)
 
 
 def infer_as_device(
@@ -155,30 +238,13 @@ def infer_as_device(
     return model.outputs_for_device(found)
 
 
-def _of_rows(
-    witness: Witness,
-    title: str,
-    model: ModelFile,
-    rows: Sequence[Sequence[Array | None]],
-    asked: int,
-    hearing: Hearing,
-    uncovered: tuple[str, ...],
-) -> WitnessStatement:
-    outputs = {}
-    for name, column in zip(hearing.names, zip(*rows, strict=True), strict=True):
+def _columns(rows: Sequence[Sequence[Array | None]], names: Sequence[str]) -> dict[str, Array]:
+    """Outputs by name, each (inferences, *shape): those that are known of every inference."""
+    outputs: dict[str, Array] = {}
+    if not rows:
+        return outputs
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
         known = [array for array in column if array is not None]
         if len(known) == len(column):
             outputs[name] = np.stack(known)
-    return WitnessStatement(
-        witness=title,
-        outputs=outputs,
-        tolerances={
-            name: witness.tolerance(model, hearing.tolerance, integers=array.dtype.kind in "iub")
-            for name, array in outputs.items()
-        },
-        inferences=len(rows),
-        asked=asked,
-        uncovered=uncovered,
-        remark=witness.remark(model),
-        why="" if outputs else "every output depends on a step that it does not know",
-    )
+    return outputs
