@@ -90,7 +90,7 @@ def test_a_tile_of_pairs_uses_its_whole_workspace(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(m.finish(m.conv(m.input((1, 10, 9, 3)), 8, (3, 3), 2, same=False)))
     graph = load_tflite(path)
-    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=Goal.SPEED))
+    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=Goal.INSTRUCTIONS))
     assert [c.kernel.family for c in compiled.operators if c.kernel] == ["conv_pairs"]
     x = np.random.default_rng(1).integers(-128, 128, (1, 10, 9, 3)).astype(np.int8)
     (got,) = KernelRunner(archive_of(compiled), tmp_path, exact=True).run([x])

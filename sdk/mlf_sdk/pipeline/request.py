@@ -269,6 +269,7 @@ class Request(CompilerRequest):
         "beside it and here.",
         flags=("--model",),
         metavar="FILE",
+        is_path=True,
         exists=True,
     )
     witness_s: float = _judge_option(
