@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -55,12 +56,22 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("caches")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models and an archive, made before pytester begins: it forgets modules that are imported after that."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "two.tflite").write_bytes(two_layers())
+    (folder / "line.tflite").write_bytes(svdf(0, 16, 8, 1, 6, 1, "int16"))
+    mlf_sdk.compile(folder / "two.tflite", folder / "two.tar")
+    return folder
+
+
 @pytest.fixture
-def model(pytester: pytest.Pytester, caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def model(made: Path, caches: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CACHES_OF_TEST", str(caches))
-    path = pytester.path / "two.tflite"
-    path.write_bytes(two_layers())
-    return path
+    for path in made.iterdir():
+        shutil.copy(path, pytester.path)
+    return pytester.path / "two.tflite"
 
 
 def run(pytester: pytest.Pytester, source: str, *options: str, conftest: str = "") -> pytest.RunResult:
@@ -122,7 +133,6 @@ def test_an_archive_and_its_file(pytester: pytest.Pytester, model: Path) -> None
     """Away from it, kernels are compared with themselves; by its name, with the model."""
     apart = pytester.path / "elsewhere" / "two.tflite"
     apart.parent.mkdir()
-    mlf_sdk.compile(model, pytester.path / "two.tar")
     model.rename(apart)
     source = USES.format(source="two.tar")
     result = run(pytester, source, conftest=ABSENT)
@@ -164,7 +174,6 @@ def test_after_it(mlf_model):
 @TFLM
 def test_a_model_that_keeps_states(pytester: pytest.Pytester, model: Path) -> None:
     """Over all tests; once something else ran it, its states are not those of the witnesses any more."""
-    (pytester.path / "line.tflite").write_bytes(svdf(0, 16, 8, 1, 6, 1, "int16"))
     result = run(pytester, STATES + BESIDES)
     result.assert_outcomes(passed=4)
     assert evidence(result) == [
