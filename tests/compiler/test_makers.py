@@ -102,6 +102,18 @@ def places_of_maxima() -> OnnxMaker:
     return m
 
 
+def tree() -> OnnxMaker:
+    """A decision tree of three nodes: output ``treeensembleregressor1``."""
+    m = OnnxMaker(1)
+    m.add(
+        "TreeEnsembleRegressor", m.input(4, 2), domain="ai.onnx.ml", n_targets=1,
+        nodes_treeids=[0] * 3, nodes_nodeids=[0, 1, 2], nodes_featureids=[1, 0, 0], nodes_values=[0.0] * 3,
+        nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"], nodes_truenodeids=[1, 0, 0], nodes_falsenodeids=[2, 0, 0],
+        target_treeids=[0, 0], target_nodeids=[1, 2], target_ids=[0, 0], target_weights=[1.5, -2.0],
+    )  # fmt: skip
+    return m
+
+
 def layers() -> bytes:
     """Layers in the shapes that kernels of single cores and of one goal are for."""
     m = Maker(5)
@@ -123,6 +135,7 @@ def graphs(folder: Path) -> Iterator[Graph]:
     yield state()
     yield custom()
     yield load_onnx(onnx().save(folder / "m.onnx", "lstm4"))
+    yield load_onnx(tree().save(folder / "m.onnx", "treeensembleregressor1"))
     yield load_onnx(places_of_maxima().save(folder / "m.onnx", "maxpool1", "maxpool1_1"))
     yield read(detection())
     yield read(layers())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mlf_sdk.compiler import computed, operators, reals, signals
+from mlf_sdk.compiler import computed, operators, reals, signals, trees
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
@@ -42,6 +42,9 @@ from mlf_sdk.compiler.kernels import (
 )
 from mlf_sdk.compiler.kernels import (
     computed as of_computed,
+)
+from mlf_sdk.compiler.kernels import (
+    trees as of_trees,
 )
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
@@ -127,6 +130,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     computed.ScatterElements: (indices.scatter_elements,),
     computed.ScatterSlices: (indices.scatter_slices,),
     computed.TopK: (of_computed.top_k,),
+    trees.TreeEnsemble: (of_trees.tree_ensemble,),
     Generated: (generated,),
 }
 

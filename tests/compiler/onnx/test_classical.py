@@ -112,3 +112,92 @@ def test_attributes_that_do_not_fit(
 ) -> None:
     with pytest.raises(MlfError, match=said):
         mlf_sdk.load(model(tmp_path, kind, outputs=outputs, **attributes))
+
+
+def forest(prefix: str, weights: dict[tuple[int, int, int], float], modes: str = "LEQ") -> dict[str, Any]:
+    """Attributes of two trees: one of two levels, one of one; weights by tree, node and result."""
+    kinds = [f"BRANCH_{modes}", f"BRANCH_{modes}", "LEAF", "LEAF", "LEAF", "BRANCH_LT", "LEAF", "LEAF"]
+    return {
+        "nodes_treeids": [0, 0, 0, 0, 0, 3, 3, 3],
+        "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
+        "nodes_featureids": [0, 2, 0, 0, 0, 1, 0, 0],
+        "nodes_values": [0.5, 0.25, 0, 0, 0, 0.5, 0, 0],
+        "nodes_modes": kinds,
+        "nodes_truenodeids": [4, 2, 0, 0, 0, 2, 0, 0],
+        "nodes_falsenodeids": [1, 3, 0, 0, 0, 1, 0, 0],
+        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 1, 0, 0],
+        **({"n_targets": 1} if prefix == "target" else {}),
+        f"{prefix}_treeids": [t for t, _, _ in weights],
+        f"{prefix}_nodeids": [n for _, n, _ in weights],
+        f"{prefix}_ids": [i for _, _, i in weights],
+        f"{prefix}_weights": list(weights.values()),
+    }
+
+
+LEAVES = ((0, 2), (0, 3), (0, 4), (3, 1), (3, 2))
+HOLED = np.concatenate([ROWS, [[np.nan, 1, 0], [1, np.nan, np.nan]]]).astype(np.float32)
+
+
+def weights_of(*results: int, sign: bool = True) -> dict[tuple[int, int, int], float]:
+    numbers = iter(np.random.default_rng(3).uniform(-0.4 if sign else 0.05, 0.45, 50).round(3).tolist())
+    return {(tree, node, result): next(numbers) for tree, node in LEAVES for result in results}
+
+
+@pytest.mark.parametrize("mode", ["LEQ", "LT", "GTE", "GT", "EQ", "NEQ"])
+def test_modes_of_trees(tmp_path: Path, mode: str) -> None:
+    """Equal values and missing ones are among the rows."""
+    found = agree(
+        model(tmp_path, "TreeEnsembleRegressor", rows=HOLED, **forest("target", weights_of(0), mode)), [HOLED]
+    )
+    assert "TreeEnsemble" in {type(o).__name__ for o in found.operators}
+
+
+@pytest.mark.parametrize("function", ["SUM", "AVERAGE", "MIN", "MAX"])
+def test_aggregates_of_trees(tmp_path: Path, function: str) -> None:
+    given = forest("target", weights_of(0, 1)) | {"n_targets": 2, "base_values": [0.3, -0.2]}
+    agree(model(tmp_path, "TreeEnsembleRegressor", aggregate_function=function, **given), [ROWS])
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_classes_of_trees(tmp_path: Path, transform: str) -> None:
+    """Three classes, and two with weights of the first or of the second, of one sign or of both."""
+    cases: list[tuple[list[int], Any]] = [([5, 6, 9], weights_of(0, 1, 2))]
+    cases += [([4, 8], weights_of(column, sign=sign)) for column in (0, 1) for sign in (False, True)]
+    for labels, weights in cases:
+        given = forest("class", weights) | {"classlabels_int64s": labels, "post_transform": transform}
+        agree(model(tmp_path, "TreeEnsembleClassifier", outputs=2, **given), [ROWS])
+
+
+def test_a_tree_of_whole_numbers(tmp_path: Path) -> None:
+    rows = np.array([[0, 1, 1], [1, 0, 0]], np.int64)
+    given = forest("class", weights_of(0, 1, 2)) | {"classlabels_int64s": [5, 6, 9]}
+    agree(model(tmp_path, "TreeEnsembleClassifier", outputs=2, rows=rows, **given), [rows])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"nodes_values": [0.5]}, "8 nodes, and 1 elements in the attribute nodes_values"),
+        ({"nodes_featureids": [3] * 8}, "outside of 3"),
+        ({"nodes_truenodeids": [7] * 8}, "followed by one that isn't there"),
+        ({"nodes_truenodeids": [0] * 8}, "doesn't have one root"),
+        ({"nodes_falsenodeids": [4, 3, 0, 0, 0, 1, 0, 0]}, "doesn't have one root|follows two nodes"),
+        ({"nodes_nodeids": [0, 0, 2, 3, 4, 0, 1, 2]}, "same number"),
+        ({"nodes_modes": ["BRANCH_X"] * 8}, "BRANCH_X of a node is not known"),
+        ({"target_ids": [1] * 5}, "outside of 1"),
+        ({"target_nodeids": [0] * 5}, "which is no leaf"),
+        ({"target_weights": [1.0] * 4}, "differ in their lengths"),
+        ({"n_targets": 1 << 30}, "more than is supported"),
+        ({"aggregate_function": "MODE"}, "MODE is not known"),
+    ],
+)
+def test_trees_that_are_none(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    given = forest("target", weights_of(0)) | change
+    with pytest.raises(MlfError, match=said):
+        load_onnx(model(tmp_path, "TreeEnsembleRegressor", **given))
+
+
+def test_a_tree_on_a_board(tmp_path: Path) -> None:
+    given = forest("class", weights_of(0, 1, 2)) | {"classlabels_int64s": [5, 6, 9]}
+    report = mlf_sdk.run(model(tmp_path, "TreeEnsembleClassifier", outputs=2, **given), board="mps2-an386")
+    assert report.ok

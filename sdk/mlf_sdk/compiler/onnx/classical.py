@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.onnx import trees
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawModel, RawNode
 from mlf_sdk.compiler.onnx.steps import Steps
@@ -160,5 +161,7 @@ EXPANSIONS: Final[dict[str, Callable[[Steps], None]]] = {
     DOMAIN + "LinearRegressor": _linear_regressor,
     DOMAIN + "Normalizer": _normalizer,
     DOMAIN + "Scaler": _scaler,
+    DOMAIN + "TreeEnsembleClassifier": trees.tree_ensemble_classifier,
+    DOMAIN + "TreeEnsembleRegressor": trees.tree_ensemble_regressor,
     DOMAIN + "ZipMap": _zip_map,
 }

@@ -22,6 +22,7 @@ from mlf_sdk.compiler.reference import (
     recurrent,
     signal,
     softmax,
+    trees,
 )
 from mlf_sdk.compiler.reference.table import REFERENCES, States
 from mlf_sdk.errors import InputError
@@ -39,6 +40,7 @@ _FAMILIES = (
     recurrent,
     signal,
     softmax,
+    trees,
 )
 
 
