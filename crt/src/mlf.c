@@ -35,8 +35,8 @@ __attribute__((noinline)) static mlf_status_t run_sequence(const mlf_model_t *mo
 
 mlf_status_t mlf_run(const mlf_model_t *model) {
 #if MLF_STEP_TABLES
-  const mlf_step_t *step = model->steps;
-  const mlf_step_t *const end = step + model->num_steps;
+  const mlf_step_t *step = model->steps; /* of a model with a sequence: NULL */
+  const mlf_step_t *end;
   int32_t *const type_codes = MLF_ABI_POINTER(model->type_codes);
   int64_t ret_value; /* for kernels to write, by the ABI; never read */
   int32_t ret_type_code;
@@ -47,6 +47,7 @@ mlf_status_t mlf_run(const mlf_model_t *model) {
     return run_sequence(model);
   }
 #endif
+  end = step + model->num_steps;
   if (!mlf_claim(step)) {
     return MLF_E_BUSY;
   }
