@@ -11,7 +11,7 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import CheckError, MlfError
 from mlf_sdk.judge.compare import Comparison, differences_text
-from mlf_sdk.judge.evidence import Witnessed
+from mlf_sdk.judge.witnessed import Witnessed
 from mlf_sdk.judge.witnesses.panel import Attendance, WitnessStatement, attend
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.request import Request

@@ -17,7 +17,7 @@ from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.judge.bisect import Observer, StepDifference, first_difference
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.data import Batch
-from mlf_sdk.judge.evidence import Witnessed, WitnessResult
+from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
 from mlf_sdk.judge.witnesses.reference import REFERENCE

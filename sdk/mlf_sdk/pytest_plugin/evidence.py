@@ -11,7 +11,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pytest_plugin.model import Key
 
 if TYPE_CHECKING:
-    from mlf_sdk.judge.evidence import Witnessed
+    from mlf_sdk.judge.witnessed import Witnessed
     from mlf_sdk.pipeline.attending import AttendedModel
     from mlf_sdk.pipeline.opentarget import OpenTarget
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlf_sdk.judge.compare import Comparison
-from mlf_sdk.judge.evidence import Witnessed, WitnessResult
+from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
 from mlf_sdk.reporting.layout import Parts, line, verdict
 from mlf_sdk.reporting.terminal import comparison_text
 
