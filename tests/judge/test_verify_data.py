@@ -16,13 +16,14 @@ from mlf_sdk.codegen.lock import LockModel, LockTensor
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.judge.data import (
     accuracy,
+    class_of,
     fit_array,
     match_inputs,
     match_reference,
     write_npz,
 )
 from mlf_sdk.pipeline.api import load
-from mlf_sdk.tools.arrays import read_npz
+from mlf_sdk.tools.arrays import Array, read_npz
 from planning import plan_project
 
 F8 = np.arange(8, dtype=np.float32)
@@ -351,3 +352,19 @@ def test_accuracy() -> None:
     outputs = [np.array([0.1, 0.9]), np.array([0.8, 0.2]), np.array([[[3, 1]]])]
     assert accuracy(outputs, np.array([1, 1, 0])) == pytest.approx(2 / 3)
     assert accuracy([], np.array([])) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("output", "label"),
+    [
+        (np.array([2], np.int64), 2),
+        (np.array([[7]], np.int32), 7),
+        (np.array([3, 9], np.int64), 1),
+        (np.array([5], np.int8), 0),
+        (np.array([0.9], np.float32), 0),
+    ],
+)
+def test_a_whole_number_alone_is_the_class(output: Array, label: int) -> None:
+    """As the output ``label`` of scikit-learn's classifiers; one quantised value is no class."""
+    assert class_of(output) == label
+    assert accuracy([output], np.array([label])) == 1.0

@@ -204,9 +204,16 @@ def _check_numbers(array: Array, where: str) -> None:
         raise InputError(f"values of type {array.dtype} are not real numbers", where=where)
 
 
+def class_of(output: Array) -> int:
+    """Class that an output names: a single int32 or int64 is the class itself, else the largest value's place."""
+    if output.size == 1 and output.dtype.kind in "iu" and output.dtype.itemsize >= 4:
+        return int(output.item())
+    return int(np.argmax(output))
+
+
 def accuracy(outputs: Sequence[Array], labels: Array) -> float:
-    """Share of inferences, 0 to 1, whose largest output is the label."""
-    hits = [int(np.argmax(o)) == int(label) for o, label in zip(outputs, labels, strict=True)]
+    """Share of inferences, 0 to 1, whose class is the label."""
+    hits = [class_of(o) == int(label) for o, label in zip(outputs, labels, strict=True)]
     return sum(hits) / len(hits) if hits else 0.0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of evidence: what outputs were compared with, that could have contradicted the plan or the compiler."""
+"""Names of evidence: what could have contradicted the plan or the compiler."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs, differences_text
-from mlf_sdk.judge.data import Batch, Reference, match_inputs, match_reference
+from mlf_sdk.judge.data import Batch, Reference, class_of, match_inputs, match_reference
 from mlf_sdk.judge.evidence import EXPECTED, NO_EVIDENCE, combined
 from mlf_sdk.judge.guards import GuardError, with_guards
 from mlf_sdk.judge.witnessed import Witnessed
@@ -215,7 +215,7 @@ class _Cases:
         got = {t.name: a[np.newaxis] for t, a in zip(self.project.model.outputs, outputs, strict=True)}
         comparison = compare_outputs(got, expected, self.tolerance) if expected else None
         label = None if self.reference.labels is None else int(self.reference.labels[index])
-        found = None if label is None else int(np.argmax(outputs[0]))
+        found = None if label is None else class_of(outputs[0])
         why = "" if comparison is None or comparison.ok else differences_text(comparison)
         if self.by_class and found != label:
             why = f"its class is {found}, not {label}"

@@ -82,6 +82,16 @@ def test_small_operators_around_them(tmp_path: Path) -> None:
     agree(m.save(tmp_path / "model.onnx", joined), [ROWS])
 
 
+def test_features_of_computed_places(tmp_path: Path) -> None:
+    """As scikit-learn's exporter takes the label of a network: the class at the largest score's place."""
+    m = OnnxMaker()
+    m.input(*ROWS.shape)
+    place = m.add("ArgMax", "x", axis=0, keepdims=0)
+    labels = m.constant(np.array([30, 10, 20, 50, 40]))
+    path = m.save(tmp_path / "model.onnx", m.add("ArrayFeatureExtractor", labels, place, domain=DOMAIN))
+    agree(path, [ROWS])
+
+
 def test_labels_that_are_strings_become_places(tmp_path: Path) -> None:
     """Their classes are numbered; a note says so. ZipMap lets the probabilities through."""
     m = OnnxMaker()

@@ -130,13 +130,17 @@ def _binarizer(steps: Steps) -> None:
 
 
 def _array_feature_extractor(steps: Steps) -> None:
-    x, places = steps.node.input(), steps.node.data(1, "indices").reshape(-1)
-    name = steps.raw.inputs[0]
-    if not places.size or places.min() < 0 or places.max() >= x.shape[-1]:
-        refuse(f"places {places[:8].tolist()} of {x.shape[-1]} features")
+    x, places = steps.node.input(), steps.node.input(1)
+    name, wanted = steps.raw.inputs[:2]
+    if places.dtype != np.int64 or not places.elements or x.rank < 1:
+        refuse(f"places {places.dtype} {places.shape} of features {x.shape}")
+    known = places.known
+    if known is not None and (known.min() < 0 or known.max() >= x.shape[-1]):
+        refuse(f"places {known.reshape(-1)[:8].tolist()} of {x.shape[-1]} features")
     if x.rank == 1:
         name = steps.add("Reshape", name, steps.constant((1, *x.shape), np.int64))
-    steps.add("Gather", name, steps.constant(places, np.int64), output=steps.raw.outputs[0], axis=-1)
+    wanted = steps.add("Reshape", wanted, steps.constant((-1,), np.int64))
+    steps.add("Gather", name, wanted, output=steps.raw.outputs[0], axis=-1)
 
 
 def _feature_vectorizer(steps: Steps) -> None:
