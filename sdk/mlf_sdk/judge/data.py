@@ -205,7 +205,7 @@ def _check_numbers(array: Array, where: str) -> None:
 
 
 def class_of(output: Array) -> int:
-    """Class that an output names: a single int32 or int64 is the class itself, else the largest value's place."""
+    """Class that an output names: a single int32 or int64 itself, else the place of the largest value."""
     if output.size == 1 and output.dtype.kind in "iu" and output.dtype.itemsize >= 4:
         return int(output.item())
     return int(np.argmax(output))
