@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the witnesses of a model's file say of its outputs."""
+"""Statements of the witnesses of a model file about its outputs."""
 
 from __future__ import annotations
 

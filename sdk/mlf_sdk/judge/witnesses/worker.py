@@ -56,7 +56,10 @@ def _onnxruntime(path: str) -> Run:
         if len(inputs) != len(wanted):
             raise ValueError(f"it has {len(wanted)} inputs, not {len(inputs)}")
         given = {name: array.astype(type_) for (name, type_), array in zip(wanted, inputs, strict=True)}
-        return list(session.run(None, given))
+        found = list(session.run(None, given))
+        if any(array.dtype.kind == "O" for array in map(np.asarray, found)):
+            raise ValueError("an output of it is of strings, which a device has not")
+        return found
 
     return run
 
