@@ -207,6 +207,17 @@ def test_usmp_pools_and_the_order_of_arguments():
     )
 
 
+def test_a_pool_handed_on_as_bytes_is_the_pool_itself():
+    (wrapper,) = scan_source(
+        "int run(struct in* in) { return f((void*)in->x, (uint8_t *)&global_workspace, (int)in->x); }", "a.c"
+    ).wrappers
+    assert wrapper.arguments[:2] == (
+        EntryArgument(group="in", name="x"),
+        EntryArgument(group="&", name="global_workspace"),
+    )
+    assert wrapper.arguments[2].group == ""  # a value, no address
+
+
 @pytest.mark.parametrize(
     "body",
     [
