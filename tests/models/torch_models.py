@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from recurrent_models import RECURRENT, TRANSFORMERS
 from torch import nn
 from torch_blocks import Inverted, Joined, Residual, conv
+from torch_recurrent import RECURRENT, TRANSFORMERS
 
 
 def head(channels: int, classes: int = 10) -> list[nn.Module]:
