@@ -149,6 +149,18 @@ def test_functions_in_functions(tmp_path: Path) -> None:
     assert "the function 'my.F1' calls itself" in message(with_functions(tmp_path / "loop.onnx", loop))
 
 
+def test_a_function_behind_operators_of_onnx_runtime(tmp_path: Path) -> None:
+    """What Celu is defined by depends on the type of its input, which ONNX does not know behind such operators."""
+    m = OnnxMaker()
+    y = m.add("Exp", m.add("QuickGelu", m.input(2, 5), domain="com.microsoft"))
+    agree(m.save(tmp_path / "gelu.onnx", m.add("Celu", y)), {})
+    m = OnnxMaker()
+    scale, zero = m.constant(np.float32(0.1)), m.constant(np.int8(3))
+    x = m.add("QuantizeLinear", m.input(2, 5), scale, zero)
+    y = m.add("QLinearConcat", scale, zero, x, scale, zero, x, scale, zero, domain="com.microsoft", axis=0)
+    agree(m.save(tmp_path / "concat.onnx", m.add("Celu", m.add("DequantizeLinear", y, scale, zero))), {})
+
+
 def test_functions_with_large_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlf_sdk.compiler.onnx.inline.MAX_EXPANDED_BYTES", 100)
     few = {"F0": ("F1",) * 30, "F1": ("F2",) * 3, "F2": ()}

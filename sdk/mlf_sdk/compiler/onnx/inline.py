@@ -21,6 +21,7 @@ MAX_NODES: Final = 1 << 16
 MAX_DEPTH: Final = 64  # of functions that call functions
 MAX_EXPANDED_BYTES: Final = 128 << 20  # beyond the file's own
 _FOLDED: Final = frozenset(("Range", "SequenceMap", "Bernoulli"))  # defined by loops; constants are computed
+_TYPED_BY: Final = {"QLinearConcat": 1, "QLinearConv": 7, "QGemm": 8}  # the input, if not the first
 _MOST_OF_SCHEMA: Final = 100  # nodes of a definition that depends on the types of a node
 
 
@@ -52,7 +53,7 @@ def expanded(onnx: Whatever, model: Whatever, path: Path, known: frozenset[str])
         chosen = _defined(onnx, model, path, known)
         if chosen:
             _state_defaults(onnx, model, chosen)
-            model = onnx.shape_inference.infer_shapes(model)
+            model = _with_types(onnx, model)
             model = inliner.inline_selected_functions(
                 model, [("", name) for name in chosen], inline_schema_functions=True
             )
@@ -169,6 +170,30 @@ def _nodes_of_schema(onnx: Whatever, name: str) -> int:
     if schema.has_context_dependent_function:
         return _MOST_OF_SCHEMA
     return len(schema.function_body.node) if schema.has_function else 0
+
+
+def _with_types(onnx: Whatever, model: Whatever) -> Whatever:
+    """The model with the types of its tensors, also behind operators that ONNX does not know."""
+    found = onnx.shape_inference.infer_shapes(model)
+    if not any(_of_known_type(node) for node in model.graph.node):
+        return found
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    for node in filter(_of_known_type, plain.graph.node):
+        typed_by = node.input[_TYPED_BY.get(node.op_type, 0) :][:1]
+        node.CopyFrom(onnx.helper.make_node("Identity", typed_by, node.output[:1]))
+    stated = {v.name for v in (*found.graph.value_info, *found.graph.output)}
+    for value in onnx.shape_inference.infer_shapes(plain).graph.value_info:
+        if value.name not in stated:
+            value.type.tensor_type.ClearField("shape")  # that of the input
+            found.graph.value_info.append(value)
+    return found
+
+
+def _of_known_type(node: Whatever) -> bool:
+    """True for operators of ONNX Runtime whose outputs have the type of an input."""
+    kinds = ("Gelu", "QuickGelu", "QLinear", "QGemm")
+    return bool(node.domain == "com.microsoft" and node.op_type.startswith(kinds))
 
 
 def _state_defaults(onnx: Whatever, model: Whatever, chosen: list[str]) -> None:
