@@ -92,6 +92,23 @@ def test_the_accuracy_is_no_case(tiny: Path, tmp_path: Path) -> None:
     assert outcomes(both) == ["passed"] * COUNT
 
 
+def test_right_classes_are_no_output(tmp_path: Path) -> None:
+    """An output named ``label``, as of scikit-learn's classifiers, is compared; with an accuracy its share is judged."""
+    pytest.importorskip("onnx", reason="onnx is not installed: pip install 'mlf-sdk[onnx]'")
+    from onnx import helper
+
+    from onnx_models import OnnxMaker
+
+    m = OnnxMaker()
+    m.nodes.append(helper.make_node("ArgMax", [m.input(1, 3)], ["label"], axis=1, keepdims=0))
+    path = m.save(tmp_path / "classes.onnx", "label")
+    cases = {"x": np.eye(3, dtype=np.float32)[[0, 1, 2, 2], None], "label": np.array([0, 1, 2, 1])}
+    share = mlf_sdk.test(path, cases, board="host", min_accuracy=0.75)
+    assert share.ok
+    assert (share.accuracy, outcomes(share)) == (0.75, ["ran"] * 4)
+    assert outcomes(mlf_sdk.test(path, cases, board="host")) == ["passed", "passed", "passed", "failed"]
+
+
 def test_labels_alone(tiny: Path, tmp_path: Path) -> None:
     """Without an accuracy to reach, the class of each case must be right."""
     path = npz(tmp_path / "c.npz", label_wrong=(2,), outputs=False, labels=True)

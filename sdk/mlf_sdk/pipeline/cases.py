@@ -14,7 +14,7 @@ from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison, Tolerance, compare_outputs, differences_text
-from mlf_sdk.judge.data import Batch, Reference, class_of, match_inputs, match_reference
+from mlf_sdk.judge.data import LABEL_KEY, Batch, Reference, class_of, match_inputs, match_reference
 from mlf_sdk.judge.evidence import EXPECTED, NO_EVIDENCE, combined
 from mlf_sdk.judge.guards import GuardError, with_guards
 from mlf_sdk.judge.witnessed import Witnessed
@@ -149,6 +149,9 @@ def test_request(request: Request, own: CasesOptions, pipeline: Pipeline) -> Cas
             where=where,
             hint="Add an array 'label' with one class for each inference, or leave out --min-accuracy.",
         )
+    if own.min_accuracy is not None:  # then 'label' is the right classes alone, not an output of that name
+        outputs = {name: array for name, array in reference.outputs.items() if name != LABEL_KEY}
+        reference = replace(reference, outputs=outputs)
     pipeline.progress.say("asking the model's witnesses")
     witnesses = WitnessedCases(origin, statements_of(request, origin, project.model, batch))
     runner = _Cases(project, batch, reference, execution.tolerance_of(request), own.min_accuracy, witnesses)
