@@ -23,6 +23,7 @@ from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.tflite.load import load_tflite
 from onnx_drawing import network
+from onnx_machines import machine
 from onnx_models import OnnxMaker
 from operator_cases import CASES, model_of
 from random_networks import random_network
@@ -114,6 +115,14 @@ def tree() -> OnnxMaker:
     return m
 
 
+def machines() -> OnnxMaker:
+    """A support vector machine with probabilities: outputs ``svmclassifier1`` and ``svmclassifier1_1``."""
+    m = OnnxMaker(1)
+    given = machine(m.random, 3, "RBF", calibrated=True)
+    m.add("SVMClassifier", m.input(4, 3), outputs=2, domain="ai.onnx.ml", **given)
+    return m
+
+
 def layers() -> bytes:
     """Layers in the shapes that kernels of single cores and of one goal are for."""
     m = Maker(5)
@@ -137,6 +146,7 @@ def graphs(folder: Path) -> Iterator[Graph]:
     yield load_onnx(onnx().save(folder / "m.onnx", "lstm4"))
     yield load_onnx(tree().save(folder / "m.onnx", "treeensembleregressor1"))
     yield load_onnx(places_of_maxima().save(folder / "m.onnx", "maxpool1", "maxpool1_1"))
+    yield load_onnx(machines().save(folder / "m.onnx", "svmclassifier1", "svmclassifier1_1"))
     yield read(detection())
     yield read(layers())
     yield read(preprocessor())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mlf_sdk.compiler import computed, operators, reals, signals, trees
+from mlf_sdk.compiler import computed, operators, reals, signals, svm, trees
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
@@ -42,6 +42,9 @@ from mlf_sdk.compiler.kernels import (
 )
 from mlf_sdk.compiler.kernels import (
     computed as of_computed,
+)
+from mlf_sdk.compiler.kernels import (
+    svm as of_svm,
 )
 from mlf_sdk.compiler.kernels import (
     trees as of_trees,
@@ -130,6 +133,9 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     computed.ScatterElements: (indices.scatter_elements,),
     computed.ScatterSlices: (indices.scatter_slices,),
     computed.TopK: (of_computed.top_k,),
+    svm.PairCoupling: (of_svm.pair_coupling,),
+    svm.PairVotes: (of_svm.pair_votes,),
+    svm.SupportVectors: (of_svm.support_vectors,),
     trees.TreeEnsemble: (of_trees.tree_ensemble,),
     Generated: (generated,),
 }

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.onnx import trees
+from mlf_sdk.compiler.onnx import svm, trees
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawModel, RawNode
 from mlf_sdk.compiler.onnx.steps import Steps
@@ -165,6 +165,8 @@ EXPANSIONS: Final[dict[str, Callable[[Steps], None]]] = {
     DOMAIN + "LinearRegressor": _linear_regressor,
     DOMAIN + "Normalizer": _normalizer,
     DOMAIN + "Scaler": _scaler,
+    DOMAIN + "SVMClassifier": svm.svm_classifier,
+    DOMAIN + "SVMRegressor": svm.svm_regressor,
     DOMAIN + "TreeEnsembleClassifier": trees.tree_ensemble_classifier,
     DOMAIN + "TreeEnsembleRegressor": trees.tree_ensemble_regressor,
     DOMAIN + "ZipMap": _zip_map,

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
+from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import Whatever
 from mlf_sdk.compiler.onnx.node import Node
@@ -33,6 +35,11 @@ class Steps:
         """A new name."""
         self.count += 1
         return f"{self.raw.outputs[0]} of {self.raw.kind} {self.raw.number}.{self.count}"
+
+    @property
+    def kind(self) -> str:
+        """Name of the operator without its domain."""
+        return self.raw.kind.rpartition(".")[2]
 
     def constant(self, data: Whatever, dtype: type = np.float32) -> str:
         """A constant."""
@@ -63,6 +70,15 @@ class Steps:
             refuse(f"an input {x.shape}; rows of features are supported")
         shape = self.constant((x.shape if x.rank == 2 else (1, *x.shape)), np.int64)
         return self.add("Reshape", self.real(), shape), x.shape[-1]
+
+    def is_rows(self) -> bool:
+        """True where the input is rows of real numbers; otherwise it is made so in front of the same node."""
+        x = self.node.input()
+        if x.dtype == FLOAT32 and x.rank == 2:
+            return True
+        name, _ = self.rows()
+        self.nodes.append(dataclasses.replace(self.raw, inputs=(name,)))
+        return False
 
     def numbers(self, name: str, *, default: Whatever = None) -> Array:
         """Finite real numbers of an attribute, as one axis."""

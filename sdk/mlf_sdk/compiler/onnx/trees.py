@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
 import numpy as np
@@ -23,7 +22,7 @@ _NEUTRAL: Final = {Aggregate.SUM: 0.0, Aggregate.MIN: np.inf, Aggregate.MAX: -np
 
 def tree_ensemble_regressor(steps: Steps) -> None:
     """TreeEnsembleRegressor."""
-    if not _of_rows(steps):
+    if not steps.is_rows():
         return
     count = steps.node.integers("n_targets")[0]
     function = steps.node.attribute("aggregate_function", "SUM")
@@ -43,7 +42,7 @@ def tree_ensemble_regressor(steps: Steps) -> None:
 
 def tree_ensemble_classifier(steps: Steps) -> None:
     """TreeEnsembleClassifier; of two classes with weights of one, both scores follow from that one's."""
-    if not _of_rows(steps):
+    if not steps.is_rows():
         return
     labels = steps.labels("classlabels_int64s", "classlabels_strings")
     if labels.size < 2:
@@ -84,16 +83,6 @@ def _two_classes(steps: Steps, forest: Forest, weights: Array, has: Array, label
     steps.above(scores, 0.5 if positive else 0.0, labels)
 
 
-def _of_rows(steps: Steps) -> bool:
-    """True where the input is rows of real numbers; otherwise it is made so in front of the same node."""
-    x = steps.node.input()
-    if x.dtype == FLOAT32 and x.rank == 2:
-        return True
-    name, _ = steps.rows()
-    steps.nodes.append(dataclasses.replace(steps.raw, inputs=(name,)))
-    return False
-
-
 def _based(steps: Steps, scores: str, count: int, *, always: bool) -> str:
     """Scores with the base values added."""
     base = steps.numbers("base_values", default=())
@@ -120,7 +109,7 @@ def _ensemble(steps: Steps, forest: Forest, weights: Array, aggregate: Aggregate
     _, y = context.output(name, FLOAT32, (source.shape[0], weights.shape[1]))
     context.emit(
         TreeEnsemble(
-            **context.common(steps.raw.kind.rpartition(".")[2], [value], y),
+            **context.common(steps.kind, [value], y),
             feature=np.where(leaf, -1, forest.features[order]),
             threshold=forest.values[order],
             condition=np.maximum(forest.kinds[order], 0),

@@ -22,6 +22,7 @@ from mlf_sdk.compiler.reference import (
     recurrent,
     signal,
     softmax,
+    svm,
     trees,
 )
 from mlf_sdk.compiler.reference.table import REFERENCES, States
@@ -40,6 +41,7 @@ _FAMILIES = (
     recurrent,
     signal,
     softmax,
+    svm,
     trees,
 )
 

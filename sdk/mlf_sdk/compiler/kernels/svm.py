@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of support vector machines: vectors stay in flash, and no kernel matrix is kept."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, literal, number
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.svm import (
+    LEAST_PROBABILITY,
+    MAX_SWEEPS,
+    PairCoupling,
+    PairVotes,
+    SupportVectors,
+    SvmKernel,
+    least_change,
+)
+
+_MAX_FACTORS: Final = 8  # of a power that is computed as a product
+
+
+def support_vectors(graph: Graph, operator: SupportVectors) -> Kernel:
+    """One vector after the other, added to its decision values with compensation (Kahan).
+
+    Factors have both signs and are large, thousands of them cancel: a plain sum has errors of some 1e-5 of
+    the result, as ONNX Runtime's has. |x - s|^2 is summed as it is: expanded, it loses all of it far from 0.
+    """
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    features, values = x.shape[1], y.shape[1]
+    rest, classes = operator.coefficients.shape[1], len(operator.counts)
+    places = operator.places.astype(np.uint8 if values <= 1 << 8 else np.uint16)
+    constants: tuple[Array, ...] = (
+        np.ascontiguousarray(operator.vectors, np.float32),
+        np.ascontiguousarray(operator.coefficients, np.float32),
+        np.ascontiguousarray(operator.bias, np.float32),
+        np.array(operator.counts, np.uint16 if max(operator.counts) < 1 << 16 else np.uint32),
+        np.ascontiguousarray(places),
+    )
+    body = f"""    for (int32_t n = 0; n < {x.shape[0]}; ++n) {{
+        const float *v = x0 + n * {features}, *s = p0, *w = p1;
+        float *sum = y0 + n * {values}, *rest = b0;
+        for (int32_t i = 0; i < {values}; ++i) {{
+            sum[i] = p2[i];
+            rest[i] = 0.0f;
+        }}
+        for (int32_t c = 0; c < {classes}; ++c)
+        for (uint32_t m = p3[c]; m > 0; --m) {{
+            float d = 0.0f;
+            for (int32_t i = 0; i < {features}; ++i) {{
+                {_term(operator)}
+            }}
+            s += {features};
+{_function(operator)}            for (int32_t i = 0; i < {rest}; ++i) {{
+                const int32_t at = p4[c * {rest} + i];
+                const float old = sum[at], added = k * *w++ - rest[at], total = old + added;
+                rest[at] = (total - old) - added;
+                sum[at] = total;
+            }}
+        }}
+    }}
+"""
+    return Kernel(
+        family=f"svm_{operator.kernel.value}",
+        parameters=arguments(graph, operator, constants=constants, workspace="float"),
+        body=body,
+        helpers=helpers_of(body),
+        constants=constants,
+        workspace_bytes=4 * values,
+    )
+
+
+def _term(operator: SupportVectors) -> str:
+    """Statement that adds one feature's term."""
+    if operator.kernel is not SvmKernel.RBF:
+        return "d += v[i] * s[i];"
+    return "const float a = v[i] - s[i];\n                d += a * a;"
+
+
+def _function(operator: SupportVectors) -> str:
+    """Statements that make the kernel function ``k`` of a product or distance ``d``."""
+    indent = " " * 12
+    if operator.kernel is SvmKernel.RBF:
+        return f"{indent}const float k = real_exp({number(-operator.gamma)} * d);\n"
+    inner = f"{number(operator.gamma)} * d + {number(operator.offset)}"
+    if operator.kernel is SvmKernel.SIGMOID:
+        return f"{indent}const float k = real_tanh({inner});\n"
+    factors = int(operator.degree) if operator.degree in range(1, _MAX_FACTORS + 1) else 0
+    power = " * ".join(["z"] * factors) or f"powf(z, {number(operator.degree)})"
+    return f"{indent}const float z = {inner};\n{indent}const float k = {power};\n"
+
+
+def pair_votes(graph: Graph, operator: PairVotes) -> Kernel:
+    """Votes are counted in the workspace."""
+    (x,) = graph.read(operator)
+    classes, pairs = operator.classes, x.shape[1]
+    body = f"""    for (int32_t n = 0; n < {x.shape[0]}; ++n) {{
+        const float *v = x0 + n * {pairs};
+        for (int32_t i = 0; i < {classes}; ++i) {{
+            b0[i] = 0;
+        }}
+        for (int32_t i = 0; i < {classes}; ++i)
+        for (int32_t j = i + 1; j < {classes}; ++j) {{
+            ++b0[*v++ > 0.0f ? i : j];
+        }}
+        int32_t most = 0;
+        for (int32_t i = 1; i < {classes}; ++i) {{
+            most = b0[i] > b0[most] ? i : most;
+        }}
+        y0[n] = most;
+    }}
+"""
+    return Kernel(
+        family="pair_votes",
+        parameters=arguments(graph, operator, workspace="int32_t"),
+        body=body,
+        workspace_bytes=4 * classes,
+    )
+
+
+def pair_coupling(graph: Graph, operator: PairCoupling) -> Kernel:
+    """The quadratic form and its products with the probabilities are in the workspace."""
+    (x,) = graph.read(operator)
+    classes, pairs = operator.classes, x.shape[1]
+    constants = tuple(np.ascontiguousarray(a, np.float32) for a in (operator.a, operator.b))
+    least, most = number(LEAST_PROBABILITY), number(1 - LEAST_PROBABILITY)
+    body = f"""    float *q = b0, *product = b0 + {classes * classes};
+    for (int32_t n = 0; n < {x.shape[0]}; ++n) {{
+        const float *v = x0 + n * {pairs};
+        float *p = y0 + n * {classes};
+        for (int32_t i = 0; i < {classes}; ++i) {{
+            p[i] = {literal(1 / classes)};
+            q[i * {classes + 1}] = 0.0f;
+        }}
+        for (int32_t i = 0, k = 0; i < {classes}; ++i)
+        for (int32_t j = i + 1; j < {classes}; ++j, ++k) {{
+            const float a = real_limit(real_sigmoid(-(v[k] * p0[k] + p1[k])), {least}, {most});
+            const float b = 1.0f - a;
+            q[i * {classes} + j] = q[j * {classes} + i] = -a * b;
+            q[i * {classes + 1}] += b * b;
+            q[j * {classes + 1}] += a * a;
+        }}
+        for (int32_t sweep = 0; sweep < {max(MAX_SWEEPS, classes)}; ++sweep) {{
+            float total = 0.0f, change = 0.0f;
+            for (int32_t i = 0; i < {classes}; ++i) {{
+                float sum = 0.0f;
+                for (int32_t j = 0; j < {classes}; ++j) {{
+                    sum += q[i * {classes} + j] * p[j];
+                }}
+                product[i] = sum;
+                total += p[i] * sum;
+            }}
+            for (int32_t i = 0; i < {classes}; ++i) {{
+                const float a = fabsf(product[i] - total);
+                change = a > change ? a : change;
+            }}
+            if (change < {literal(least_change(classes))}) {{
+                break;
+            }}
+            for (int32_t i = 0; i < {classes}; ++i) {{
+                const float *r = q + i * {classes};
+                const float step = (total - product[i]) / r[i], scale = 1.0f / (1.0f + step);
+                p[i] += step;
+                total = (total + step * (step * r[i] + 2.0f * product[i])) * scale * scale;
+                for (int32_t j = 0; j < {classes}; ++j) {{
+                    product[j] = (product[j] + step * r[j]) * scale;
+                    p[j] *= scale;
+                }}
+            }}
+        }}
+    }}
+"""
+    return Kernel(
+        family="pair_coupling",
+        parameters=arguments(graph, operator, constants=constants, workspace="float"),
+        body=body,
+        helpers=helpers_of(body),
+        constants=constants,
+        workspace_bytes=4 * classes * (classes + 1),
+    )
