@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,14 @@ from cli_helpers import Caller
 from mlf_sdk.compiler import build
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import FullyConnected
-from mlf_sdk.errors import InputError
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.errors import CodeError, InputError, MissingToolError
+from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.evidence import HOST_SANITIZED, NOT_COMPARED, NOT_WITH_MODEL
 from mlf_sdk.judge.witnesses import registry, tflm
+from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.witness import WitnessUnableError
+from mlf_sdk.pipeline import supplied
 from small_models import TWICE, own_operator, two_layers
 
 TFLM = pytest.mark.skipif(tflm.Tflm().title() is None, reason="tflite-micro is not installed")
@@ -178,15 +184,71 @@ def test_a_project_knows_its_file(model: Path, archive: Path, tmp_path: Path) ->
 # ---- steps that none covers ----
 
 
-def test_steps_without_a_witness_are_counted_and_named(tmp_path: Path, call: Caller) -> None:
-    model = tmp_path / "own.tflite"
+@pytest.fixture
+def own(tmp_path: Path) -> tuple[Path, str]:
+    """A model with a custom operator between two layers, and its code."""
+    model, code = tmp_path / "own.tflite", tmp_path / "twice.c"
     model.write_bytes(own_operator())
-    (tmp_path / "twice.c").write_text(TWICE)
-    options = ("--board", "host", "--custom", f"Twice={tmp_path / 'twice.c'}")
-    report = run(model, custom=(f"Twice={tmp_path / 'twice.c'}",), twin=True)
-    assert report.verdict == NOT_WITH_MODEL and report.witnessed.lack
-    shown = call("run", model, *options, "--strict", "--twin")
-    assert shown.code == 1
+    code.write_text(TWICE)
+    return model, f"Twice={code}"
+
+
+def test_steps_without_a_witness_are_counted_and_named(own: tuple[Path, str], call: Caller) -> None:
+    """The code of a custom operator runs alone on the reference's values: what follows it is covered."""
+    model, code = own
+    report = run(model, custom=(code,), twin=True)
+    assert report.verdict == "PASS" and report.witnessed.uncovered == ("1 CUSTOM:Twice",)
+    assert [one.witness for one in report.witnessed.compared] == ["reference"]
+    options = ("--board", "host", "--custom", code)
+    shown = call("run", model, *options)
+    assert shown.code == 0 and "uncovered  1 of 3 steps: 1 CUSTOM:Twice (no witness)" in shown.out
+    assert call("run", model, *options, "--strict").code == 1
+
+
+def test_a_layer_in_front_of_a_custom_operator_that_is_wrong(
+    own: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The operator's code gets the reference's inputs, not those of the wrong layer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    right: Callable[[Graph], Graph] = build.improve
+
+    def worse(graph: Graph) -> Graph:
+        graph = right(graph)
+        first, *others = graph.operators
+        if isinstance(first, FullyConnected):
+            first = dataclasses.replace(first, clamp=(-128, 3))
+        return dataclasses.replace(graph, operators=(first, *others))
+
+    monkeypatch.setattr(build, "improve", worse)
+    report = run(own[0], custom=(own[1],), twin=True)
+    assert report.twin.ok and report.verdict == "FAIL" and report.witnessed.wrong == ("reference",)
+    assert report.first is not None and report.first.number == 0
+
+
+def test_code_that_cannot_be_run_alone(own: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a compiler for this machine nothing is known behind the operator; a fault of its code is named."""
+
+    def missing(*_: Any, **__: Any) -> None:
+        raise MissingToolError("cc is not installed")
+
+    monkeypatch.setattr(supplied.Pipeline, "open", missing)
+    path, custom = own
+    file = ModelFile(
+        path, compiling_frontend(path), CompileOptions(custom=custom), partial(supplied.code_of, 5.0)
+    )
+    with registry.Reference().open(file, 5.0) as session:
+        assert session.infer([X[0]]) == [None]
+        assert session.uncovered == ("0 FULLY_CONNECTED", "1 CUSTOM:Twice", "2 FULLY_CONNECTED")
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise CodeError("twice.c: error")
+
+    monkeypatch.setattr(supplied.Pipeline, "open", broken)
+    with (
+        registry.Reference().open(file, 5.0) as session,
+        pytest.raises(WitnessUnableError, match=r"the code of step 1 CUSTOM:Twice alone: twice\.c: error"),
+    ):
+        session.infer([X[0]])
 
 
 # ---- the other commands ----

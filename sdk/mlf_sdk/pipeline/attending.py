@@ -9,17 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.errors import CheckError, MlfError
+from mlf_sdk.errors import CheckError
 from mlf_sdk.judge.compare import Comparison, differences_text
 from mlf_sdk.judge.witnessed import Witnessed
 from mlf_sdk.judge.witnesses.panel import Attendance, WitnessStatement, attend
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.witness import Origin, disagreement, hearing_of, witnessed_of
+from mlf_sdk.pipeline.witness import RAN_BEFORE, Origin, disagreement, hearing_of, witnessed_of
 from mlf_sdk.tools.arrays import Array
 
 _RUN_BESIDES = "the model keeps states, and it was run by something else than infer()"
-_RAN_BEFORE = "the model keeps states, and the board was not started for these inferences"
 
 
 class MeaningError(CheckError):
@@ -114,16 +113,13 @@ class AttendedModel:
 
     def _out_of_step(self) -> str:
         """Reason why witnesses can't have the states of the target; empty: they can, or there are none."""
-        file, target = self._origin.file, self._target
-        if file is None or target is None:
+        target = self._target
+        if target is None:
             return ""
         if target.project.target.attached:
-            why = _RAN_BEFORE
+            why = RAN_BEFORE
         elif self._runs != target.session.runs:
             why = _RUN_BESIDES
         else:
             return ""
-        try:
-            return why if file.graph.states else ""
-        except MlfError:
-            return ""  # each witness says so itself
+        return why if self._origin.keeps_states else ""

@@ -28,6 +28,7 @@ from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.results import MemoryFigures, RunReport, as_promised, is_exact
 from mlf_sdk.pipeline.witness import (
+    RESET,
     Origin,
     first_wrong_inference,
     first_wrong_step,
@@ -94,10 +95,13 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         twin_note = "the image itself shares no memory: its own outputs would be the reference"
     elif given is None and _wants_twin(request, project, reference):
         twin, twin_note = pipeline.twin(request)
+    agrees = None if twin is None else compare_outputs(outputs, twin.outputs, tolerance)
+    if agrees is not None and not agrees.ok and (why := _out_of_step(request, pipeline, project)):
+        twin, agrees, twin_note = None, None, why
     pipeline.progress.say("asking the model's witnesses")
     said = statements_of(request, origin, project.model, batch)
     judged = witnessed(origin, said, outputs)
-    wrong = first_wrong_inference(said, outputs)
+    wrong = first_wrong_inference(said, outputs) if judged.wrong else None
     return RunReport(
         model=project.model,
         board=project.target.board,
@@ -106,7 +110,7 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         outputs=outputs,
         inferences=batch.count,
         compare=compare_outputs(outputs, reference.outputs, tolerance) if reference.outputs else None,
-        twin=None if twin is None else compare_outputs(outputs, twin.outputs, tolerance),
+        twin=agrees,
         twin_note=twin_note,
         evidence=combined(
             judged.evidence, EXPECTED if reference.outputs else "", twin.evidence if twin else ""
@@ -127,6 +131,14 @@ def run_request(request: Request, pipeline: Pipeline, given: Twin | None = None)
         build_seconds=built.seconds,
         console=done.console,
     )
+
+
+def _out_of_step(request: Request, pipeline: Pipeline, project: TargetProject) -> str:
+    """Reason why a twin starts with other states than a target has; empty: it does not."""
+    if not project.target.attached:
+        return ""
+    models = pipeline.models(pipeline.twin_request(request))
+    return RESET if any(model.states for model in models) else ""
 
 
 def _first_step(

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
+from typing import Final
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.compiler.options import CompileOptions
@@ -26,8 +28,12 @@ from mlf_sdk.pipeline import execution, loading
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
+from mlf_sdk.pipeline.supplied import code_of
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
+
+RAN_BEFORE: Final = "the model keeps states, and the board was not started for these inferences"
+RESET: Final = f"{RAN_BEFORE}: reset the board"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +43,35 @@ class Origin:
     Attributes:
         needed: the model was compiled here.
         file: None where it is not at hand; ``why`` says it.
+        out_of_step: reason why the target may have other states than one that starts now; empty: it has none.
     """
 
     needed: bool
     file: ModelFile | None = None
     why: str = ""
+    out_of_step: str = ""
+
+    @property
+    def keeps_states(self) -> bool:
+        """True where an inference depends on those before it; a file that can't be read keeps none."""
+        try:
+            return self.file is not None and bool(self.file.graph.states)
+        except MlfError:
+            return False  # each witness says so itself
 
 
 def origin_of(request: Request, project: TargetProject, flag: str = "--model") -> Origin:
+    """Find the file that the request's model was compiled from; arguments and errors as in `_origin_of`.
+
+    A board on a port may have run the model before: where it keeps states, outputs that differ from those of
+    a fresh start prove nothing.
+    """
+    found = _origin_of(request, project, flag)
+    is_apart = project.target.attached and found.keeps_states
+    return dataclasses.replace(found, out_of_step=RESET) if is_apart else found
+
+
+def _origin_of(request: Request, project: TargetProject, flag: str) -> Origin:
     """Find the file that the request's model was compiled from.
 
     It is the source itself; else that of ``model_file``; else a file of the recorded name beside the source
@@ -60,17 +87,17 @@ def origin_of(request: Request, project: TargetProject, flag: str = "--model") -
     """
     model = project.model
     if not project.is_given and loading.compiled_sources(request):
-        return Origin(needed=True, file=_model_file(Path(request.source[0]), model))
+        return Origin(needed=True, file=_model_file(request, Path(request.source[0]), model))
     needed = model.compiler == OWN_COMPILER
     if request.model_file is not None:
         path = Path(request.model_file)
         _check_same(path, model, request.source[0], flag)
-        return Origin(needed=True, file=_model_file(path, model))
+        return Origin(needed=True, file=_model_file(request, path, model))
     if not needed or model.made_from is None:
         return Origin(needed=needed, why="it does not say which file it was made from" if needed else "")
     found = file_beside(request.source[0], model.made_from)
     if found is not None:
-        return Origin(needed=True, file=_model_file(found, model))
+        return Origin(needed=True, file=_model_file(request, found, model))
     name = Path(model.made_from.name).name
     return Origin(needed=True, why=f"{flag} FILE names the file that it was made from ({name})")
 
@@ -86,9 +113,9 @@ def file_beside(source: str, made_from: FileDigest | None) -> Path | None:
     return None
 
 
-def _model_file(path: Path, model: LockModel) -> ModelFile:
+def _model_file(request: Request, path: Path, model: LockModel) -> ModelFile:
     options = CompileOptions.from_texts(model.compile_options)
-    return ModelFile(path, compiling_frontend(path), options)
+    return ModelFile(path, compiling_frontend(path), options, partial(code_of, request.timeout_s))
 
 
 def _is_same(path: Path, made_from: FileDigest) -> bool:
@@ -151,7 +178,7 @@ class WitnessedCases:
 
     def judge(self, index: int, got: Mapping[str, Array]) -> str:
         """Compare the outputs of an inference, each (1, *shape); names of witnesses that they differ from."""
-        wrong = []
+        wrong: list[str] = []
         for one, kept in zip(self._found, self._differences, strict=True):
             if index >= one.inferences:
                 continue
@@ -159,7 +186,7 @@ class WitnessedCases:
             if compared is not None:
                 kept.extend(compared.outputs)
                 wrong += [] if compared.ok else [one.witness]
-        return ", ".join(wrong)
+        return "" if self._origin.out_of_step else ", ".join(wrong)
 
     def result(self) -> Witnessed:
         """All inferences that were judged."""
@@ -203,7 +230,13 @@ def first_wrong_inference(found: Sequence[WitnessStatement], outputs: Mapping[st
 def witnessed_of(
     origin: Origin, found: Sequence[WitnessStatement], compared: Sequence[Comparison | None]
 ) -> Witnessed:
-    """Join statements of witnesses and the comparisons with them."""
+    """Join statements of witnesses and the comparisons with them.
+
+    Of a target that may be out of step only outputs that agree are a comparison.
+    """
+    if origin.out_of_step and not all(comparison is None or comparison.ok for comparison in compared):
+        found = [dataclasses.replace(one, outputs={}, why=one.why or origin.out_of_step) for one in found]
+        compared = [None] * len(found)
     results = tuple(
         WitnessResult(witness=one.witness, text=one.text, comparison=comparison, why=one.why)
         for one, comparison in zip(found, compared, strict=True)

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import CompileOptions, Io, Kernels
 from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.tools.arrays import Array
+
+Supply = Callable[[Operator, list[Array | None]], "list[Array] | None"]
+"""Outputs of an operator that only its code defines, for these inputs; None: not known."""
 
 
 class ModelFile:
@@ -25,12 +30,24 @@ class ModelFile:
         path: of the file.
         frontend: of its format.
         options: of the compiler; those that say what its inputs and outputs are count here.
+        supplier: opens, for a graph, what runs the code of custom operators; None: nothing does.
     """
 
-    def __init__(self, path: Path, frontend: CompilingFrontend, options: CompileOptions) -> None:
+    def __init__(
+        self,
+        path: Path,
+        frontend: CompilingFrontend,
+        options: CompileOptions,
+        supplier: Callable[[Graph], AbstractContextManager[Supply]] | None = None,
+    ) -> None:
         self.path = path
         self.frontend = frontend
         self.options = options
+        self._supplier = supplier
+
+    def supply(self) -> AbstractContextManager[Supply | None]:
+        """Open what runs the code of custom operators; None: nothing does."""
+        return nullcontext() if self._supplier is None else self._supplier(self.graph)
 
     @property
     def format(self) -> str:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -13,13 +13,11 @@ from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Custom, Operator, WriteState
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
 from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession
 from mlf_sdk.tools.arrays import Array
 
 REFERENCE = "reference"
-Supply = Callable[[Operator, int, list[Array | None]], "list[Array] | None"]
-"""Outputs of an operator without a reference: of it, in an inference, for these inputs; None: not known."""
 
 
 class Reference(Witness):
@@ -35,7 +33,8 @@ class Reference(Witness):
     @contextmanager
     def open(self, model: ModelFile, timeout_s: float) -> Iterator[WitnessSession]:
         """See Witness."""
-        yield ReferenceSession(model.graph)
+        with model.supply() as supply:
+            yield ReferenceSession(model.graph, supply)
 
 
 def needs_code(operator: Operator) -> bool:
@@ -56,7 +55,6 @@ class ReferenceSession:
         self._supply = supply
         self._supplied: set[int] = set()
         self._states = [state.initial.copy() for state in graph.states]
-        self._count = 0
 
     @property
     def uncovered(self) -> tuple[str, ...]:
@@ -83,14 +81,13 @@ class ReferenceSession:
         with np.errstate(all="ignore"):
             for operator in graph.operators:
                 self._run(operator)
-        self._count += 1
         return [self.values.get(number) for number in graph.outputs]
 
     def _run(self, operator: Operator) -> None:
         given = [self.values.get(i) for i in operator.inputs]
         found: list[Array] | None
         if needs_code(operator):
-            found = self._supply(operator, self._count, given) if self._supply is not None else None
+            found = self._supply(operator, given) if self._supply is not None else None
             self._supplied |= set() if found is None else {operator.number}
         else:
             known = [array for array in given if array is not None]

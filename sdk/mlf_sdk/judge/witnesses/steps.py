@@ -33,8 +33,9 @@ class ReferenceSteps:
 
     def __init__(self, file: ModelFile, model: Model, inputs: Sequence[Array], order: Sequence[int]) -> None:
         self.order = tuple(order)
-        session = ReferenceSession(file.graph)
-        session.infer(file.inputs_for_file(inputs))
+        with file.supply() as supply:
+            session = ReferenceSession(file.graph, supply)
+            session.infer(file.inputs_for_file(inputs))
         kept = _kept(file.graph, improve(file.device))
         self._outputs: dict[int, tuple[Array, ...]] = {}
         for number, step in enumerate(model.steps):
