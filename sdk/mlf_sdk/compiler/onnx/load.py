@@ -106,12 +106,18 @@ def load_onnx(
         ArchiveError: the file is damaged, or has operators that are not supported; all at once.
         InputError: it is no ONNX file, or a shape is missing.
     """
-    faults = BoundedFaults(str(path))
+    faults = model_faults(path)
     if generation.kernels is Kernels.TVM:
         return _whole(path, name, shapes or {}, batch, faults, generation)
     found = read_graph(path, name, shapes or {}, batch, faults, generation)
     faults.raise_if_any()
     return without_unread(found.graph)
+
+
+def model_faults(path: Path) -> BoundedFaults:
+    """Collector of the faults of a model."""
+    hint = "Export the model again, with fixed shapes and standard operators."
+    return BoundedFaults(str(path), subject="model", hint=hint)
 
 
 def _whole(
@@ -324,4 +330,4 @@ def _result(context: Context, tensor: Tensor, name: str, taken: set[int]) -> int
     return value.id
 
 
-__all__ = ["BUILDERS", "Reading", "build_graph", "load_onnx", "read_graph"]
+__all__ = ["BUILDERS", "Reading", "build_graph", "load_onnx", "model_faults", "read_graph"]

@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from mlf_sdk.compiler.onnx.load import Reading, Shapes, read_graph
+from mlf_sdk.compiler.onnx.load import Reading, Shapes, model_faults, read_graph
 from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.survey import BEHIND, NOT_SUPPORTED, Survey, SurveyedOperator, survey_graph
-from mlf_sdk.tools.checks import BoundedFaults, shown
+from mlf_sdk.tools.checks import shown
 
 
 def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Survey:
@@ -23,7 +23,7 @@ def survey_onnx(path: Path, shapes: Shapes | None = None, batch: int = 1) -> Sur
         ArchiveError: the file is damaged, or a shape is missing; all faults at once.
         InputError: it is no ONNX file.
     """
-    faults = BoundedFaults(str(path))
+    faults = model_faults(path)
     found = read_graph(path, "", shapes or {}, batch, faults)
     operators = tuple(
         dataclasses.replace(operator, number=number)
