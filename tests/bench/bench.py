@@ -28,7 +28,8 @@ from bench_line import line_figures
 from core_images import run_on_core
 from measure import BenchError, measure_archive
 from mlf_sdk.compiler.build import compile_graph
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
@@ -94,8 +95,8 @@ class Bench:
             folder = self.folder / name.replace(" ", "-")
             folder.mkdir()
             try:
-                graph = compile_graph(load_tflite(path), Choice(core=Core(core), goal=goal))
-                counts = run_on_core(graph, Core(core), folder)
+                graph = compile_graph(load_tflite(path), Choice(core=core_named(core), goal=goal))
+                counts = run_on_core(graph, core_named(core), folder)
             except (MlfError, AssertionError, ValueError, OSError, subprocess.SubprocessError) as error:
                 self.failed[name] = str(error) or type(error).__name__
                 continue

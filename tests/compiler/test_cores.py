@@ -11,10 +11,11 @@ import pytest
 from compiled_models import KernelRunner
 from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, sum_bounds
 from mlf_sdk.compiler.kernels.split import choose_short
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
 from mlf_sdk.compiler.schedule import Choice
@@ -51,7 +52,7 @@ def compiled(folder: Path, seed: int, core: Core, goal: Goal) -> CompiledGraph:
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.value)
+@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.name)
 def test_instructions_of_a_core(core: Core, seed: int, tmp_path: Path) -> None:
     counts = run_on_core(compiled(tmp_path, seed, core, Goal.BALANCED), core, tmp_path, seed)
     assert all(instructions > 0 for _, instructions in counts)
@@ -77,8 +78,8 @@ def layers_for_speed() -> bytes:
 def test_kernels_for_speed(goal: Goal, pairs: int, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(layers_for_speed())
-    graph = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=goal))
-    counts = run_on_core(graph, Core.CORTEX_M4, tmp_path, pairs)
+    graph = compile_graph(load_tflite(path), Choice(core=core_named("cortex-m4"), goal=goal))
+    counts = run_on_core(graph, core_named("cortex-m4"), tmp_path, pairs)
     names = [name for name, _ in counts]
     assert sum("winograd" in name for name in names) == 3
     assert sum("pairs" in name for name in names) == pairs
@@ -90,7 +91,7 @@ def test_a_tile_of_pairs_uses_its_whole_workspace(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(m.finish(m.conv(m.input((1, 10, 9, 3)), 8, (3, 3), 2, same=False)))
     graph = load_tflite(path)
-    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=Goal.INSTRUCTIONS))
+    compiled = compile_graph(graph, Choice(core=core_named("cortex-m4"), goal=Goal.INSTRUCTIONS))
     assert [c.kernel.family for c in compiled.operators if c.kernel] == ["conv_pairs"]
     x = np.random.default_rng(1).integers(-128, 128, (1, 10, 9, 3)).astype(np.int8)
     (got,) = KernelRunner(archive_of(compiled), tmp_path, exact=True).run([x])
@@ -113,7 +114,9 @@ def dense_chain(*, channels: bool = False) -> bytes:
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize(
-    "core", [Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M4], ids=lambda core: core.value
+    "core",
+    [core_named("cortex-m0"), core_named("cortex-m3"), core_named("cortex-m4")],
+    ids=lambda core: core.name,
 )
 @pytest.mark.parametrize("channels", [False, True], ids=["layer", "channels"])
 def test_matrix_products(core: Core, channels: bool, tmp_path: Path) -> None:
@@ -146,7 +149,9 @@ def small_weights() -> bytes:
 
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
-@pytest.mark.parametrize("core", [Core.CORTEX_M0, Core.CORTEX_M3], ids=lambda core: core.value)
+@pytest.mark.parametrize(
+    "core", [core_named("cortex-m0"), core_named("cortex-m3")], ids=lambda core: core.name
+)
 def test_two_sums_in_a_word(core: Core, tmp_path: Path) -> None:
     """Inputs at their limits, on the core and as plain C on the host."""
     path = tmp_path / "model.tflite"
@@ -177,8 +182,8 @@ def test_rule_for_few_outputs_chooses_the_cheapest(outputs: int, tmp_path: Path)
         def tuner(_: Graph, questions: list[Question]) -> list[tuple[Counted, ...]]:
             return [(Counted(kernel=kernels[number]),) for _, kernels in questions]
 
-        graph = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M3), tuner)
-        return run_on_core(graph, Core.CORTEX_M3, tmp_path)[0][1]
+        graph = compile_graph(load_tflite(path), Choice(core=core_named("cortex-m3")), tuner)
+        return run_on_core(graph, core_named("cortex-m3"), tmp_path)[0][1]
 
     chosen, second, third = (count(number) for number in range(3))
     assert chosen < min(second, third)
@@ -202,7 +207,7 @@ def test_vectors_of_channels(channels: int, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(vector_layers(channels))
     graph = load_tflite(path)
-    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M55, goal=Goal.BALANCED))
+    compiled = compile_graph(graph, Choice(core=core_named("cortex-m55"), goal=Goal.BALANCED))
     kernels = [c.kernel for c in compiled.operators if c.kernel is not None]
     assert [
         sum(name.startswith(start) for k in kernels for name in k.helpers) for start in ("channels_", "sums_")
@@ -213,7 +218,7 @@ def test_vectors_of_channels(channels: int, tmp_path: Path) -> None:
     for seed, x in enumerate((np.full(shape, -128, np.int8), extremes)):
         (got,) = runner.run([x])
         np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])
-        run_on_core(compiled, Core.CORTEX_M55, tmp_path, seed, given=x)
+        run_on_core(compiled, core_named("cortex-m55"), tmp_path, seed, given=x)
 
 
 def test_one_scale_is_stored_once(tmp_path: Path) -> None:
@@ -222,7 +227,7 @@ def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     m = Maker(3)
     x = m.dense(m.dense(m.dense(m.input((1, 128)), 256), 128), 12)
     path.write_bytes(m.finish(x))
-    found = compile_graph(load_tflite(path), Choice(core=Core.CORTEX_M4, goal=Goal.BALANCED))
+    found = compile_graph(load_tflite(path), Choice(core=core_named("cortex-m4"), goal=Goal.BALANCED))
     kernels = [c.kernel for c in found.operators if c.kernel is not None]
     assert [k.constants_bytes for k in kernels] == [
         head + outputs * (4 + inputs)
@@ -231,7 +236,7 @@ def test_one_scale_is_stored_once(tmp_path: Path) -> None:
     assert len({name for k in kernels for name in k.helpers if name.startswith("layer_")}) == 1
 
 
-@pytest.mark.parametrize("core", [*MACHINES, Core.GENERIC], ids=lambda core: core.value)
+@pytest.mark.parametrize("core", [*MACHINES, core_named("generic")], ids=lambda core: core.name)
 def test_plain_c_of_a_core_on_the_host(core: Core, tmp_path: Path) -> None:
     graph = compiled(tmp_path, 3, core, Goal.BALANCED)
     runner = KernelRunner(archive_of(graph), tmp_path, exact=True)

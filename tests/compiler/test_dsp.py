@@ -11,7 +11,8 @@ import pytest
 from compiled_models import KernelRunner
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import compile_graph
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -29,7 +30,7 @@ def proven(model: bytes, folder: Path, *families: str, goal: Goal = Goal.BALANCE
     path = folder / "model.tflite"
     path.write_bytes(model)
     graph = load_tflite(path)
-    compiled = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=goal))
+    compiled = compile_graph(graph, Choice(core=core_named("cortex-m4"), goal=goal))
     kernels = [c.kernel.family for c in compiled.operators if c.kernel is not None]
     assert {*families} <= {*kernels}, kernels
     shape = graph.values[graph.inputs[0]].shape
@@ -41,7 +42,7 @@ def proven(model: bytes, folder: Path, *families: str, goal: Goal = Goal.BALANCE
         for got, wanted in zip(runner.run([x]), Interpreter(graph).run([x]), strict=True):
             np.testing.assert_array_equal(got, wanted)
         if number == 2:
-            run_on_core(compiled, Core.CORTEX_M4, folder, given=x)
+            run_on_core(compiled, core_named("cortex-m4"), folder, given=x)
 
 
 def limited(m: Maker, x: int, y: int, zero_point: int) -> bytes:

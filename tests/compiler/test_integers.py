@@ -13,7 +13,8 @@ import pytest
 import agreement
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import compile_graph
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -167,7 +168,7 @@ CASES: dict[str, Callable[[], Built]] = {
 def test_an_operator(name: str, goal: Goal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agreement, "runtime", None)
     model, wanted = CASES[name]()
-    agreement.agree(model, tmp_path, 5, runs=1, choice=Choice(goal=goal, core=Core.CORTEX_M0))
+    agreement.agree(model, tmp_path, 5, runs=1, choice=Choice(goal=goal, core=core_named("cortex-m0")))
     graph = load_tflite(tmp_path / "model.tflite")
     given = agreement.random_inputs(graph, np.random.default_rng(7))
     (found,) = Interpreter(graph).run(given)
@@ -185,7 +186,7 @@ def test_an_operator(name: str, goal: Goal, tmp_path: Path, monkeypatch: pytest.
 def test_an_operator_on_a_core(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(CASES[name]()[0])
-    core = Core.CORTEX_M4
+    core = core_named("cortex-m4")
     run_on_core(compile_graph(load_tflite(path), Choice(core=core)), core, tmp_path, 3)
 
 

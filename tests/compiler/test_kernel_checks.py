@@ -17,8 +17,9 @@ from kernel_checks import KernelCheck, all_choices, checks_of, difference, trace
 from kernel_library import KernelLibrary, units
 from makers import counted_makers
 from mlf_sdk.compiler import schedule
+from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
@@ -31,7 +32,7 @@ def _checks(folder: Path, seed: int = 0, others: Choice | None = None) -> list[K
     graph = improve(load_tflite(folder / "m.tflite"))
     random = np.random.default_rng(seed)
     traced = trace(graph, [random_inputs(graph, random), random_inputs(graph, random)])
-    return checks_of("small", graph, traced, all_choices(Core.GENERIC), others=others)
+    return checks_of("small", graph, traced, all_choices(core_named("generic")), others=others)
 
 
 def test_all_kernels_of_two_networks_are_right(tmp_path: Path) -> None:
@@ -64,7 +65,12 @@ def test_windows_of_one_pixel_with_padding(edges: tuple[int, int, int, int], tmp
     np.testing.assert_array_equal(traced[0][0].outputs[0], Interpreter(graph).run(inputs)[0])
     checks = [
         check
-        for core in (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M55)
+        for core in (
+            core_named("generic"),
+            core_named("cortex-m0"),
+            core_named("cortex-m3"),
+            core_named("cortex-m55"),
+        )
         for check in checks_of("padded", improved, traced, all_choices(core), others=Choice(goal=Goal.SPEED))
     ]
     library = KernelLibrary(checks, tmp_path)
@@ -101,7 +107,7 @@ def test_a_batch_on_a_core_notices_mistakes(tmp_path: Path) -> None:
         )
         for i, (c, end) in enumerate(zip(right, endings, strict=False))
     ]
-    found = dict(core_faults([right[0], *wrong, *right[1:]], Core.CORTEX_M0, tmp_path))
+    found = dict(core_faults([right[0], *wrong, *right[1:]], core_named("cortex-m0"), tmp_path))
     assert list(found) == ["wrong 0", "wrong 1", "wrong 2"]
     assert "output 0: 1 of" in found["wrong 0"]
     assert "beside its memory" in found["wrong 1"] and "the image faulted" in found["wrong 2"]

@@ -16,10 +16,10 @@ from kernel_checks import all_choices, checks_of, trace
 from kernel_library import KernelLibrary
 from makers import TABLES, counted_makers
 from mlf_sdk.compiler import schedule
+from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.operators import Custom, ReadState, WriteState
-from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.tflite.load import load_tflite
 from onnx_drawing import network
@@ -188,6 +188,6 @@ def test_kernels_that_networks_do_not_draw(
         subject = load_onnx(subject.save(tmp_path / "m.onnx", "lstm4"))
     graph, random = improve(subject), np.random.default_rng(3)
     traced = trace(graph, [random_inputs(graph, random) for _ in range(3)])
-    checks = checks_of(make.__name__, graph, traced, all_choices(Core.GENERIC))
+    checks = checks_of(make.__name__, graph, traced, all_choices(core_named("generic")))
     library = KernelLibrary(checks, tmp_path)
     assert checks and [fault for check in checks for fault in library.faults(check)] == []

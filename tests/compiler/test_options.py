@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +16,23 @@ import mlf_sdk
 from archives import build, write
 from cli_helpers import Caller
 from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.compiler.cores import core_macros, core_named, core_names, core_of, cores
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.options import CompileOptions, Core, core_of
+from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.schedule import INSTRUCTION_SETS
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.origin import archive_request
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from tflite_models import Maker, small_network
+
+FLOATS = {
+    "cortex-m4": ["-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"],
+    "cortex-m7": ["-mfloat-abi=hard", "-mfpu=fpv5-d16"],
+    "cortex-m33": ["-mfloat-abi=hard", "-mfpu=fpv5-sp-d16"],
+    "cortex-m55": ["-mfloat-abi=hard", "-mfpu=auto"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +49,35 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("cortex-m4", True, "cortex-m4"),
         ("cortex-m33+nodsp+nofp", False, "cortex-m3"),
         ("cortex-m55", True, "cortex-m55"),
+        ("cortex-m55+nomve", True, "cortex-m33"),
+        ("cortex-m55+nodsp", False, "cortex-m3"),
         ("cortex-m85", True, "cortex-m4"),
         ("", False, "generic"),
     ],
 )
 def test_core_of_a_cpu(cpu: str, dsp: bool, core: str) -> None:
-    assert core_of(cpu, dsp=dsp).value == core
+    assert core_of(cpu, dsp=dsp).name == core
 
 
-def test_features_of_cores() -> None:
-    assert [core.value for core in Core if core.has_dsp] == [f"cortex-m{n}" for n in (4, 7, 33, 55)]
-    assert [core.value for core in Core if core.has_mve] == ["cortex-m55"]
+def test_cores_state_instruction_sets_that_kernels_are_written_for() -> None:
+    assert core_names()[0] == "generic"
+    assert {one for core in cores().values() for one in core.instruction_sets} == set(INSTRUCTION_SETS)
+    assert [core.name for core in cores().values() if "mve" in core.instruction_sets] == ["cortex-m55"]
+
+
+def test_a_core_that_is_not_there_names_those_that_are() -> None:
+    with pytest.raises(InputError, match=r"there is no core 'z80'"):
+        core_named("z80")
+
+
+@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="no arm-none-eabi-gcc")
+@pytest.mark.parametrize("name", core_names()[1:])
+def test_the_compiler_of_a_core_defines_its_macros_and_no_others(name: str) -> None:
+    fpu = ["-mfloat-abi=soft"] if name in ("cortex-m0", "cortex-m0plus", "cortex-m3") else FLOATS[name]
+    argv = ["arm-none-eabi-gcc", f"-mcpu={name}", "-mthumb", *fpu, "-dM", "-E", "-x", "c", "/dev/null"]
+    text = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    defined = {line.split()[1] for line in text.splitlines()}
+    assert set(core_named(name).macros) == core_macros() & defined
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from agreement import agree
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import compile_graph
-from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
 from mlf_sdk.compiler.schedule import Choice
@@ -32,7 +32,11 @@ def test_an_lstm(kind: str, seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
-@pytest.mark.parametrize("core", [Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55], ids=lambda c: c.value)
+@pytest.mark.parametrize(
+    "core",
+    [core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55")],
+    ids=lambda c: c.name,
+)
 def test_an_lstm_on_cores(core: Core, tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     for kind, size in (("int8", 9), ("int16", 6)):

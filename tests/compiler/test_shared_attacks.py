@@ -13,9 +13,10 @@ import pytest
 from compiled_models import KernelRunner
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -26,7 +27,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FOLDER = Path(__file__).parents[3] / "shared" / "attacks" / "compiler"
 MODELS = sorted(path.name.removesuffix("_in.npz") for path in FOLDER.glob("*_in.npz"))
 TOLERANCE = 5e-6  # of the largest number of an output
-CORES = {Core.CORTEX_M0: Goal.SIZE, Core.CORTEX_M4: Goal.SPEED, Core.CORTEX_M55: Goal.BALANCED}
+CORES = {
+    core_named("cortex-m0"): Goal.SIZE,
+    core_named("cortex-m4"): Goal.SPEED,
+    core_named("cortex-m55"): Goal.BALANCED,
+}
 
 pytestmark = [
     pytest.mark.shared,
@@ -60,7 +65,7 @@ def test_on_the_host(name: str, tmp_path: Path) -> None:
     graph, inputs, expected = loaded(name)
     compare(Interpreter(graph).run(inputs), expected)
     different: dict[str, CompiledGraph] = {}
-    for core, goal in product((Core.GENERIC, *CORES), Goal):
+    for core, goal in product((core_named("generic"), *CORES), Goal):
         compiled = compile_graph(graph, Choice(core=core, goal=goal))
         different.setdefault(compiled.source, compiled)
     for number, compiled in enumerate(different.values()):
@@ -71,7 +76,7 @@ def test_on_the_host(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
-@pytest.mark.parametrize("core", CORES, ids=lambda core: core.value)
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 def test_on_a_core(core: Core, tmp_path: Path) -> None:
     """Each kernel gives what the reference does, which gives what is recorded."""
     for name in MODELS:

@@ -14,9 +14,10 @@ from agreement import random_inputs
 from compiled_models import KernelRunner
 from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph, with_kernels
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice, candidates
@@ -33,14 +34,14 @@ def loaded(model: bytes, folder: Path) -> Graph:
     return load_tflite(path)
 
 
-def compact(graph: Graph, core: Core = Core.GENERIC) -> CompiledGraph:
+def compact(graph: Graph, core: str = "generic") -> CompiledGraph:
     """The graph with the compact kernel of every operator that has one."""
 
     def chosen(kernels: tuple[Kernel, ...]) -> tuple[Counted, ...]:
         return tuple(Counted(kernel=k) for k in sorted(kernels, key=lambda k: k.variant != "compact"))
 
     graph = improve(graph)
-    choice = Choice(core=core, goal=Goal.SIZE)
+    choice = Choice(core=core_named(core), goal=Goal.SIZE)
     return with_kernels(graph, [chosen(tuple(candidates(graph, o, choice))) for o in graph.operators])
 
 
@@ -81,7 +82,7 @@ def test_compact_layers_of_16_bits(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
-@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.value)
+@pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.name)
 def test_compact_layers_on_a_core(core: Core, tmp_path: Path) -> None:
     found = compact(loaded(layers(7), tmp_path), core)
     assert len(run_on_core(found, core, tmp_path, 7)) == 6
@@ -137,7 +138,9 @@ def flash_bytes(found: CompiledGraph, core: Core, folder: Path) -> int:
 
 
 @pytest.mark.skipif("arm-none-eabi-gcc" in MISSING, reason="arm-none-eabi-gcc is not installed")
-@pytest.mark.parametrize("core", [Core.CORTEX_M0, Core.CORTEX_M4], ids=lambda core: core.value)
+@pytest.mark.parametrize(
+    "core", [core_named("cortex-m0"), core_named("cortex-m4")], ids=lambda core: core.name
+)
 @pytest.mark.parametrize("build", [residual, separable, mobile, autoencoder])
 def test_size_is_the_least(build: Callable[[Maker], int], core: Core, tmp_path: Path) -> None:
     m = Maker(3)
@@ -155,10 +158,10 @@ def test_a_single_layer(outputs: int, tmp_path: Path) -> None:
     """One layer is not worth the code that many can share."""
     m = Maker(3)
     graph = loaded(m.finish(m.dense(m.input((1, 8)), outputs)), tmp_path)
-    found = compile_graph(graph, Choice(core=Core.CORTEX_M4, goal=Goal.SIZE))
-    size = flash_bytes(found, Core.CORTEX_M4, tmp_path)
-    choice = Choice(core=Core.CORTEX_M4, goal=Goal.SIZE)
+    found = compile_graph(graph, Choice(core=core_named("cortex-m4"), goal=Goal.SIZE))
+    size = flash_bytes(found, core_named("cortex-m4"), tmp_path)
+    choice = Choice(core=core_named("cortex-m4"), goal=Goal.SIZE)
     improved = improve(graph)
     for kernel in candidates(improved, improved.operators[0], choice):
         other = with_kernels(improved, [(Counted(kernel=kernel),)])
-        assert size <= flash_bytes(other, Core.CORTEX_M4, tmp_path)
+        assert size <= flash_bytes(other, core_named("cortex-m4"), tmp_path)

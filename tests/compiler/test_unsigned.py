@@ -11,9 +11,10 @@ import pytest
 from compiled_models import KernelRunner
 from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import INT8, UINT8, Graph
 from mlf_sdk.compiler.kernels.spill import weights_of
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import channel_multipliers
@@ -82,7 +83,9 @@ def test_values_of_layers(seed: int, goal: Goal, tmp_path: Path) -> None:
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize(
-    "core", [Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55], ids=lambda core: core.value
+    "core",
+    [core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55")],
+    ids=lambda core: core.name,
 )
 def test_values_of_layers_on_cores(core: Core, tmp_path: Path) -> None:
     _, found = compiled(tmp_path, 1, core=core)
@@ -117,7 +120,7 @@ def test_tiles_of_many_channels(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(unsigned(m, m.conv(m.input((1, 2, 5, 4)), 1030, (1, 1), 1, same=True)))
     graph = load_tflite(path)
-    found = compile_graph(graph, Choice(core=Core.CORTEX_M4))
+    found = compile_graph(graph, Choice(core=core_named("cortex-m4")))
     assert "tile_4x" in found.source
     inputs = [np.random.default_rng(3).integers(0, 256, (1, 2, 5, 4)).astype(np.uint8)]
     (got,) = KernelRunner(archive_of(found), tmp_path, exact=True).run(inputs)

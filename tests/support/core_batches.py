@@ -13,8 +13,8 @@ import numpy as np
 from core_images import LINK, MACHINES, START
 from kernel_checks import Array, KernelCheck, differences
 from kernel_library import key_of, units
+from mlf_sdk.compiler.cores import Core
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
-from mlf_sdk.compiler.options import Core
 
 _GUARD = 16
 _CODE_BYTES = 1500  # of a kernel, to plan images

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from mlf_sdk.compiler.build import CompiledGraph
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
-from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.reference.evaluate import evaluate
 from mlf_sdk.compiler.states import states_of
 
@@ -35,10 +35,10 @@ class Machine:
 _SOFT, _HARD = "-mfloat-abi=soft", "-mfloat-abi=hard"
 # The AN385's Cortex-M3 executes the Cortex-M0's code; word accesses that are not aligned fault there as well.
 MACHINES = {
-    Core.CORTEX_M0: Machine("mps2-an385", ("-mcpu=cortex-m0", _SOFT)),
-    Core.CORTEX_M3: Machine("mps2-an385", ("-mcpu=cortex-m3", _SOFT)),
-    Core.CORTEX_M4: Machine("mps2-an386", ("-mcpu=cortex-m4", _HARD, "-mfpu=fpv4-sp-d16")),
-    Core.CORTEX_M55: Machine(
+    core_named("cortex-m0"): Machine("mps2-an385", ("-mcpu=cortex-m0", _SOFT)),
+    core_named("cortex-m3"): Machine("mps2-an385", ("-mcpu=cortex-m3", _SOFT)),
+    core_named("cortex-m4"): Machine("mps2-an386", ("-mcpu=cortex-m4", _HARD, "-mfpu=fpv4-sp-d16")),
+    core_named("cortex-m55"): Machine(
         "mps3-an547", ("-mcpu=cortex-m55", _HARD, "-mfpu=auto"), ram=0x3100_0000, tick=31.25, flash_kb=512
     ),
 }

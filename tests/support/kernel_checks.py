@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from mlf_sdk.compiler.cores import Core
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import detail_of
 from mlf_sdk.compiler.operators import Custom, Operator
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.schedule import Choice, alternatives
 from mlf_sdk.compiler.states import states_of
@@ -133,7 +134,7 @@ def checks_of(
     for choice in choices:
         for kept, kernels in zip(found, kernels_of(graph, choice, None), strict=True):
             if kernels:
-                _keep(kept, kernels[0].kernel, f"{choice.goal.value} {choice.core.value}")
+                _keep(kept, kernels[0].kernel, f"{choice.goal.value} {choice.core.name}")
     for operator, kept in zip(graph.operators, found, strict=True):
         for kernel in alternatives(graph, operator, others) if others else ():
             _keep(kept, kernel, kernel.label)

@@ -12,8 +12,9 @@ import numpy as np
 
 from agreement import Tflm, random_inputs
 from kernel_checks import Array, KernelCheck, all_choices, checks_of, compare_by_name, trace
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
@@ -21,7 +22,13 @@ from mlf_sdk.errors import MlfError
 from random_networks import Network
 from tflite_models import TensorSpec
 
-CORES = (Core.GENERIC, Core.CORTEX_M0, Core.CORTEX_M3, Core.CORTEX_M4, Core.CORTEX_M55)
+CORES = (
+    core_named("generic"),
+    core_named("cortex-m0"),
+    core_named("cortex-m3"),
+    core_named("cortex-m4"),
+    core_named("cortex-m55"),
+)
 
 
 class Refused(Exception):

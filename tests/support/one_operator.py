@@ -10,9 +10,10 @@ import numpy as np
 
 from kernel_checks import KernelCheck, all_choices, checks_of, trace
 from kernel_library import KernelLibrary
+from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Operator
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -56,7 +57,7 @@ class Values:
         graph = self.graph(operator)
         random = [self.any(self.all[i]) for i in graph.inputs]
         given = [random, *([run] * len(graph.inputs) for run in runs)]
-        traced, choices = trace(graph, given), all_choices(Core.GENERIC)
+        traced, choices = trace(graph, given), all_choices(core_named("generic"))
         found = {
             check.kernel.content: check
             for goal in (Goal.SPEED, Goal.SIZE)

@@ -20,9 +20,9 @@ import numpy as np
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from kernel_checks import KernelCheck, Values, all_choices, checks_of, difference, trace
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
-from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reals import Quantise
 from mlf_sdk.errors import MlfError
@@ -50,7 +50,9 @@ class Comparison:
     checks: list[KernelCheck] = field(default_factory=list)
 
 
-def compare(n: Network, name: str, folder: Path, cores: Sequence[Core] = (Core.GENERIC,)) -> Comparison:
+def compare(
+    n: Network, name: str, folder: Path, cores: Sequence[Core] = (core_named("generic"),)
+) -> Comparison:
     """Compare a network's meaning; collect its kernels.
 
     Args:

@@ -27,12 +27,12 @@ from core_batches import core_faults
 from kernel_checks import KernelCheck
 from kernel_library import KernelLibrary
 from makers import counted_makers
-from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.cores import Core, core_named
 from onnx_comparison import Comparison, compare
 from onnx_drawing import network
 
 TOGETHER = 10  # networks in one library
-CORES = (Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55)
+CORES = (core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55"))
 
 
 @dataclass
@@ -73,7 +73,7 @@ def run_batch(seeds: list[int], core: Core | None = None) -> Report:
     report = Report()
     with tempfile.TemporaryDirectory() as folder, counted_makers() as made, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [_compared(seed, Path(folder), report, core or Core.GENERIC) for seed in seeds]
+        found = [_compared(seed, Path(folder), report, core or core_named("generic")) for seed in seeds]
         report.makers.update(made.counts)
         report.never = set(made.names)
         made.forget()
@@ -112,7 +112,7 @@ def _faults_of(checks: list[KernelCheck], core: Core | None, folder: Path) -> It
     if not checks:
         return
     if core is not None:
-        yield from (f"{core.value}: {says}" for _, says in core_faults(checks, core, folder))
+        yield from (f"{core.name}: {says}" for _, says in core_faults(checks, core, folder))
         return
     try:
         library = KernelLibrary(checks, folder)
@@ -176,7 +176,7 @@ def main() -> int:
             print(*report.faults, sep="\n", end="\n" if report.faults else "", flush=True)
             total.add(report)
         if count:
-            report_on(total, "the host" if core is None else core.value)
+            report_on(total, "the host" if core is None else core.name)
         all_of_them.add(total)
     print(f"{len(all_of_them.operators)} operators and attributes drawn; makers never drawn:")
     print(*sorted(all_of_them.never - {m for m, c in all_of_them.makers.items() if c}), sep="\n")

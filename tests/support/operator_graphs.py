@@ -31,7 +31,7 @@ from core_images import MACHINES
 from drawn_models import RUNS, drawn_model
 from kernel_library import KernelLibrary
 from makers import Drawn, counted_makers
-from mlf_sdk.compiler.options import Core
+from mlf_sdk.compiler.cores import Core, core_named
 from network_checks import CORES, Examined, Refused, examine_model, examine_network, inputs_of, tflm_values
 from operator_cases import CASES
 from random_networks import Network, random_network
@@ -73,7 +73,7 @@ def check_core(kind: str, seeds: Sequence[int], drawn: Drawn, folder: Path, core
     labels = {check.label: one for one in examined for check in one.checks}
     for label, fault in core_faults([c for one in examined for c in one.checks], core, folder):
         labels[label].faults.append(fault)
-    return _result(f"{kind} on {core.value}", examined, refused, len(labels))
+    return _result(f"{kind} on {core.name}", examined, refused, len(labels))
 
 
 def _examined(
@@ -126,7 +126,7 @@ def worker(kind: str, first: int, count: int, core: str) -> None:
     with tempfile.TemporaryDirectory() as folder, counted_makers() as drawn:
         started = time.process_time()
         if core:
-            result = check_core(kind, seeds, drawn, Path(folder), Core(core))
+            result = check_core(kind, seeds, drawn, Path(folder), core_named(core))
         else:
             result = check_host(kind, seeds, drawn, Path(folder))
         result |= {"first": first, "makers": drawn.names, "drawn": dict(drawn.counts)}
@@ -194,11 +194,11 @@ def jobs_of(asked: argparse.Namespace) -> list[tuple[str, int, int, str]]:
     ):
         size = 5 if kind == "operators" else BATCH
         found += [(kind, asked.seed + i, min(size, count - i), "") for i in range(0, count, size)]
-    for core in (Core.CORTEX_M0, Core.CORTEX_M4, Core.CORTEX_M55):
+    for core in (core_named("cortex-m0"), core_named("cortex-m4"), core_named("cortex-m55")):
         assert core in MACHINES
         for kind, share in (("int8", 0.6), ("float32", 0.2), ("int16", 0.2), ("models", 0.2)):
             count = round(asked.cores * share)
-            found += [(kind, asked.seed + i, min(20, count - i), core.value) for i in range(0, count, 20)]
+            found += [(kind, asked.seed + i, min(20, count - i), core.name) for i in range(0, count, 20)]
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
+from mlf_sdk.compiler.cores import GENERIC
 from mlf_sdk.errors import InputError
 
 
@@ -31,29 +32,6 @@ class Kernels(enum.Enum):
     TVM = "tvm"
 
 
-class Core(enum.Enum):
-    """Processor that kernels are chosen for; every archive runs on any."""
-
-    GENERIC = "generic"
-    CORTEX_M0 = "cortex-m0"
-    CORTEX_M0PLUS = "cortex-m0plus"
-    CORTEX_M3 = "cortex-m3"
-    CORTEX_M4 = "cortex-m4"
-    CORTEX_M7 = "cortex-m7"
-    CORTEX_M33 = "cortex-m33"
-    CORTEX_M55 = "cortex-m55"
-
-    @property
-    def has_dsp(self) -> bool:
-        """Return whether it has the DSP extension: SMLAD and its relatives."""
-        return self in (Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33, Core.CORTEX_M55)
-
-    @property
-    def has_mve(self) -> bool:
-        """Return whether it has the vector extension (Helium)."""
-        return self is Core.CORTEX_M55
-
-
 class Io(enum.Enum):
     """Types of inputs and outputs."""
 
@@ -61,25 +39,9 @@ class Io(enum.Enum):
     INT8 = "int8"
 
 
-_WITHOUT_DSP: Final = Core.CORTEX_M3
 GOALS: Final = tuple(goal.value for goal in Goal)
 IOS: Final = tuple(io.value for io in Io)
 KERNELS: Final = tuple(kernels.value for kernels in Kernels)
-CORES: Final = tuple(core.value for core in Core)
-
-
-def core_of(cpu: str, *, dsp: bool) -> Core:
-    """The core of a CPU.
-
-    Args:
-        cpu: as GCC's ``-mcpu`` takes it, e.g. ``cortex-m33+nodsp``; empty for the host.
-        dsp: the CPU has the DSP extension; a core that is built without it is taken as a Cortex-M3.
-    """
-    name = cpu.partition("+")[0]
-    if name not in CORES:
-        return Core.CORTEX_M4 if dsp else Core.GENERIC
-    found = Core(name)
-    return _WITHOUT_DSP if found.has_dsp and not dsp else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +64,7 @@ class CompileOptions:
     """Options of a compilation; the archive keeps them as text.
 
     Attributes:
-        core: value of `Core`.
+        core: name of a `mlf_sdk.compiler.cores.Core`.
         goal: value of `Goal`.
         io: value of `Io`.
         batch: extent of a first dimension that the model leaves open.
@@ -112,7 +74,7 @@ class CompileOptions:
         kernels: value of `Kernels`.
     """
 
-    core: str = Core.GENERIC.value
+    core: str = GENERIC
     goal: str = Goal.BALANCED.value
     io: str = Io.MODEL.value
     batch: int = 1

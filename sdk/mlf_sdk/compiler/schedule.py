@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlf_sdk.compiler import computed, operators, reals, signals, svm, trees
+from mlf_sdk.compiler.cores import GENERIC, Core, core_named
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
@@ -59,7 +60,7 @@ from mlf_sdk.compiler.kernels.gemm import MAX_PIXELS
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.operators import Operator
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Choice:
     """Goal and core that decide between kernels of one operator."""
 
     goal: Goal = Goal.BALANCED
-    core: Core = Core.GENERIC
+    core: Core = field(default_factory=lambda: core_named(GENERIC))
 
 
 _GROWTH: Final = (
@@ -141,15 +142,14 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
 }
 
 
-_MVE: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+Makers = dict[type[Operator], tuple[Maker, ...]]
+_MVE: Final[Makers] = {
     operators.Conv2D: (windows.convolution(2, mve.tile),),
     operators.FullyConnected: (windows.dense(mve.tile),),
     operators.DepthwiseConv2D: (mve_depthwise.depthwise,),
     operators.Binary: (mve_depthwise.binary,),
 }
-
-
-_M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+_THUMB2: Final[Makers] = {
     operators.Conv2D: (windows.convolution(6, scalar.tile_m3),),
     operators.FullyConnected: (
         general.of_few_outputs,
@@ -157,7 +157,7 @@ _M3: Final[dict[type[Operator], tuple[Maker, ...]]] = {
         windows.dense(fields.dense_tile, one=True),
     ),
 }
-_M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+_THUMB1: Final[Makers] = {
     operators.Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
     operators.FullyConnected: (
         general.of_few_outputs,
@@ -165,40 +165,53 @@ _M0: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     ),
     operators.DepthwiseConv2D: (rows.short_depthwise,),
 }
-_OF_CORES: Final = {
-    Core.CORTEX_M55: _MVE,
-    Core.CORTEX_M3: _M3,
-    Core.CORTEX_M0: _M0,
-    Core.CORTEX_M0PLUS: _M0,
-}
-
-
-_BALANCED: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+_DSP_BALANCED: Final[Makers] = {
     operators.Conv2D: (couples.coupled,),
     operators.FullyConnected: (fives.dense,),
 }
 # The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
-_FEWEST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+_DSP_FEWEST: Final[Makers] = {
     operators.Conv2D: (winograd.convolution, pairs.paired, couples.coupled),
 }
-_FAST: Final[dict[type[Operator], tuple[Maker, ...]]] = {
+_DSP_FAST: Final[Makers] = {
     operators.Conv2D: (winograd.convolution, couples.coupled, pairs.paired),
     operators.FullyConnected: (fives.dense,),
 }
-_WITH_DSP_FOR: Final = {Goal.BALANCED: _BALANCED, Goal.SPEED: _FAST, Goal.INSTRUCTIONS: _FEWEST}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionSet:
+    """Kernels that are written for an instruction set, for each goal.
+
+    Attributes:
+        any_core: they may be the best ones of a core without it, too: they are mostly plain C.
+    """
+
+    kernels: dict[Goal, Makers]
+    any_core: bool = False
+
+
+INSTRUCTION_SETS: Final = {
+    "mve": InstructionSet(kernels=dict.fromkeys(Goal, _MVE)),
+    "thumb2": InstructionSet(kernels=dict.fromkeys(Goal, _THUMB2), any_core=True),
+    "thumb1": InstructionSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
+    "dsp": InstructionSet(
+        kernels={Goal.BALANCED: _DSP_BALANCED, Goal.SPEED: _DSP_FAST, Goal.INSTRUCTIONS: _DSP_FEWEST}
+    ),
+}
+"""Instruction sets by the name that the rows of cores use (``board_templates/cores``)."""
+
 _COMPACT: Final[dict[type[Operator], Maker]] = {
     operators.Conv2D: compact.convolution,
     operators.DepthwiseConv2D: compact.convolution,
     operators.FullyConnected: compact.fully_connected,
 }
-_WITH_DSP: Final = (Core.GENERIC, Core.CORTEX_M4, Core.CORTEX_M7, Core.CORTEX_M33)
 
 
 def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
-    """Kernels for one core or for speed alone, before those for all."""
-    if choice.core in _WITH_DSP and choice.goal is not Goal.SIZE:
-        return _WITH_DSP_FOR[choice.goal].get(operator, ())
-    return _OF_CORES.get(choice.core, {}).get(operator, ())
+    """Kernels for the first instruction set of the core, before those for all."""
+    first = INSTRUCTION_SETS[choice.core.instruction_sets[0]]
+    return first.kernels.get(choice.goal, {}).get(operator, ())
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
@@ -226,15 +239,13 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
         found.append(dataclasses.replace(usual[-1], variant="general"))
-    for core, makers in _OF_CORES.items():
-        if choice.core.has_mve or core is not Core.CORTEX_M55:
-            made = [make(graph, operator) for make in makers.get(type(operator), ())]
-            found += [dataclasses.replace(k, variant=f"as on {core.value}") for k in made if k is not None]
-    if choice.core in _WITH_DSP:
-        for goal, table in _WITH_DSP_FOR.items():
-            made = [make(graph, operator) for make in table.get(type(operator), ())]
-            found += [dataclasses.replace(k, variant=f"for {goal.value}") for k in made if k is not None]
-    if isinstance(operator, operators.Conv2D) and choice.core.has_dsp:
+    for name, one in INSTRUCTION_SETS.items():
+        if one.any_core or name in choice.core.instruction_sets:
+            tables = one.kernels.values()
+            makers = dict.fromkeys(make for table in tables for make in table.get(type(operator), ()))
+            made = [make(graph, operator) for make in makers]
+            found += [dataclasses.replace(k, variant=f"for {name}") for k in made if k is not None]
+    if isinstance(operator, operators.Conv2D) and "dsp" in choice.core.instruction_sets:
         for pixels in range(1, MAX_PIXELS + 1):
             kernel = convolution.tiled(graph, operator, pixels)
             if kernel is not None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mlf_sdk.compiler.cores import Core, core_macros
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.options import Core
 
 _INSTRUCTION_BYTES: Final = 3.8
 _TOKEN_BYTES: Final = 1.1
@@ -24,13 +24,6 @@ _ARGUMENT_BYTES: Final = 8  # of a call: an instruction and the address that it 
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TOKEN: Final = re.compile(r"\w+|[-+*/%<>&|^=!?\[]")
-_HOLDS: Final[dict[str, Callable[[Core], bool]]] = {
-    "__ARM_ARCH_6M__": lambda core: core in (Core.CORTEX_M0, Core.CORTEX_M0PLUS),
-    "__ARM_ARCH_7M__": lambda core: core is Core.CORTEX_M3,
-    "__ARM_FEATURE_DSP": lambda core: core.has_dsp,
-    "__ARM_FEATURE_FMA": lambda core: core.has_dsp,
-    "__ARM_FEATURE_MVE": lambda core: core.has_mve,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +118,10 @@ def _compiled_lines(text: str, core: Core) -> list[str]:
     for line in text.splitlines():
         word = line.lstrip()
         if word.startswith("#if"):
-            holds = all(test(core) for name, test in _HOLDS.items() if name in word)
+            holds = _holds(word, core)
             taken.append([holds, holds])
         elif word.startswith("#elif"):
-            holds = not taken[-1][1] and all(test(core) for name, test in _HOLDS.items() if name in word)
+            holds = not taken[-1][1] and _holds(word, core)
             taken[-1] = [holds, holds or taken[-1][1]]
         elif word.startswith("#else"):
             taken[-1] = [not taken[-1][1], True]
@@ -137,3 +130,8 @@ def _compiled_lines(text: str, core: Core) -> list[str]:
         elif all(now for now, _ in taken):
             found.append(line)
     return found
+
+
+def _holds(condition: str, core: Core) -> bool:
+    """Return whether a condition is true on a core: every macro that tells cores apart is one of its own."""
+    return all(macro in core.macros for macro in core_macros() if macro in condition)

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from mlf_sdk.compiler.options import CompileOptions, Core, Goal, Io
+from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.options import CompileOptions, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import file_kind
@@ -107,7 +108,7 @@ class CompilingFrontend(Frontend):
     def archive(self, path: Path, options: CompileOptions) -> Path:
         """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
         digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.name.encode())
-        digest.update(f"{options!r} {tvm_version()}".encode())
+        digest.update(f"{options!r} {core_named(options.core)!r} {tvm_version()}".encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
         archive = cache_dir("compiled") / f"{digest.hexdigest()[:24]}.tar"
@@ -155,7 +156,7 @@ def choice_of(options: CompileOptions) -> Choice:
     """Options that decide between kernels."""
     from mlf_sdk.compiler.schedule import Choice
 
-    return Choice(goal=Goal(options.goal), core=Core(options.core))
+    return Choice(goal=Goal(options.goal), core=core_named(options.core))
 
 
 def _custom_files(options: CompileOptions) -> list[Path]:

@@ -29,7 +29,7 @@ import msgspec
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.sizes import Sizes, parse_size
-from mlf_sdk.targets.boards.rowfile import read_row
+from mlf_sdk.tools.rowfile import read_row
 
 BUDGET_NAME = "mlf-budget.toml"
 """Name of the budget file in the folder of a project."""

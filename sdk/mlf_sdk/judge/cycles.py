@@ -18,8 +18,9 @@ from capstone import arm
 from mlf_sdk.analysis.elf.image import Function
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, Undecoded
+from mlf_sdk.compiler.cores import Prices, Timing
 from mlf_sdk.judge.counting import WindowCount
-from mlf_sdk.judge.timings import CoreTimings, Prices, class_of
+from mlf_sdk.judge.timings import class_of
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.code import ThumbCode
@@ -33,7 +34,7 @@ class Estimate:
     Attributes:
         cycles: in all.
         waits: of these, for the code that is fetched from the flash.
-        instructions: by class, see `mlf_sdk.judge.timings.Prices`.
+        instructions: by class, see `mlf_sdk.compiler.cores.Prices`.
         taken: branches that were taken.
         undecided: of these, executions that the counts leave open.
         unknown: executions of instructions without a price, taken as one cycle each.
@@ -50,7 +51,7 @@ class Estimate:
 class Estimator:
     """Prices the functions of an image; what does not depend on counts is worked out once a function."""
 
-    def __init__(self, code: ThumbCode, timings: CoreTimings, wait_states: int = 0) -> None:
+    def __init__(self, code: ThumbCode, timings: Timing, wait_states: int = 0) -> None:
         self.code = code
         self.prices = timings.cycles
         self.wait_states = wait_states

@@ -1,78 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documented timings of cores, as data in ``board_templates/cores``, and the price of an instruction."""
+"""Price of an instruction, by the documented timing of a core."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-from msgspec import Meta
-
-from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.rowfile import read_row
+from mlf_sdk.compiler.cores import Timing, cores
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.decode import Instruction
 
-Cycles = Annotated[int, Meta(ge=0, le=64)]
 
-
-class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Cycles of each class of instructions with zero wait states; 1 where a core states nothing else.
-
-    ``multiple`` and ``pop_pc`` are for instructions that move several registers: each register adds one.
-    """
-
-    data: Cycles = 1
-    load: Cycles = 1
-    load_behind_load: Cycles | None = None
-    store: Cycles = 1
-    store_by_register: Cycles | None = None
-    multiple: Cycles = 1
-    pop_pc: Cycles = 1
-    branch: Cycles = 1
-    branch_taken: Cycles = 1
-    table_branch: Cycles = 1
-    call: Cycles = 1
-    multiply: Cycles = 1
-    multiply_accumulate: Cycles = 1
-    multiply_long: Cycles = 1
-    multiply_long_accumulate: Cycles = 1
-    divide: Cycles = 1
-    system: Cycles = 1
-    float: Cycles = 1
-    float_load: Cycles = 1
-    float_load_double: Cycles = 1
-    float_multiply_accumulate: Cycles = 1
-    float_divide: Cycles = 1
-
-
-class CoreTimings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Timings of a core.
-
-    Attributes:
-        source: document and section.
-        kind: ``documented``, ``by analogy`` or ``single-issue bound``.
-        assumes: choices within the ranges of the document.
-    """
-
-    core: str
-    source: str
-    kind: str
-    cycles: Prices
-    assumes: str = ""
-
-
-def timings_of(cpu: str) -> CoreTimings | None:
-    """Timings of a CPU as GCC's ``-mcpu`` names it; None for one without a table."""
-    path = _folder() / f"{cpu.partition('+')[0] or 'none'}.toml"
-    return read_row(path, CoreTimings) if path.is_file() else None
-
-
-def _folder() -> Path:
-    return data_dir("board_templates") / "cores"
+def timings_of(cpu: str) -> Timing | None:
+    """Timing of a CPU as GCC's ``-mcpu`` names it; None for one without a table."""
+    core = cores().get(cpu.partition("+")[0])
+    return None if core is None else core.timing
 
 
 _CONDITION: Final = r"(eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)?(\.[nw])?$"

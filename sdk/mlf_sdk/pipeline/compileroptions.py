@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from mlf_sdk.compiler.options import CORES, GOALS, IOS, KERNELS, Goal, Io, Kernels
+from mlf_sdk.compiler.cores import core_names
+from mlf_sdk.compiler.options import GOALS, IOS, KERNELS, Goal, Io, Kernels
 from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
 
 _compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)
@@ -19,7 +20,7 @@ class CompilerRequest(Options):
     core: str | None = _compiler_option(
         None,
         "Processor that a model is compiled for; default: the board's. Every archive runs on any.",
-        choices=CORES,
+        choices=core_names(),
     )
     goal: str = _compiler_option(
         Goal.BALANCED.value,

@@ -29,7 +29,7 @@ def estimate_of(costs: Costs, works: Sequence[Work], board: Board, wait_states: 
     return CycleEstimate(
         cycles=found.cycles + constants,
         waits=found.waits + constants,
-        core=timings.core,
+        core=board.cpu.partition("+")[0],
         kind=timings.kind,
         source=timings.source,
         assumes=timings.assumes,

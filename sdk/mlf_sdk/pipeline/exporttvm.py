@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlf_sdk.compiler.cores import core_names
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.options import CORES, GOALS, CompileOptions, Goal
+from mlf_sdk.compiler.options import GOALS, CompileOptions, Goal
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import legal_identifier
@@ -50,7 +51,7 @@ def export_tvm(
     from mlf_sdk.frontends.mlf.writer import tar_of
 
     require_tvm("export_tvm")
-    for what, given, known in (("core", core, CORES), ("goal", goal, GOALS)):
+    for what, given, known in (("core", core, core_names()), ("goal", goal, GOALS)):
         if given not in known:
             raise InputError(
                 f"no {what} {given!r}", where="export_tvm", hint=f"Give one of: {', '.join(known)}."

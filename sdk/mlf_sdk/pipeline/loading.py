@@ -9,7 +9,8 @@ from pathlib import Path
 
 from mlf_sdk import frontends
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
-from mlf_sdk.compiler.options import CompileOptions, core_of
+from mlf_sdk.compiler.cores import core_of
+from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.sources import with_sources
@@ -101,7 +102,7 @@ def load_analysed(request: Request) -> tuple[Model, ...]:
     """Read each archive of the request, and its code as the board's build compiles it."""
     board = find_board(request.board or DEFAULT_BOARD, request.board_file)
     if request.core is None and compiled_sources(request):
-        request = request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
+        request = request.replace(core=core_of(board.cpu, dsp=board.dsp).name)
     flags = parse_kernel_flags(request.cflags)
     cmsis_nn = str(Path(request.cmsis_nn).resolve()) if request.cmsis_nn else None
     options = ProjectOptions(cmsis_nn=cmsis_nn, kernel_flags=flags, as_compiled=request.as_compiled)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mlf_sdk.compiler.options import core_of
+from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.errors import (
     CodeError,
     InputError,
@@ -331,7 +331,7 @@ def for_core(request: Request) -> Request:
     if request.core is not None or not loading.compiled_sources(request):
         return request
     board = stages.board_of(request)
-    return request.replace(core=core_of(board.cpu, dsp=board.dsp).value)
+    return request.replace(core=core_of(board.cpu, dsp=board.dsp).name)
 
 
 def apart(request: Request) -> Request:

@@ -11,7 +11,7 @@ from pathlib import Path
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Custom, Operator
-from mlf_sdk.compiler.options import Core, Goal
+from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.errors import MissingToolError, MlfError
 from mlf_sdk.frontends.mlf.compiled import archive_of
@@ -75,7 +75,7 @@ def _open(stack: ExitStack, graph: Graph, operator: Operator) -> OpenTarget | No
         inputs=_free(graph, operator),
         outputs=operator.outputs,
     )
-    compiled = compile_graph(alone, Choice(goal=Goal.BALANCED, core=Core.GENERIC))
+    compiled = compile_graph(alone, Choice(goal=Goal.BALANCED))
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlf-operator-")))
     archive = folder / "operator.tar"
     write_whole(archive, tar_of(archive_of(compiled)))

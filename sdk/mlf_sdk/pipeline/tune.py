@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.compiler.options import CompileOptions, Core, Goal
+from mlf_sdk.compiler.cores import GENERIC, Core, core_named
+from mlf_sdk.compiler.options import CompileOptions, Goal
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.judge.timings import timings_of
@@ -43,14 +44,6 @@ if TYPE_CHECKING:
     from mlf_sdk.pipeline.options import ProbeOptions
 
 RULES: Final = 2  # changes with the meaning of what is kept
-_BOARDS: Final = {
-    Core.CORTEX_M3: "mps2-an385",
-    Core.CORTEX_M4: "mps2-an386",
-    Core.CORTEX_M7: "mps2-an500",
-    Core.CORTEX_M33: "mps2-an505",
-    Core.CORTEX_M55: "mps3-an547",
-}
-_SMALL_CORES: Final = (Core.CORTEX_M0, Core.CORTEX_M0PLUS)
 _SHARE: Final = 0.6  # of a board's memories that kernels and what they read and write may take
 _ESTIMATED: Final = "estimated cycles"
 _TIMEOUT_S: Final = 600.0  # of one image
@@ -73,24 +66,26 @@ def measuring_request(request: Request) -> Iterator[Request]:
             )
         yield request
         return
-    core = Core(request.core or Core.GENERIC.value)
-    if request.port is not None or core not in (*_BOARDS, *_SMALL_CORES):
+    core = core_named(request.core or GENERIC)
+    if request.port is not None or not core.counted_on:
         raise InputError("which processor?", where="--tune", hint="Give --board or --core.")
-    if core in _BOARDS:
-        yield request.replace(board=_BOARDS[core])
+    board = find_board(core.counted_on)
+    if board.cpu.partition("+")[0] == core.name:
+        yield request.replace(board=board.name)
         return
     with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
         path = Path(folder) / "board.toml"
-        path.write_text(_small_board(core), encoding="utf-8")
+        path.write_text(_board_for(core, board), encoding="utf-8")
         yield request.replace(board=load_board(path).name, board_file=str(path))
 
 
-def _small_board(core: Core) -> str:
-    """A board row: code for a core without a large emulated board, executed by the AN385's Cortex-M3."""
-    text = (data_dir("board_templates") / "boards" / "mps2-an385.toml").read_text(encoding="utf-8")
-    text = text.replace('cpu = "cortex-m3"', f'cpu = "{core.value}"')
-    text = text.replace('name = "mps2-an385"', f'name = "mps2-an385-{core.value}"')
-    return text.replace('machine = "mps2-an385"', 'machine = "mps2-an385"\ncpu = "cortex-m3"')
+def _board_for(core: Core, board: Board) -> str:
+    """A board row: code for a core without a large emulated board, executed by the core of another."""
+    text = (data_dir("board_templates") / "boards" / f"{board.name}.toml").read_text(encoding="utf-8")
+    text = text.replace(f'cpu = "{board.cpu}"', f'cpu = "{core.name}"')
+    text = text.replace(f'name = "{board.name}"', f'name = "{board.name}-{core.name}"')
+    machine = f'machine = "{board.qemu.machine}"' if board.qemu else ""
+    return text.replace(machine, f'{machine}\ncpu = "{board.cpu}"')
 
 
 class BoardTuner:

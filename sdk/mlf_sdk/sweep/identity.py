@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mlf_sdk.compiler.options import core_of
+from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.registry import files_of
 from mlf_sdk.pipeline import stages
@@ -125,7 +125,7 @@ def core_for(request: Request) -> str:
     if (request.board or "").startswith(f"{PLACE_SCHEME}:"):
         return ""
     row = stages.board_of(request)
-    return core_of(row.cpu, dsp=row.dsp).value
+    return core_of(row.cpu, dsp=row.dsp).name
 
 
 def resources_for(board: str) -> tuple[str, ...]:

@@ -13,11 +13,11 @@ import pytest
 
 from core_images import MISSING
 from kernel_checks import all_choices, checks_of, trace
+from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.onnx import load, qoperators
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.load import BUILDERS
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.options import Core
 from mlf_sdk.compiler.passes import improve
 from onnx_models import OnnxMaker
 
@@ -140,6 +140,6 @@ def test_depthwise_layer_of_one_window_that_is_square(tmp_path: Path) -> None:
     m.add("Conv", m.input(1, 8, 3, 2), m.weights(8, 1, 2, 2), m.weights(8), group=8, strides=[3, 1])
     graph = improve(load.load_onnx(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0])))
     given = np.random.default_rng(1).uniform(-2, 2, (1, 8, 3, 2)).astype(np.float32)
-    checks = checks_of("one window", graph, trace(graph, [[given]]), all_choices(Core.CORTEX_M4))
+    checks = checks_of("one window", graph, trace(graph, [[given]]), all_choices(core_named("cortex-m4")))
     assert any("real_depthwise" in check.label for check in checks)
-    assert list(core_faults(checks, Core.CORTEX_M4, tmp_path)) == []
+    assert list(core_faults(checks, core_named("cortex-m4"), tmp_path)) == []

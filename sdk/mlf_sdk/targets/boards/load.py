@@ -18,8 +18,8 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
 from mlf_sdk.targets.boards.row import Board, Machine
-from mlf_sdk.targets.boards.rowfile import read_row
 from mlf_sdk.tools.checks import name_hint
+from mlf_sdk.tools.rowfile import read_row
 
 OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20

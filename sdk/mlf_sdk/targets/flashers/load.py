@@ -8,10 +8,10 @@ from pathlib import Path
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.boards.rowfile import read_row
 from mlf_sdk.targets.flashers.errors import NoRunnerError
 from mlf_sdk.targets.flashers.row import RunnerRow, row_faults
 from mlf_sdk.tools.checks import name_hint
+from mlf_sdk.tools.rowfile import read_row
 
 
 def load_runners(extra_file: Path | None = None) -> dict[str, RunnerRow]:
