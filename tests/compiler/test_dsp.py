@@ -78,7 +78,7 @@ def test_tiles_of_two_channels(
     m = Maker(sum(shape))
     x = m.input(shape)
     y = m.conv(x, outputs, size, stride, same=True, activation=int(zero_point == -128))
-    family = "conv_1x1_couples" if size == (1, 1) else "conv_couples"
+    family = "conv_1x1_2ch" if size == (1, 1) else "conv_2ch"
     proven(limited(m, x, y, zero_point), tmp_path, family)
 
 

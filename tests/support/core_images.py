@@ -127,6 +127,47 @@ def _bytes(name: str, data: Array, *, const: bool = True) -> str:
     return f"{kind} {name}[] __attribute__((aligned(16))) = {{{text}}};\n"
 
 
+def link(text: str, core: Core, folder: Path, *flags: str) -> Path:
+    """Compile a program for a core's machine; its image."""
+    machine = MACHINES[core]
+    (folder / "image.c").write_text(text)
+    (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
+    elf = folder / "image.elf"
+    usual = [
+        "-mthumb",
+        *machine.flags,
+        "-O2",
+        "-std=gnu11",
+        "-nostartfiles",
+        "-specs=nosys.specs",
+        "-w",
+        "-Wl,-e,reset",
+    ]
+    files = ["-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]
+    command = ["arm-none-eabi-gcc", *usual, *flags, *files]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    return elf
+
+
+def emulator(elf: Path, core: Core) -> list[str]:
+    """Command that runs an image."""
+    head = ["qemu-system-arm", "-M", MACHINES[core].name, "-nographic", "-icount", "shift=0"]
+    return [*head, "-kernel", str(elf), "-semihosting-config", "enable=on,target=native"]
+
+
+def emulate(text: str, core: Core, folder: Path) -> list[str]:
+    """Run a program on a core's machine; the lines that it writes."""
+    done = subprocess.run(
+        emulator(link(text, core, folder), core),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    return [line for line in (done.stdout + done.stderr).splitlines() if line]
+
+
 def run_on_core(
     compiled: CompiledGraph, core: Core, folder: Path, seed: int = 0, given: Array | None = None
 ) -> list[tuple[str, int]]:
@@ -140,34 +181,14 @@ def run_on_core(
             image faulted.
     """
     machine = MACHINES[core]
-    text, symbols = _image(compiled, seed, given)
-    (folder / "image.c").write_text(text)
-    (folder / "image.ld").write_text(LINK.format(flash=machine.flash, size=machine.flash_kb, ram=machine.ram))
-    elf = folder / "image.elf"
-    flags = ["-mthumb", *machine.flags, "-O2", "-std=gnu11", "-nostartfiles", "-specs=nosys.specs", "-w"]
-    command = ["arm-none-eabi-gcc", *flags, "-T", folder / "image.ld", "-o", elf, folder / "image.c", "-lm"]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
-    emulator = [
-        "qemu-system-arm",
-        "-M",
-        machine.name,
-        "-nographic",
-        "-icount",
-        "shift=0",
-        "-kernel",
-        str(elf),
-    ]
-    emulator += ["-semihosting-config", "enable=on,target=native"]
-    done = subprocess.run(
-        emulator, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
-    )
-    lines = [line.split() for line in (done.stdout + done.stderr).splitlines() if line]
+    text, symbols = image_text(compiled, seed, given)
+    lines = [line.split() for line in emulate(text, core, folder)]
     found = [(s, int(float(n) * machine.tick)) for s, (n, _) in zip(symbols, lines, strict=True)]
     assert [(s, "equal") for s in symbols] == [(s, w) for s, (_, w) in zip(symbols, lines, strict=True)]
     return found
 
 
-def _image(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str, list[str]]:
+def image_text(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple[str, list[str]]:
     graph = compiled.graph
     random = np.random.default_rng(seed)
     values = {v.id: v.data for v in graph.values if v.data is not None}

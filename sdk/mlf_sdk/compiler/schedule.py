@@ -14,8 +14,8 @@ from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
     compact,
+    conv_2ch_int8,
     convolution,
-    couples,
     custom,
     dense,
     depthwise,
@@ -166,15 +166,15 @@ _THUMB1: Final[Makers] = {
     operators.DepthwiseConv2D: (rows.short_depthwise,),
 }
 _DSP_BALANCED: Final[Makers] = {
-    operators.Conv2D: (couples.coupled,),
+    operators.Conv2D: (conv_2ch_int8.convolution,),
     operators.FullyConnected: (fives.dense,),
 }
 # The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
 _DSP_FEWEST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, pairs.paired, couples.coupled),
+    operators.Conv2D: (winograd.convolution, pairs.paired, conv_2ch_int8.convolution),
 }
 _DSP_FAST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, couples.coupled, pairs.paired),
+    operators.Conv2D: (winograd.convolution, conv_2ch_int8.convolution, pairs.paired),
     operators.FullyConnected: (fives.dense,),
 }
 

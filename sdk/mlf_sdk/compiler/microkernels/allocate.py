@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registers for recorded operations, by linear scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mlf_sdk.compiler.microkernels.builder import MARKS, Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
+from mlf_sdk.compiler.microkernels.liveness import flow_of
+from mlf_sdk.compiler.microkernels.rewrite import grouped, without_copies
+from mlf_sdk.compiler.microkernels.spill import spilled
+
+_LONG = 40  # operations over which a long-lived register is live
+_LOADS = ("load", "reload", "reload_two")
+
+
+class Allocation(msgspec.Struct, frozen=True):
+    """Operations with a register of the instruction set for each virtual one.
+
+    Attributes:
+        slots: words on the stack.
+    """
+
+    operations: list[Operation]
+    places: dict[Register, int]
+    slots: int
+
+
+def allocated(builder: Builder, target: InstructionSet) -> Allocation:
+    """Give every value a register or a word on the stack: of two ways that with more short encodings.
+
+    Raises:
+        ValueError: an operation needs more registers than there are.
+    """
+    recorded = [o for o in builder.operations if o.name not in MARKS or o.name == "note"]
+    entry = Operation("enter", builder.parameters)
+    operations, slots = spilled([entry, *grouped(without_copies(recorded))], len(target.registers.all))
+    ranges = flow_of(operations).ranges
+    ways = [_scan(operations, ranges, target, high=high) for high in (False, True)]
+    places = max(ways, key=lambda way: _short(operations, way, target.registers.short))
+    kept = [
+        o for o in operations[1:] if not (o.name == "copy" and places[o.results[0]] == places[o.operands[0]])
+    ]
+    return Allocation(kept, places, slots)
+
+
+def _short(operations: Sequence[Operation], places: dict[Register, int], short: int) -> int:
+    """Number of loads of several words that have a short encoding."""
+    return sum(
+        o.name == "load" and len(o.results) > 1 and all(places[r] < short for r in o.results)
+        for o in operations
+    )
+
+
+def _scan(
+    operations: Sequence[Operation],
+    ranges: dict[Register, tuple[int, int]],
+    target: InstructionSet,
+    *,
+    high: bool,
+) -> dict[Register, int]:
+    """Linear scan: short-lived values take registers with short encodings, long-lived ones the others.
+
+    Args:
+        high: a load of what sums begin with takes the last registers too, which a sum inherits.
+    """
+    long = {r for r, (first, last) in ranges.items() if last - first > _LONG}
+    starts = {
+        o.operands[-1]
+        for o in operations
+        if len(o.operands) == 3 and o.results and o.operands[-1] not in o.results and {*o.results} & long
+    }
+    places = {r: k for k, r in enumerate(operations[0].results)}
+    active = set(places)
+    for at, o in enumerate(operations[1:], 1):
+        active = {r for r in active if ranges[r][1] > at}
+        fresh = [r for r in o.results if r not in places]
+        if not fresh:
+            active |= {r for r in o.results if ranges[r][1] > at}
+            continue
+        taken = {places[r] for r in active}
+        free = [n for n in range(len(target.registers.all)) if n not in taken]
+        active |= set(fresh)
+        if o.name in _LOADS:  # any set will do: its order is that of the registers
+            last = high and not starts.isdisjoint(fresh)
+            places.update(zip(fresh, free[-len(fresh) :] if last else free, strict=False))
+            continue
+        for r in fresh:
+            places[r] = _choice(o, at, r in long, free, places, ranges, target.registers.short)
+    return places
+
+
+def _choice(
+    o: Operation,
+    at: int,
+    is_long: bool,
+    free: list[int],
+    places: dict[Register, int],
+    ranges: dict[Register, tuple[int, int]],
+    short: int,
+) -> int:
+    """Register of a result: the one of an operand that ends here, or a high one for what lives long."""
+    ends = [places[r] for r in o.operands if ranges[r][1] == at]
+    high = [n for n in free if n >= short and n not in ends]
+    if high and (is_long or not ends) and (o.name != "copy" or not ends):
+        return high[-1]
+    return ends[-1] if ends else free[-1]

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded operations as assembly: lines of the body of a naked function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlf_sdk.compiler.microkernels.allocate import Allocation, allocated
+from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
+
+_WORD = 4
+UNWIND = """#if defined(__GCC_HAVE_DWARF2_CFI_ASM)
+#define MLF_UNWIND(rule) ".cfi_" rule "\\n"
+#else
+#define MLF_UNWIND(rule)
+#endif
+"""
+"""Text of the macro around unwind rules: for compilers that begin a table of them for the function."""
+
+
+def assembly(builder: Builder, target: InstructionSet) -> list[str]:
+    """C string literals with one instruction each, unwind rules and comments."""
+    allocation = allocated(builder, target)
+    frame = target.frame
+    saved_bytes = _WORD * len(frame.saved)
+    bytes_ = _WORD * allocation.slots
+    bytes_ += -(bytes_ + saved_bytes) % frame.alignment if bytes_ else 0
+    lines = [_literal(t.format()) for t in frame.enter]
+    if frame.saved:
+        lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
+        lines += [
+            _rule(f"offset {register}, {_WORD * k - saved_bytes}") for k, register in enumerate(frame.saved)
+        ]
+    if bytes_:
+        lines += [_literal(t.format(i=bytes_)) for t in frame.reserve]
+        lines.append(_rule(f"def_cfa_offset {saved_bytes + bytes_}"))
+    writer = _Writer(allocation, target)
+    for o in allocation.operations:
+        lines += [f"/* {o.text} */"] if o.name == "note" else [_literal(t) for t in writer.text(o)]
+    if bytes_:
+        lines += [_literal(t.format(i=bytes_)) for t in frame.release]
+        lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
+    return lines + [_literal(t.format()) for t in frame.leave]
+
+
+def _literal(text: str) -> str:
+    return f'"{text}\\n"'
+
+
+def _rule(text: str) -> str:
+    return f'MLF_UNWIND("{text}")'
+
+
+class _Writer:
+    """Instructions of operations whose registers are known."""
+
+    def __init__(self, allocation: Allocation, target: InstructionSet) -> None:
+        names = target.registers.all
+        self._name = {r: names[n] for r, n in allocation.places.items()}
+        self._place = allocation.places
+        self._target = target
+
+    def text(self, o: Operation) -> Iterator[str]:
+        """Instructions of an operation, one after the other."""
+        spelling = self._target.spellings.get(o.name)
+        if spelling is not None and o.results:
+            fields = dict(zip("abc", (self._name[r] for r in o.operands), strict=False))
+            if spelling.modifies and self._place[o.results[0]] != self._place[o.operands[0]]:
+                raise ValueError(f"{o.name}: the result is not in the register of the first operand")
+            return (t.format(d=self._name[o.results[0]], i=o.i, **fields) for t in spelling.text)
+        if o.name in ("label", "again"):
+            fields = dict(zip("ab", (self._name[r] for r in o.operands), strict=False))
+            return (t.format(label=o.i, **fields) for t in self._target.flow[o.name])
+        if o.name in ("place", "advance"):
+            return self._added(self._name[o.results[0]], self._name[o.operands[0]], o.i)
+        return self._memory(o)
+
+    def _memory(self, o: Operation) -> Iterator[str]:
+        memory = self._target.memory
+        if o.name.startswith(("spill", "reload")):
+            letters, registers = ("ab", o.operands) if o.operands else ("de", o.results)
+            fields = dict(zip(letters, (self._name[r] for r in registers), strict=False))
+            return (t.format(i=_WORD * o.i, **fields) for t in memory[o.name])
+        base = self._name[o.operands[-1]]
+        if o.name == "load" and len(o.results) > 1:
+            return (t.format(base=base, list=self._list(o.results)) for t in memory["load_many"])
+        if o.name == "load":
+            return (t.format(base=base, d=self._name[o.results[0]]) for t in memory["load"])
+        return (t.format(base=base, a=self._name[o.operands[0]], i=o.i) for t in memory[o.name])
+
+    def _list(self, registers: tuple[Register, ...]) -> str:
+        """Registers of a list, which are in ascending order."""
+        places = [self._place[r] for r in registers]
+        if places != sorted(places):
+            raise ValueError(f"a list of registers is not in ascending order: {places}")
+        return "{" + ", ".join(self._name[r] for r in registers) + "}"
+
+    def _added(self, result: str, source: str, constant: int) -> Iterator[str]:
+        """Add a constant in one instruction, or in several, or to its upper part in a register."""
+        flow, limits = self._target.flow, self._target.limits
+        kind = "subtract_constant" if constant < 0 else "add_constant"
+        left = abs(constant)
+        if left > limits.step and result != source:
+            yield from (t.format(d=result, i=left) for t in flow["constant"])
+            yield self._target.spellings["add"].text[0].format(d=result, a=result, b=source)
+            return
+        while left:
+            step = left if left <= limits.step else limits.step_many
+            yield from (t.format(d=result, a=source, i=step) for t in flow[kind])
+            source, left = result, left - step

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record a microkernel: operations on virtual registers, loops and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """Contents of a register: its type in C, and bytes of an element where it is a pointer."""
+
+    c_type: str
+    unit: int = 0
+
+
+WORD: Final = Kind("uint32_t ")
+WORDS: Final = Kind("const int32_t *", 4)
+OUTPUT_BYTES: Final = Kind("int8_t *", 1)
+
+
+class Register(msgspec.Struct, eq=False, gc=False):
+    """A virtual register, which may be written more than once."""
+
+    name: str
+    kind: Kind
+    serial: int
+
+
+class Operation(msgspec.Struct, eq=False, gc=False):
+    """A recorded operation: of `operations.MEANINGS`, of memory, of flow, or a mark for readers.
+
+    Attributes:
+        results, operands: registers that are written and read. A stream's pointer is an operand and moves on.
+        i: constant, offset in bytes, or number of a loop.
+        text: of a note.
+    """
+
+    name: str
+    results: tuple[Register, ...] = ()
+    operands: tuple[Register, ...] = ()
+    i: int = 0
+    text: str = ""
+
+
+MARKS: Final = frozenset({"note", "repeat", "turn", "end_repeat"})
+MOVING: Final = frozenset({"load", "store_many"})  # operations that move their pointer, the last operand
+
+
+class Builder:
+    """Recorder of a function whose parameters are ``parameters``, in this order."""
+
+    def __init__(self, **parameters: Kind) -> None:
+        """Begin with the parameters."""
+        self.parameters = tuple(Register(n, k, i) for i, (n, k) in enumerate(parameters.items()))
+        self.operations: list[Operation] = []
+        self._registers = len(parameters)
+        self._loops = 0
+
+    def register(self, name: str, kind: Kind = WORD) -> Register:
+        """A new register; ``name`` is that of a variable in C."""
+        self._registers += 1
+        return Register(name, kind, self._registers)
+
+    def note(self, text: str) -> None:
+        """A comment in front of what follows."""
+        self._add("note", text=text)
+
+    def do(self, name: str, *operands: Register, i: int = 0, into: Register | None = None) -> Register:
+        """One operation; its result, which is ``into`` where that is given."""
+        result = into or self.register("t")
+        self._add(name, (result,), operands, i)
+        return result
+
+    def each(
+        self,
+        name: str,
+        *columns: Register | Sequence[Register],
+        i: int = 0,
+        into: Sequence[Register] | None = None,
+    ) -> list[Register]:
+        """One operation for each row of ``columns``: lists of one length, and registers of all rows."""
+        count = max(len(c) for c in columns if not isinstance(c, Register))
+        rows = zip(*([c] * count if isinstance(c, Register) else c for c in columns), strict=True)
+        return [self.do(name, *row, i=i, into=into[k] if into else None) for k, row in enumerate(rows)]
+
+    def load(self, stream: Register, count: int) -> list[Register]:
+        """The next words of a stream, from which its pointer moves on."""
+        words = [self.register("v") for _ in range(count)]
+        self._add("load", tuple(words), (stream,))
+        return words
+
+    def sums(self, start: Register, count: int) -> list[Register]:
+        """Sums that begin with a value."""
+        return [self.do("copy", start, into=self.register("sum")) for _ in range(count)]
+
+    def store_byte(self, pointer: Register, value: Register, offset: int) -> None:
+        """Write the low byte of a value."""
+        self._add("store_byte", (), (value, pointer), offset)
+
+    def advance(self, pointer: Register, size_bytes: int) -> None:
+        """Move a pointer on, or back."""
+        self._add("advance", (pointer,), (pointer,), size_bytes)
+
+    def place(self, pointer: Register, offset: Register | int) -> Register:
+        """The pointer to a place ``offset`` bytes further on."""
+        result = self.register("end", pointer.kind)
+        if isinstance(offset, int):
+            self._add("place", (result,), (pointer,), offset)
+        else:
+            self._add("add", (result,), (pointer, offset))
+        return result
+
+    @contextmanager
+    def loop(self, pointer: Register, end: Register) -> Iterator[None]:
+        """A body that runs until ``pointer`` is ``end``, at least once."""
+        self._loops += 1
+        number = self._loops
+        self._add("label", i=number)
+        yield
+        self._add("again", (), (pointer, end), number)
+
+    def repeat(self, count: int) -> Iterator[int]:
+        """Numbers of repetitions: in assembly one after the other, in C a loop of those that are equal."""
+        self._add("repeat", i=count)
+        for number in range(count):
+            self._add("turn")
+            yield number
+        self._add("end_repeat")
+
+    def _add(
+        self,
+        name: str,
+        results: tuple[Register, ...] = (),
+        operands: tuple[Register, ...] = (),
+        i: int = 0,
+        text: str = "",
+    ) -> None:
+        self.operations.append(Operation(name, results, operands, i, text))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A microkernel as a static C function: assembly for an instruction set, plain C for all others."""
+
+from __future__ import annotations
+
+from mlf_sdk.compiler.microkernels.assembly import UNWIND, assembly
+from mlf_sdk.compiler.microkernels.builder import Builder
+from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
+from mlf_sdk.compiler.microkernels.plain import plain
+
+
+def static_function(name: str, builder: Builder, target: InstructionSet) -> dict[str, str]:
+    """Text of a function with the builder's parameters, behind the texts that it needs, by name."""
+    body, functions = plain(builder, target.meanings)
+    declarations = [f"{p.kind.c_type}{p.name}" for p in builder.parameters]
+    unused = ", ".join(f"{d} __attribute__((unused))" for d in declarations)
+    lines = "".join(f"        {line}\n" for line in assembly(builder, target))
+    text = f"""#if {target.condition}
+__attribute__((naked, noinline)) static void {name}({unused})
+{{
+    __asm__ volatile(
+{lines}    );
+}}
+#else
+static void {name}({", ".join(declarations)})
+{{
+{body}}}
+#endif
+"""
+    return {"unwind": UNWIND, **functions, name: text}

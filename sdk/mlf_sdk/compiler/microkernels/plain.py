@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded operations as plain C: unrolled repetitions become loops again where they are equal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS
+
+_CALL = re.compile(r"\b(\w+)\(")
+_OPERAND = re.compile(r"\b([abci])\b")
+
+
+class Scope:
+    """Statements between two braces.
+
+    Attributes:
+        items: operations, loops (scope and its last operation), and repetitions (the scope of each turn).
+    """
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        """Begin an empty scope."""
+        self.path: tuple[Scope, ...] = (*(parent.path if parent else ()), self)
+        self.items: list[Operation | tuple[Scope, Operation] | list[Scope]] = []
+
+    def read(self, operations: Iterator[Operation], *ends: str) -> Operation:
+        """Take operations up to one of ``ends``; that one."""
+        for o in operations:
+            if o.name in ends:
+                return o
+            if o.name == "label":
+                body = Scope(self)
+                self.items.append((body, body.read(operations, "again")))
+            elif o.name == "repeat":
+                turns: list[Scope] = []
+                end = next(operations)
+                while end.name == "turn":
+                    turns.append(Scope(self))
+                    end = turns[-1].read(operations, "turn", "end_repeat")
+                self.items.append(turns)
+            else:
+                self.items.append(o)
+        return Operation("end")
+
+    def uses(self) -> Iterator[tuple[Register, Scope]]:
+        """Each use of a register, and the scope that it is in, in order."""
+        for item in self.items:
+            if isinstance(item, list):
+                for turn in item:
+                    yield from turn.uses()
+            elif isinstance(item, tuple):
+                yield from item[0].uses()
+                yield from ((r, self) for r in item[1].operands)
+            else:
+                yield from ((r, self) for r in (*item.operands, *item.results))
+
+
+def plain(builder: Builder, meanings: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Body of a C function, and the text of each function that it calls.
+
+    Args:
+        meanings: expression of each operation.
+    """
+    root = Scope()
+    root.read(iter(builder.operations))
+    names = {o.name for o in builder.operations} & meanings.keys()
+    called = {f for name in names for f in _CALL.findall(meanings[name])}
+    lines = _Writer(root, builder, {name: meanings[name] for name in names}).body()
+    text = "".join(f"    {line}\n" for line in lines)
+    return text, {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f in called}
+
+
+class _Writer:
+    def __init__(self, root: Scope, builder: Builder, meanings: Mapping[str, str]) -> None:
+        self._root = root
+        self._parameters = builder.parameters
+        self._meanings = {
+            name: re.sub(r"\b([abci])\b", r"{\1}", _CALL.sub(r"word_\1(", text))
+            for name, text in meanings.items()
+        }
+        self._names: dict[Register, str] = {}
+        paths: dict[Register, tuple[Scope, ...]] = {}
+        self._first: dict[Register, Scope] = {}
+        for r, scope in root.uses():
+            self._first.setdefault(r, scope)
+            path = paths.setdefault(r, scope.path)
+            if path[-1] is not scope:
+                paths[r] = tuple(a for a, b in zip(path, scope.path, strict=False) if a is b)
+        self._homes: dict[Scope, list[Register]] = {}
+        for r, path in paths.items():
+            self._homes.setdefault(path[-1], []).append(r)
+
+    def body(self) -> list[str]:
+        """Statements of the function."""
+        self._names = {r: r.name for r in self._parameters}
+        return self._scope(self._root, {r.name: 1 for r in self._parameters}, repeated=False)
+
+    def _scope(self, scope: Scope, numbers: dict[str, int], *, repeated: bool) -> list[str]:
+        """Statements of a scope; ``numbers`` of variables of each name, which the scopes around it have."""
+        lines = []
+        for r in self._homes.get(scope, []):
+            if r in self._parameters:
+                continue
+            number = numbers[r.name] = numbers.get(r.name, -1) + 1
+            self._names[r] = f"{r.name}{number}"
+            if self._first[r] is not scope:  # an inner scope writes it first
+                lines.append(f"{r.kind.c_type}{self._names[r]};")
+        declared = {r for r in self._homes.get(scope, []) if self._first[r] is scope} - {*self._parameters}
+        for item in scope.items:
+            if isinstance(item, list):
+                lines += self._repetition(item, numbers)
+            elif isinstance(item, tuple):
+                body, again = item
+                lines += ["do {", *_indented(self._scope(body, dict(numbers), repeated=repeated))]
+                one, other = (self._names[r] for r in again.operands)
+                lines.append(f"}} while ({one} != {other});")
+            elif item.name != "note":
+                lines += self._statements(item, declared)
+            elif not repeated:
+                lines.append(f"// {item.text}")
+        return lines
+
+    def _repetition(self, turns: list[Scope], numbers: dict[str, int]) -> list[str]:
+        lines: list[str] = []
+        texts = [self._scope(turn, dict(numbers), repeated=True) for turn in turns]
+        for text, equal in groupby(texts):
+            count = len(list(equal))
+            head = "{" if count == 1 else f"for (int32_t k = 0; k < {count}; ++k) {{"
+            lines += [head, *_indented(text), "}"]
+        return lines
+
+    def _statements(self, o: Operation, declared: set[Register]) -> list[str]:
+        targets = []
+        for r in o.results:
+            targets.append((r.kind.c_type if r in declared else "") + self._names[r])
+            declared.discard(r)
+        names = [self._names[r] for r in o.operands]
+        if o.name in self._meanings and (not o.operands or not o.operands[0].kind.unit):
+            value = self._meanings[o.name].format(i=o.i, **dict(zip("abc", names, strict=False)))
+            return [f"{targets[0]} = {value};"]
+        if o.name == "load":
+            return [f"{target} = (uint32_t)*{names[0]}++;" for target in targets]
+        if o.name == "store_byte":
+            return [f"{names[1]}[{o.i}] = (int8_t){names[0]};"]
+        unit = o.operands[0].kind.unit
+        if o.name == "advance":
+            return [f"{names[0]} += {o.i // unit};"]
+        offset = o.i // unit if o.name == "place" else names[1]
+        return [f"{targets[0]} = {names[0]} + {offset};"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]

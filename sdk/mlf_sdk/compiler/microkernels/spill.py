@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values on the stack: registers that are more than there are live there between the places that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from mlf_sdk.compiler.microkernels.builder import Operation, Register
+from mlf_sdk.compiler.microkernels.liveness import Flow, Use, flow_of
+
+_LOOP_COST = 8  # of an instruction in a loop, for one outside
+_SHARED_COST = 4  # that two loads in one save
+_WALLS = ("label", "again")
+
+
+class Part:
+    """A run of uses between which a register is not free for others."""
+
+    def __init__(self, uses: list[Use]) -> None:
+        """Hold the uses, at least one."""
+        self.places = [at for at, _, _ in uses]
+        self.first, self.last = self.places[0], self.places[-1]
+        self.reload = uses[0][1]
+        self.writes = [at for at, _, writes in uses if writes]
+
+    def cost(self, depth: list[int]) -> int:
+        """Loads and stores around it, weighted by loops."""
+        stores = _LOOP_COST ** depth[self.writes[0]] if self.writes else 0
+        return stores + (_LOOP_COST ** depth[self.first] if self.reload else 0)
+
+
+def spilled(operations: list[Operation], count: int) -> tuple[list[Operation], int]:
+    """Move values to the stack, cheapest first, until ``count`` registers are enough; also the words used.
+
+    Each word has a number, which is the constant of its stores and loads.
+    """
+    slots, temporary = 0, set[Register]()
+    while True:
+        flow = flow_of(operations)
+        crowded = flow.crowded(count)
+        if not crowded:
+            return _paired(operations, count), slots
+        register, parts = _cheapest(operations, flow, crowded, temporary, shared=slots % 2 == 1)
+        for number, part in reversed(list(enumerate(parts))):
+            new = Register(f"{register.name}_{number}", register.kind, register.serial)
+            temporary.add(new)
+            _move(operations, register, new, part, slots)
+        slots += 1
+
+
+def _cheapest(
+    operations: Sequence[Operation], flow: Flow, crowded: list[int], temporary: set[Register], *, shared: bool
+) -> tuple[Register, list[Part]]:
+    """Register, with its parts, whose loads and stores cost the least for each crowded place it frees."""
+    best: tuple[float, Register, list[Part]] | None = None
+    before = _counted(len(operations), crowded)
+    for register, (first, last) in flow.ranges.items():
+        if not first <= crowded[0] < last or register in temporary:
+            continue
+        parts = _parts(flow, flow.uses[register], before)
+        held = sum(before[min(p.last + 1, last)] - before[p.first] for p in parts)
+        freed = before[last] - before[first] - held
+        if any(p.first <= crowded[0] <= p.last for p in parts):
+            continue
+        cost: float = sum(p.cost(flow.depth) for p in parts)
+        if shared and any(o.name == "again" for o in operations[first:last]):
+            cost -= _SHARED_COST
+        cost /= max(freed, 1)
+        if best is None or cost < best[0]:
+            best = cost, register, parts
+    if best is None:
+        raise ValueError(f"operation {crowded[0]} needs more registers than there are")
+    return best[1], best[2]
+
+
+def _counted(length: int, places: list[int]) -> list[int]:
+    """Number of ``places`` in front of each place."""
+    found, chosen = [0], set(places)
+    for at in range(length):
+        found.append(found[-1] + (at in chosen))
+    return found
+
+
+def _parts(flow: Flow, uses: list[Use], before: list[int]) -> list[Part]:
+    parts = [[uses[0]]]
+    for (one, _, _), use in pairwise(uses):
+        free = before[use[0]] - before[one + 1]
+        if free or flow.walls[one] != flow.walls[use[0]]:
+            parts.append([])
+        parts[-1].append(use)
+    return [Part(p) for p in parts]
+
+
+def _move(operations: list[Operation], old: Register, new: Register, part: Part, slot: int) -> None:
+    """Let a part use a register of its own, with a load before it and a store behind what it writes."""
+    for at in part.places:
+        o = operations[at]
+        operations[at] = replace(
+            o,
+            operands=tuple(new if r is old else r for r in o.operands),
+            results=tuple(new if r is old else r for r in o.results),
+        )
+    if part.writes:
+        operations.insert(part.writes[-1] + 1, Operation("spill", (), (new,), slot))
+    if part.reload:
+        operations.insert(part.first, Operation("reload", (new,), (), slot))
+
+
+def _paired(operations: list[Operation], count: int) -> list[Operation]:
+    """Merge loads, or stores, of two neighbouring words into one where there are registers for it."""
+    for name in ("spill", "reload"):
+        at = [k for k, o in enumerate(operations) if o.name == name]
+        for first, second in pairwise(at):
+            merged = _pair(operations, first, second)
+            if merged is not None and not flow_of(merged).crowded(count):
+                return _paired(merged, count)
+    return operations
+
+
+def _pair(operations: list[Operation], first: int, second: int) -> list[Operation] | None:
+    """Operations with two stores as one at the second, or two loads as one at the first; None: impossible."""
+    low, high = sorted((operations[first], operations[second]), key=lambda o: o.i)
+    name = low.name
+    moved = operations[first if name == "spill" else second]
+    for o in operations[first + 1 : second]:
+        is_changed = not {*o.results}.isdisjoint(moved.operands) or (
+            o.name in ("spill", "reload") and o.i == moved.i
+        )
+        if is_changed or o.name in _WALLS:
+            return None
+    if high.i - low.i != 1:
+        return None
+    both = Operation(f"{name}_two", low.results + high.results, low.operands + high.operands, low.i)
+    if name == "spill":
+        return [*operations[:first], *operations[first + 1 : second], both, *operations[second + 1 :]]
+    return [*operations[:first], both, *operations[first + 1 : second], *operations[second + 1 :]]

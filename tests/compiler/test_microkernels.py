@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Microkernels: one recording as assembly, as C and in numpy."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import toy_microkernel
+from ccode import WARNINGS, call, compiler, sanitizing
+from core_images import MISSING, START, emulate, emulator, image_text, link
+from mlf_sdk.compiler.build import compile_graph
+from mlf_sdk.compiler.cores import core_named
+from mlf_sdk.compiler.kernels import conv_2ch_int8
+from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.microkernels.assembly import assembly
+from mlf_sdk.compiler.microkernels.builder import Builder
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
+from mlf_sdk.compiler.microkernels.interpret import interpret
+from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
+from mlf_sdk.compiler.microkernels.plain import plain
+from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.errors import InputError
+from tflite_models import Maker
+
+on_core = [pytest.mark.qemu, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")]
+CORTEX_M4, THUMB = core_named("cortex-m4"), instruction_set("dsp")
+UNSANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
+
+
+def words(random: np.random.Generator, count: int) -> np.ndarray:
+    return random.integers(-(1 << 31), 1 << 31, count)
+
+
+def instructions(lines: list[str]) -> list[str]:
+    return [found[1] for line in lines if (found := re.fullmatch(r'"(.*)\\n"', line))]
+
+
+def c_result(
+    b: Builder, meanings: dict[str, str], x: np.ndarray, w: np.ndarray, size: int, n: int, at: Path
+) -> np.ndarray:
+    """Output bytes of the plain C, with all warnings and checks for undefined behaviour."""
+    body, functions = plain(b, meanings)
+    head = ", ".join(f"{p.kind.c_type}{p.name}" for p in b.parameters)
+    prototype = f"void run({head})"
+    text = f"#include <stdint.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
+    (at / "plain.c").write_text(text)
+    call(sanitizing("gcc", *UNSANITIZED), *WARNINGS, *UNSANITIZED, "-shared", "-fPIC", at / "plain.c", "-o", at / "plain.so")  # fmt: skip
+    y = np.zeros(size, np.int8)
+    pointers = (a.ctypes.data_as(ctypes.c_void_p) for a in (x.astype(np.int32), w.astype(np.int32), y))
+    ctypes.CDLL(str(at / "plain.so")).run(*pointers, ctypes.c_uint32(n))
+    return y
+
+
+def numpy_result(
+    b: Builder, meanings: dict[str, str], x: np.ndarray, w: np.ndarray, size: int, n: int
+) -> np.ndarray:
+    y = np.zeros((1, size), np.int64)
+    interpret(b, meanings, {"x": x[None, :], "w": w[None, :], "y": y}, n=n)
+    return y[0]
+
+
+@pytest.mark.parametrize(("pixels", "count"), [(1, 1), (2, 3), (4, 2)])
+def test_a_microkernel_of_an_instruction_set_of_its_own(pixels: int, count: int, tmp_path: Path) -> None:
+    toy, b, n = toy_microkernel.toy(), toy_microkernel.record(pixels, count), 3
+    random = np.random.default_rng(pixels)
+    x, w = words(random, pixels * count), words(random, n * (1 + count))
+    pairs = [signed(np.stack([a, a >> 16]), 8) for a in (x.reshape(count, pixels), w.reshape(n, -1)[:, 1:])]
+    sums = np.einsum("bwp,bcw->pc", *pairs) + w.reshape(n, -1)[:, 0]
+    wanted = np.zeros(4 * pixels, np.int64)
+    for pixel in range(pixels):
+        wanted[4 * pixel : 4 * pixel + n] = signed(np.maximum(signed(sums[pixel]), -5), 8)
+
+    lines = instructions(assembly(b, toy))
+    memory = bytearray(4096)
+    memory[: 4 * x.size] = x.astype("<i4").tobytes()
+    memory[1024 : 1024 + 4 * w.size] = w.astype("<i4").tobytes()
+    toy_microkernel.run(lines, (0, 1024, 2048, n), memory)
+
+    np.testing.assert_array_equal(np.frombuffer(memory[2048 : 2048 + wanted.size], np.int8), wanted)
+    np.testing.assert_array_equal(numpy_result(b, toy.meanings, x, w, wanted.size, n), wanted)
+    np.testing.assert_array_equal(c_result(b, toy.meanings, x, w, wanted.size, n, tmp_path), wanted)
+    assert any(line.startswith("put(SP") for line in lines)  # six registers are too few
+
+
+@pytest.mark.parametrize(("pixels", "quads", "short"), [(1, 6, 3), (3, 5, 0), (4, 40, 0)])
+@pytest.mark.parametrize("form", [Form.FINE, Form.SIGNED])
+def test_c_of_a_tile_of_two_channels_computes_what_was_recorded(
+    pixels: int, quads: int, short: int, form: Form, tmp_path: Path
+) -> None:
+    width, n = 2 if form is Form.FINE else 3, 4
+    b = conv_2ch_int8.record(pixels, quads, n, Epilogue(form, 13, (-100, 90), width), short=short)
+    random = np.random.default_rng(quads)
+    x, w = words(random, 2 * quads * pixels), words(random, n * (1 + quads + width))
+    wanted = numpy_result(b, THUMB.meanings, x, w, pixels * n, n)
+    assert len({*wanted}) > 1
+    np.testing.assert_array_equal(c_result(b, THUMB.meanings, x, w, pixels * n, n, tmp_path), wanted)
+
+
+def test_repetitions_are_loops_in_c_and_unrolled_in_assembly() -> None:
+    b = conv_2ch_int8.record(4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2))
+    body, _ = plain(b, THUMB.meanings)
+    assert "for (int32_t k = 0; k < 16; ++k) {" in body
+    lines = assembly(b, THUMB)
+    assert sum("smlad" in line for line in lines) == 16 * 16
+    assert "/* weights 60 to 63 of two channels */" in lines
+    assert lines == assembly(conv_2ch_int8.record(4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2)), THUMB)
+
+
+def test_an_operation_that_needs_too_many_registers_is_an_error() -> None:
+    b = Builder(x=toy_microkernel.WORDS, y=toy_microkernel.OUTPUT_BYTES)
+    x, y = b.parameters
+    total = b.load(x, 9)
+    for k, value in enumerate(total):
+        b.store_byte(y, value, k)
+    with pytest.raises(ValueError, match="more registers than there are"):
+        assembly(b, toy_microkernel.toy())
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('add = { text = ["x"], meaning = "a + b" }', "operation 'add' has two meanings"),
+        ('other = "x"', "operation 'other' has no meaning"),
+        ("add = 3", "operations"),
+    ],
+)
+def test_a_bad_row_of_an_instruction_set_is_named(row: str, message: str, tmp_path: Path) -> None:
+    text = (Path(toy_microkernel.__file__).with_name("toy_instruction_set.toml")).read_text()
+    path = tmp_path / "bad.toml"
+    path.write_text(re.sub(r'add = "\{d\}.*', row, text))
+    with pytest.raises(InputError, match=message):
+        read_instruction_set(path)
+
+
+class TestOnACore:
+    pytestmark = on_core
+
+    def test_instructions_do_what_the_table_says(self, tmp_path: Path) -> None:
+        random, calls, wanted = np.random.default_rng(0), [], []
+        for name, spelling in THUMB.spellings.items():
+            for i in (1, 7, 13):
+                given = {letter: int(v) for letter, v in zip("abc", words(random, 3), strict=True)}
+                if "shift_right(a, b)" in THUMB.meanings[name]:
+                    given["b"] = i
+                value = eval(THUMB.meanings[name], PYTHON_FUNCTIONS, {**given, "i": i})
+                wanted.append(str(signed(value) & 0xFFFFFFFF))
+                d = "r1" if spelling.modifies else "r0"
+                texts = "".join(f"{t.format(d=d, a='r1', b='r2', c='r3', i=i)}\\n" for t in spelling.text)
+                loads = "".join(f"mov r{k}, %{k}\\n" for k in (1, 2, 3))
+                operands = ", ".join(f'"r"({v}u)' for v in (v & 0xFFFFFFFF for v in given.values()))
+                calls.append(
+                    f'{{ uint32_t d; __asm volatile("{loads}{texts}mov %0, {d}" : "=&r"(d) : {operands}'
+                    ' : "r0", "r1", "r2", "r3", "cc"); number(d); host(4, "\\n"); }'
+                )
+        text = START + f"int main(void)\n{{\n{''.join(calls)}    return 0;\n}}\n"
+        assert emulate(text, CORTEX_M4, tmp_path) == wanted
+
+    def test_a_debugger_walks_from_a_tile_to_main(self, tmp_path: Path) -> None:
+        gdb = compiler("gdb-multiarch")
+        m = Maker(1)
+        y = m.conv(m.input((1, 5, 8, 16)), 4, (3, 3), 1, same=True)
+        (tmp_path / "model.tflite").write_bytes(m.finish(y))
+        graph = load_tflite(tmp_path / "model.tflite")
+        compiled = compile_graph(graph, Choice(core=CORTEX_M4))
+        (tile,) = re.findall(r"\nstatic void (conv_2ch_\w+)\(", compiled.source)
+        elf = link(image_text(compiled, 0, None)[0], CORTEX_M4, tmp_path, "-g")
+        stub = " ".join(
+            [*emulator(elf, CORTEX_M4), "-monitor", "none", "-serial", "none", "-S", "-gdb", "stdio"]
+        )
+        script = [f"target remote | {stub}", f"break {tile}", "continue", "stepi 60", "backtrace", "kill"]
+        command = [gdb, "-nx", "-batch", *(a for line in script for a in ("-ex", line)), str(elf)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        frames = re.findall(r"#\d+ .*?(\w+) \(", done.stdout)
+        assert frames[:1] == [tile] and "main" in frames, done.stdout + done.stderr
