@@ -147,6 +147,11 @@ def graphs(folder: Path) -> Iterator[Graph]:
     yield load_onnx(tree().save(folder / "m.onnx", "treeensembleregressor1"))
     yield load_onnx(places_of_maxima().save(folder / "m.onnx", "maxpool1", "maxpool1_1"))
     yield load_onnx(machines().save(folder / "m.onnx", "svmclassifier1", "svmclassifier1_1"))
+    encoder = OnnxMaker()
+    name = encoder.add(
+        "LabelEncoder", encoder.input(5), domain="ai.onnx.ml", keys_floats=[1.5, 2.0], values_int64s=[-3, 7]
+    )
+    yield load_onnx(encoder.save(folder / "m.onnx", name))
     yield read(detection())
     yield read(layers())
     yield read(preprocessor())

@@ -86,6 +86,28 @@ def test_onnx_runtime_and_the_reference(tmp_path: Path) -> None:
 
 
 @RUNTIME
+def test_strings_and_dictionaries_of_onnx_runtime_are_compared(tmp_path: Path) -> None:
+    """Labels by their numbers, and the probabilities of a ZipMap in the order of the classes."""
+    from onnx_models import OnnxMaker
+
+    m, labels = OnnxMaker(3), ["no", "yes", "maybe"]
+    weights = m.random.standard_normal(9).astype(np.float32).tolist()
+    label = m.add(
+        "LinearClassifier", m.input(1, 3), outputs=2, domain="ai.onnx.ml", coefficients=weights,
+        intercepts=[0.1, 0.2, 0.3], classlabels_strings=labels, post_transform="SOFTMAX",
+    )  # fmt: skip
+    scores = m.add("ZipMap", f"{label}_1", domain="ai.onnx.ml", classlabels_strings=labels)
+    model = model_file(m.save(tmp_path / "m.onnx", label, scores))
+    found = ask(model, batch_of(model))
+    compared = found["ONNX"].compare(found["reference"].outputs)
+    assert compared is not None and compared.ok
+    wrong = {name: array.copy() for name, array in found["reference"].outputs.items()}
+    wrong["out0"] = (wrong["out0"] + 1) % 3
+    compared = found["ONNX"].compare(wrong)
+    assert compared is not None and not compared.ok
+
+
+@RUNTIME
 def test_a_quantised_onnx_model_is_compared_with_a_share_of_the_largest_value(tmp_path: Path) -> None:
     from onnx_models import OnnxMaker
 

@@ -7,6 +7,7 @@ import contextlib
 
 import onnx
 
+import onnx_draws_classical
 import onnx_draws_elements
 import onnx_draws_indices
 import onnx_draws_layers
@@ -15,7 +16,13 @@ from onnx_draws import DRAWS
 from onnx_network import OPSETS, Network, Unfit
 
 # They register their draws.
-FAMILIES = (onnx_draws_elements, onnx_draws_indices, onnx_draws_layers, onnx_draws_quantised)
+FAMILIES = (
+    onnx_draws_classical,
+    onnx_draws_elements,
+    onnx_draws_indices,
+    onnx_draws_layers,
+    onnx_draws_quantised,
+)
 OFTEN = [
     "Conv",
     "ConvTranspose",

@@ -18,6 +18,7 @@ class OnnxMaker:
     def __init__(self, seed: int = 0, opset: int = 17) -> None:
         self.random = np.random.default_rng(seed)
         self.opset = opset
+        self.domains = {"com.microsoft": 1, "ai.onnx.ml": 3}
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
@@ -51,9 +52,7 @@ class OnnxMaker:
             [helper.make_empty_tensor_value_info(o) for o in outputs],
             self.constants,
         )
-        opsets = [
-            helper.make_opsetid(*o) for o in (("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml", 3))
-        ]
+        opsets = [helper.make_opsetid(*one) for one in {"": self.opset, **self.domains}.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def save(self, path: Path, *outputs: str) -> Path:

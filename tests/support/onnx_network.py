@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 OPSETS = (7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24)
 NOISE, SPREAD = 1e-6, 1.2e-5  # relative to the largest magnitude: what is put in, what may come out
 MAX_ELEMENTS, MAX_MAGNITUDE = 1500, 3e3
-MICROSOFT = "com.microsoft"
+MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 # Operators whose results have no rounding of their own.
 EXACT = frozenset(
     [
@@ -301,7 +301,8 @@ class Network:
             raise Unfit(f"{kind}: not well conditioned")
 
     def wrapped(self, graph: Any) -> Any:
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
+        domains = {"": self.opset, MICROSOFT: 1, CLASSICAL: 3}
+        opsets = [helper.make_opsetid(*one) for one in domains.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10 if self.opset > 20 else 8)
 
     # Growth

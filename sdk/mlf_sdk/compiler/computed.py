@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mlf_sdk.compiler.operators import Operator, Window
+from mlf_sdk.compiler.operators import Array, Operator, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,23 @@ class ScatterElements(Operator):
 
     axis: int
     reduction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEncoder(Operator):
+    """Value of each element: the one of its key.
+
+    Attributes:
+        keys: different, in ascending order; of the type of the elements.
+        values: one a key.
+        default: of elements that are no key.
+        missing: of NaN.
+    """
+
+    keys: Array = field(repr=False, compare=False)
+    values: Array = field(repr=False, compare=False)
+    default: float
+    missing: float
 
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")

@@ -94,7 +94,11 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A model as values and operators, in an order in which they can run."""
+    """A model as values and operators, in an order in which they can run.
+
+    Attributes:
+        labels: strings that an output stands for by their places, or none; empty where no output has any.
+    """
 
     name: str
     values: tuple[Value, ...]
@@ -102,6 +106,7 @@ class Graph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     states: tuple[State, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
     def read(self, operator: Operator) -> tuple[Value, ...]:
         """Values that ``operator`` reads."""

@@ -129,6 +129,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     computed.DynamicQuantise: (of_computed.dynamic_quantise,),
     computed.GatherElements: (indices.gather_elements,),
     computed.GatherSlices: (indices.gather_slices,),
+    computed.LabelEncoder: (indices.label_encoder,),
     computed.LocalResponse: (of_computed.local_response,),
     computed.PoolIndices: (of_computed.pool_indices,),
     computed.ScatterElements: (indices.scatter_elements,),

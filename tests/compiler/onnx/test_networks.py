@@ -15,6 +15,7 @@ from core_images import MISSING
 from kernel_checks import all_choices, checks_of, trace
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.onnx import load, qoperators
+from mlf_sdk.compiler.onnx.classical import EXPANSIONS
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.load import BUILDERS
 from mlf_sdk.compiler.onnx.node import Node
@@ -26,6 +27,7 @@ from core_batches import core_faults
 from onnx_comparison import compare
 from onnx_drawing import network
 from onnx_draws import DRAWS
+from onnx_network import CLASSICAL
 from onnx_operators import run_batch
 
 Builder = Callable[[Context, Node], None]
@@ -35,7 +37,23 @@ DRAWN_AT_MOST = 60  # networks for one operator
 _REFUSED = "refused by the reader"
 _RANDOM = "of random numbers, which inference doesn't draw"
 _OTHER_TYPES = "of types that no kernel has"
+_STRINGS = "of strings, which networks don't have"
+_DOUBLES = "of double precision"
 NOT_DRAWN = {
+    "ai.onnx.ml.LabelEncoder": dict.fromkeys(("default_string", "keys_strings", "values_strings"), _STRINGS),
+    "ai.onnx.ml.LinearClassifier": {"classlabels_strings": _STRINGS},
+    "ai.onnx.ml.SVMClassifier": {"classlabels_strings": _STRINGS},
+    "ai.onnx.ml.TreeEnsembleClassifier": {
+        "classlabels_strings": _STRINGS,
+        **dict.fromkeys(
+            ("base_values_as_tensor", "class_weights_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor"),
+            _DOUBLES,
+        ),
+    },
+    "ai.onnx.ml.TreeEnsembleRegressor": dict.fromkeys(
+        ("base_values_as_tensor", "target_weights_as_tensor", "nodes_hitrates_as_tensor", "nodes_values_as_tensor"),
+        _DOUBLES,
+    ),
     "BatchNormalization": {"spatial": _REFUSED},
     "Cast": {"round_mode": _OTHER_TYPES},
     "CastLike": {"round_mode": _OTHER_TYPES, "saturate": _OTHER_TYPES},
@@ -52,13 +70,16 @@ NOT_DRAWN = {
 def test_every_operator_that_the_reader_knows_is_drawn() -> None:
     quantised = {*qoperators._UNARY, *qoperators._BINARY, "QGemm", "QLinearConcat"}
     microsoft = {qoperators.MICROSOFT + kind for kind in quantised}
-    assert {*BUILDERS, *microsoft, "QLinearConv", "QLinearMatMul"} - set(KINDS) == set()
+    classical = EXPANSIONS.keys() - {f"{CLASSICAL}.ZipMap"}  # whose result is no tensor
+    assert {*BUILDERS, *microsoft, *classical, "QLinearConv", "QLinearMatMul"} - set(KINDS) == set()
 
 
 @functools.cache
 def attributes_of(kind: str) -> frozenset[str]:
     """Attributes of an operator in all versions that are read."""
     found: set[str] = set()
+    if kind.startswith(CLASSICAL):
+        return frozenset(onnx.defs.get_schema(kind.rpartition(".")[2], 3, CLASSICAL).attributes)
     for version in range(7, 25):
         if "." not in kind and onnx.defs.has(kind):
             try:

@@ -6,9 +6,19 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from mlf_sdk.compiler.computed import GatherElements, GatherSlices, ScatterElements, ScatterSlices
+import numpy as np
+
+from mlf_sdk.compiler.computed import (
+    GatherElements,
+    GatherSlices,
+    LabelEncoder,
+    ScatterElements,
+    ScatterSlices,
+)
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.floats.functions import number
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.regions import strides
 
 _PUT: Final = {
@@ -130,3 +140,50 @@ def scatter_elements(graph: Graph, operator: ScatterElements) -> Kernel:
     }}
 """
     return Kernel(family="scatter_elements", parameters=parameters, body=body, constants=constants)
+
+
+def label_encoder(graph: Graph, operator: LabelEncoder) -> Kernel:
+    """The last key that is not larger, found by halves."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    keys, values = smallest_integers(operator.keys), smallest_integers(operator.values)
+    kind = c_type(x.dtype)
+    other = number_of(operator.default, y)
+    if x.dtype.kind == "f":
+        other = f"v != v ? {number_of(operator.missing, y)} : {other}"
+    body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
+        const {kind} v = x0[i];
+        int32_t low = 0, high = {keys.size};
+        while (high - low > 1) {{
+            const int32_t middle = (low + high) / 2;
+            if (p0[middle] <= v) {{
+                low = middle;
+            }} else {{
+                high = middle;
+            }}
+        }}
+        y0[i] = p0[low] == v ? p1[low] : {other};
+    }}
+"""
+    constants = (keys, values)
+    return Kernel(
+        family="label_encoder",
+        parameters=arguments(graph, operator, constants=constants),
+        body=body,
+        constants=constants,
+    )
+
+
+def smallest_integers(data: Array) -> Array:
+    """Whole numbers in the smallest type that holds them; real ones as they are."""
+    if data.dtype.kind == "f":
+        return np.ascontiguousarray(data)
+    for dtype in (np.uint8, np.int8, np.uint16, np.int16, np.int32):
+        info = np.iinfo(dtype)
+        if info.min <= data.min() and data.max() <= info.max:
+            return np.ascontiguousarray(data.astype(dtype))
+    return np.ascontiguousarray(data)
+
+
+def number_of(value: float, y: Value) -> str:
+    """A number in C, of the type of a value."""
+    return number(value) if y.dtype.kind == "f" else f"INT64_C({int(value)})"

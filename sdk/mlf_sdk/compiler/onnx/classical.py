@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.onnx import svm, trees
+from mlf_sdk.compiler.onnx import encoder, svm, trees
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.raw import RawModel, RawNode
+from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.steps import Steps
 
 DOMAIN: Final = "ai.onnx.ml."
@@ -34,14 +34,6 @@ def expand_classical(context: Context, raw: RawNode) -> Sequence[RawNode] | None
     expand(steps)
     context.replace_reader(raw, steps.nodes)
     return steps.nodes
-
-
-def named_classes(raw: RawModel) -> tuple[RawNode, ...]:
-    """Classifiers whose labels are strings in the file."""
-    return tuple(
-        n for n in raw.nodes if n.kind.startswith(DOMAIN) and n.kind.endswith("Classifier")
-        and n.attributes.get("classlabels_strings")
-    )  # fmt: skip
 
 
 def _scaler(steps: Steps) -> None:
@@ -161,6 +153,7 @@ EXPANSIONS: Final[dict[str, Callable[[Steps], None]]] = {
     DOMAIN + "Binarizer": _binarizer,
     DOMAIN + "FeatureVectorizer": _feature_vectorizer,
     DOMAIN + "Imputer": _imputer,
+    DOMAIN + "LabelEncoder": encoder.label_encoder,
     DOMAIN + "LinearClassifier": _linear_classifier,
     DOMAIN + "LinearRegressor": _linear_regressor,
     DOMAIN + "Normalizer": _normalizer,

@@ -17,7 +17,7 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import GraphBuilder, refuse
 from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.budget import Budget
-from mlf_sdk.compiler.onnx.raw import RawNode
+from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, dequantised, kept_type, last_shape, to_last
 from mlf_sdk.compiler.operators import Array, Convert, Move, Region, Reshape, Table
 from mlf_sdk.compiler.reals import Pointwise
@@ -31,6 +31,7 @@ class Context(GraphBuilder):
         super().__init__()
         self.opset = opset
         self.budget = budget
+        self.strings: dict[str, tuple[str, ...]] = {}
         self.tensors: dict[str, Tensor] = {}
         self.readers: dict[str, list[RawNode]] = {}
         self.results: frozenset[str] = frozenset()
@@ -58,8 +59,13 @@ class Context(GraphBuilder):
         return tensor
 
     def constant(self, name: str, data: Array) -> Tensor:
-        """Add a constant."""
+        """Add a constant; strings become their places among the different ones, which are noted."""
         data = np.asarray(data)
+        if data.dtype.kind in "OSU":
+            texts = text_of(data.reshape(-1).tolist())
+            self.strings[name] = tuple(dict.fromkeys(texts))
+            number = {text: place for place, text in enumerate(self.strings[name])}
+            data = np.array([number[text] for text in texts], np.int64).reshape(data.shape)
         data = np.ascontiguousarray(data.astype(kept_type(data.dtype))).reshape(data.shape)
         return self.bind(name, Tensor(name=name, dtype=data.dtype, shape=data.shape, data=data))
 

@@ -58,6 +58,8 @@ def _constant(raw: RawNode) -> Array:
         if name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
             dtype = np.float32 if "float" in name else np.int64
             return np.asarray(value) if name == "value" else np.asarray(value, dtype)
+        if name in ("value_string", "value_strings"):
+            return np.asarray(value, np.object_)
     return refuse("has no value that is supported")
 
 

@@ -44,6 +44,7 @@ from mlf_sdk.compiler.onnx.fold import fold
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.qoperators import expand_quantised
 from mlf_sdk.compiler.onnx.raw import RawInput, RawModel, RawNode
+from mlf_sdk.compiler.onnx.strings import carry_strings
 from mlf_sdk.compiler.onnx.tensor import Tensor, kept_type
 from mlf_sdk.compiler.operators import Reshape
 from mlf_sdk.compiler.options import Generation, Kernels
@@ -210,6 +211,7 @@ def build_graph(
         operators=tuple(context.operators),
         inputs=tuple(v.id for v in inputs),
         outputs=tuple(outputs),
+        labels=tuple(context.strings.get(key, ()) for key in raw.outputs),
     )
     return Reading(
         graph=graph,
@@ -274,7 +276,7 @@ def _build(
         raw = pending.popleft()
         known = all(not n or n in context.tensors for n in raw.inputs)
         try:
-            if known and fold(context, raw):
+            if known and (carry_strings(context, raw) or fold(context, raw)):
                 continue
             if known and (branch := spliced(context, raw)) is not None:
                 pending.extendleft(reversed(branch))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,3 +125,8 @@ def _is_sorted(order: tuple[RawNode, ...]) -> bool:
         for name in node.outputs:
             written[name] = node.number
     return all(written.get(i, -1) < n.number for n in order for i in n.reads)
+
+
+def text_of(values: Iterable[Any]) -> tuple[str, ...]:
+    """Strings of an attribute, which are bytes in the file."""
+    return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in values)

@@ -13,7 +13,7 @@ from mlf_sdk.compiler.graph import FLOAT32
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.file import Whatever
 from mlf_sdk.compiler.onnx.node import Node
-from mlf_sdk.compiler.onnx.raw import RawNode
+from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.operators import Array
 
 _REAL, _INT64 = 1, 7  # element types in ONNX's numbers
@@ -140,7 +140,10 @@ class Steps:
         whole, strings = (self.node.attribute(name, ()) for name in names)
         if bool(len(whole)) == bool(len(strings)):
             refuse(f"one of the attributes {' and '.join(names)} names the classes")
-        return np.asarray(whole, np.int64) if len(whole) else np.arange(len(strings), dtype=np.int64)
+        if len(whole):
+            return np.asarray(whole, np.int64)
+        self.context.strings[self.raw.outputs[0]] = text_of(strings)
+        return np.arange(len(strings), dtype=np.int64)
 
     def chosen(self, places: str, labels: Array) -> None:
         """Label of each row, the first output, by the place of its class."""

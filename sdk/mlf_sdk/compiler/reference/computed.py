@@ -148,6 +148,17 @@ def scatter_elements(
     return [found]
 
 
+@reference(computed.LabelEncoder)
+def label_encoder(
+    graph: Graph, operator: computed.LabelEncoder, inputs: list[Array], _: States
+) -> list[Array]:
+    """LabelEncoder."""
+    (x,), keys = inputs, operator.keys
+    at = np.minimum(np.searchsorted(keys, x), keys.size - 1)
+    other = np.where(np.isnan(x), operator.missing, operator.default)
+    return [np.where(keys[at] == x, operator.values[at], other)]
+
+
 @reference(computed.TopK)
 def top_k(graph: Graph, operator: computed.TopK, inputs: list[Array], _: States) -> list[Array]:
     """TopK."""

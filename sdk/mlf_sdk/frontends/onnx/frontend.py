@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.frontends.foreign import foreign_model
 from mlf_sdk.ir.finding import Finding
+from mlf_sdk.tools.checks import shown
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.survey import Survey
+
+_LABELS_SHOWN: Final = 20
 
 
 class OnnxFrontend(CompilingFrontend):
@@ -42,18 +45,18 @@ class OnnxFrontend(CompilingFrontend):
         return survey_onnx(path, shapes_of(options.shapes), options.batch)
 
     def findings(self, path: Path, options: CompileOptions) -> tuple[Finding, ...]:
-        """List classifiers whose labels are strings."""
-        from mlf_sdk.compiler.onnx.classical import named_classes
+        """List what gives strings, and the number of each."""
         from mlf_sdk.compiler.onnx.file import read_onnx
+        from mlf_sdk.compiler.onnx.strings import named_labels
         from mlf_sdk.errors import FaultCollector
 
         return tuple(
             Finding(
-                where=node.place,
-                what="the labels of its classes are strings, which a device doesn't have",
-                handled="the label that it gives is the place of the class among them, as int64",
+                where=place,
+                what="its labels are strings, which a device doesn't have",
+                handled=f"it gives the number of the string, as int64: {_numbered(labels)}",
             )
-            for node in named_classes(read_onnx(path, FaultCollector(str(path))))
+            for place, labels in named_labels(read_onnx(path, FaultCollector(str(path))))
         )
 
     def files(self, path: Path) -> tuple[Path, ...]:
@@ -61,3 +64,9 @@ class OnnxFrontend(CompilingFrontend):
         from mlf_sdk.compiler.onnx.file import external_files
 
         return (path, *external_files(path))
+
+
+def _numbered(labels: tuple[str, ...]) -> str:
+    """Strings with their numbers, the first ones of many."""
+    found = ", ".join(f"{number} {shown(label)}" for number, label in enumerate(labels[:_LABELS_SHOWN]))
+    return found + (f" and {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else "")

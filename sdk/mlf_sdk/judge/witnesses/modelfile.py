@@ -88,10 +88,11 @@ class ModelFile:
     def outputs_for_device(self, arrays: Sequence[Array | None]) -> list[Array | None]:
         """Outputs of the file in the type and shape of the device's; None stays None."""
         graph, device = self.graph, self.device
-        pairs = zip(graph.outputs, device.outputs, arrays, strict=True)
+        labels = graph.labels or ((),) * len(graph.outputs)
+        pairs = zip(graph.outputs, device.outputs, labels, arrays, strict=True)
         return [
-            None if array is None else _stored(array, graph.values[own], device.values[d])
-            for own, d, array in pairs
+            None if array is None else _stored(_numbered(array, known), graph.values[own], device.values[d])
+            for own, d, known, array in pairs
         ]
 
 
@@ -100,6 +101,16 @@ def _real(array: Array, device: Value, own: Value) -> Array:
         return array
     q = device.quantisation
     return ((array.astype(np.float64) - q.zero_point[0]) * q.scale[0]).astype(own.dtype)
+
+
+def _numbered(array: Array, labels: tuple[str, ...]) -> Array:
+    """Numbers of strings; one that is not known has -1, which no output has."""
+    if array.dtype.kind != "U":
+        return array
+    number = {label: place for place, label in reversed([*enumerate(labels)])}
+    return np.array([number.get(one, -1) for one in array.reshape(-1).tolist()], np.int64).reshape(
+        array.shape
+    )
 
 
 def _stored(array: Array, own: Value, device: Value) -> Array:

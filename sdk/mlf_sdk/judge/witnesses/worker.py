@@ -50,18 +50,44 @@ def _onnxruntime(path: str) -> Run:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    has_maps = any(o.type.startswith("seq(map") for o in session.get_outputs())
+    orders = _class_orders(path) if has_maps else {}
     wanted = [(i.name, _TYPES.get(i.type, i.type[7:-1])) for i in session.get_inputs()]
 
     def run(inputs: list[Any]) -> list[Any]:
         if len(inputs) != len(wanted):
             raise ValueError(f"it has {len(wanted)} inputs, not {len(inputs)}")
         given = {name: array.astype(type_) for (name, type_), array in zip(wanted, inputs, strict=True)}
-        found = list(session.run(None, given))
-        if any(array.dtype.kind == "O" for array in map(np.asarray, found)):
-            raise ValueError("an output of it is of strings, which a device has not")
-        return found
+        return [
+            np.array([[row[c] for c in orders[output.name]] for row in one])
+            if output.name in orders
+            else _plain(one)
+            for output, one in zip(session.get_outputs(), session.run(None, given), strict=True)
+        ]
 
     return run
+
+
+def _plain(found: object) -> np.ndarray[Any, Any]:
+    """An array; strings are of numpy's own type."""
+    array = np.asarray(found)
+    if array.dtype.kind != "O":
+        return array
+    if any(not isinstance(one, str) for one in array.reshape(-1)):
+        raise ValueError("an output of it has neither numbers nor strings")
+    return array.astype(np.str_)
+
+
+def _class_orders(path: str) -> dict[str, list[Any]]:
+    """Classes of each output of a ZipMap, in the order of its scores; ONNX Runtime sorts them."""
+    import onnx
+
+    found = {}
+    for node in onnx.load(path, load_external_data=False).graph.node:
+        if node.op_type == "ZipMap":
+            classes = next(iter(onnx.helper.get_attribute_value(a) for a in node.attribute))
+            found[node.output[0]] = [c.decode() if isinstance(c, bytes) else c for c in classes]
+    return found
 
 
 def _torch(path: str) -> Run:
