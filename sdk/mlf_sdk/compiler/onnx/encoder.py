@@ -42,9 +42,9 @@ def label_encoder(steps: Steps) -> None:
     if strings is not None:
         known = dict(reversed([*zip(keys, found, strict=True)]))
         table = np.array([known.get(one, other) for one in strings], found.dtype)
-        places = steps.name()
-        steps.context.bind(places, x)  # numbers of their own right: a Gather of strings is something else
-        steps.add("Gather", steps.constant(table, table.dtype.type), places, output=steps.raw.outputs[0])
+        numbers = steps.name()
+        steps.context.bind(numbers, x)  # numbers of their own right: a Gather of strings is something else
+        steps.add("Gather", steps.constant(table, table.dtype.type), numbers, output=steps.raw.outputs[0])
         return
     if x.dtype.kind not in "fi":
         refuse(f"reads {x.dtype}; real numbers and int64 are supported")
