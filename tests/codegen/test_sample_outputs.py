@@ -3,30 +3,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mlf_sdk
-from archives import Spec, build, write
+from archives import Spec, write
+from archives import build as archive_files
 from mlf_sdk.codegen.samples import SampleOutput, computed_pattern, pattern_bytes
 from mlf_sdk.codegen.templates import environment
-from mlf_sdk.errors import InputError
+from mlf_sdk.compiler import build
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import FullyConnected
+from mlf_sdk.errors import CheckError, InputError
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.judge.compare import Tolerance
+from mlf_sdk.judge.evidence import HOST_SANITIZED
+from mlf_sdk.judge.witnesses import registry
 from mlf_sdk.pipeline.sample import _expected
 from mlf_sdk.tools.process import run_process
+from small_models import two_layers
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = re.compile(r"(tiny_expected_0\[\d+\] = \{\s*)((?:0x.., ){3}0x..)")  # four bytes of it
 
 
 def generate(folder: Path, spec: Spec, **options: object) -> Path:
-    archive = write(build(spec), folder / "tiny.tar")
+    archive = write(archive_files(spec), folder / "tiny.tar")
     mlf_sdk.generate(archive, folder / "out", board="host", sample_outputs=True, **options)  # type: ignore[arg-type]
     return folder / "out"
 
@@ -78,7 +87,7 @@ def test_it_is_for_the_standalone_application(tmp_path: Path) -> None:
 
 
 def test_a_model_that_can_not_run_here_has_none(tmp_path: Path) -> None:
-    files = build(Spec())
+    files = archive_files(Spec())
     source = next(name for name in files if name.endswith("_lib1.c"))
     files[source] = b'#include "arm_nnfunctions.h"\n' + files[source]
     (tmp_path / "nn/Include").mkdir(parents=True)
@@ -93,6 +102,32 @@ def test_a_model_that_can_not_run_here_has_none(tmp_path: Path) -> None:
             sample_outputs=True,
         )
     assert "Leave out --sample-outputs" in caught.value.hint
+
+
+def test_witnesses_are_asked_about_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needs_host: None
+) -> None:
+    """A compiler that is wrong does not get its outputs into firmware as the right ones."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    model = tmp_path / "two.tflite"
+    model.write_bytes(two_layers())
+    options: dict[str, Any] = {"board": "host", "app": "standalone", "sample_outputs": True}
+    found = mlf_sdk.generate(model, tmp_path / "out", **options)
+    assert found.samples == (f"two: reference + {HOST_SANITIZED}",)
+    right = build.improve
+
+    def worse(graph: Graph) -> Graph:
+        graph = right(graph)
+        *others, last = graph.operators
+        assert isinstance(last, FullyConnected)
+        return dataclasses.replace(graph, operators=(*others, dataclasses.replace(last, clamp=(-128, 3))))
+
+    monkeypatch.setattr(build, "improve", worse)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    with pytest.raises(CheckError, match=r"differ from what the model means \(reference\)"):
+        mlf_sdk.generate(model, tmp_path / "wrong", **options)
+    assert not (tmp_path / "wrong").exists()
 
 
 def test_tolerance_is_that_of_boards() -> None:

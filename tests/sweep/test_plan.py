@@ -14,6 +14,7 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep import expand as expanding
 from mlf_sdk.sweep.expand import Expansion, expand
 from mlf_sdk.sweep.journal import in_shard
+from mlf_sdk.sweep.parts import part_of
 from mlf_sdk.sweep.plan import make_plan, read_plan
 
 
@@ -74,6 +75,26 @@ def test_a_model_has_inputs_and_options_of_its_own(models: Path) -> None:
     assert first["inputs"] == str(models / "x.npz") and first["executor"] == "graph"
     assert "inputs" not in second and second["timeout_s"] == 30
     assert found.axes["model"] == ("first", "two.tar")
+
+
+def test_every_path_of_a_plan_is_relative_to_its_file(models: Path) -> None:
+    """Of whatever option, also NAME=PATH; a file's content is part of the cell's name."""
+    (models / "op.c").write_text("int x;")
+    (models / "w.params").write_bytes(b"1")
+    options = 'params-files = ["w.params"]\ncustom = ["op=op.c"]\nmodel-file = "two.tar"\nboard-file = ""\n'
+    text = 'axes.model = ["one.tar"]\n[options]\nzephyr-base = "tree"\n' + options
+    (models / "plan.toml").write_text(text)
+    found = read_plan(models / "plan.toml").options
+    assert found == {
+        "params_files": (str(models / "w.params"),),
+        "custom": (f"op={models / 'op.c'}",),
+        "model_file": str(models / "two.tar"),
+        "board_file": "",
+        "zephyr_base": str(models / "tree"),
+    }
+    one = part_of("params_files", (str(models / "w.params"),))
+    (models / "w.params").write_bytes(b"2")
+    assert part_of("params_files", (str(models / "w.params"),)).identity != one.identity
 
 
 def test_the_name_depends_on_what_decides_the_result(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ def generate(request: Request, own: GenerateOptions, progress: Progress) -> Outc
         "project": str(found.folder),
         "kept": found.kept,
         "backups": found.backups,
+        "samples": found.samples,
         "lock": found.lock,
     }
     return Outcome(parts=generated_parts(found), values=values)

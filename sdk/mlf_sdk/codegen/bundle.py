@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from mlf_sdk.codegen.bundleplan import CONSTANT, BundlePlan
-from mlf_sdk.codegen.context import Values, passed_values
-from mlf_sdk.codegen.ctext import c_comment, c_string
+from mlf_sdk.codegen.context import passed_values
+from mlf_sdk.codegen.ctext import Values, c_comment, c_string
 from mlf_sdk.codegen.link import external_symbols, link_models
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError

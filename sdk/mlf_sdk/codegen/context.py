@@ -7,18 +7,17 @@ Everything is decided here; templates hold layout only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from mlf_sdk.codegen.ctext import byte_rows, c_comment, c_float, c_string
+from mlf_sdk.codegen.ctext import Values, byte_rows, c_comment, c_string
 from mlf_sdk.codegen.linkage import Linkage
-from mlf_sdk.codegen.regions import Region, apart_regions, regions_of, tensor_symbol, workspace_symbol
+from mlf_sdk.codegen.regions import apart_regions, tensor_symbol, workspace_symbol
+from mlf_sdk.codegen.regionvalues import region_values
+from mlf_sdk.codegen.tensortext import c_type, quantisation_text, type_text
 from mlf_sdk.ir.abi import Convention, Value, ValueKind
-from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout, align_up
 
-Values = dict[str, Any]
 DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
 
 
@@ -26,49 +25,8 @@ def model_values(
     layout: ModelLayout, linkage: Linkage, params: str = "flash", executor: str = "static"
 ) -> Values:
     """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``; ``params``: memory of the parameters."""
-    values = {**_ModelView(layout, linkage).values(), **_region_values(layout, linkage, params)}
+    values = {**_ModelView(layout, linkage).values(), **region_values(layout, linkage, params)}
     return {**values, "sequence": values["sequence"] if executor == "static" else ""}
-
-
-def _region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:
-    """Objects that hold what the model writes, and those with guard bytes."""
-    guard = linkage.guard_bytes
-    state = bytes(guard) + layout.state_blob()
-    guarded = regions_of(layout, linkage, params)
-    in_asm = f"{layout.model.c_name}_params"  # its symbol does not cover its guard bytes
-    return {
-        "guard_bytes": guard,
-        "guard_params": guard if params == "ram" else 0,
-        "params_gaps": [] if layout.shared else _params_gaps(layout),
-        "state_rows": byte_rows(state) if any(state) else [],
-        "apart": [] if layout.shared else [_apart_values(region, guard) for region in apart_regions(layout)],
-        "guards": [
-            {
-                "address": region.symbol if region.symbol == in_asm else f"{region.symbol} + {guard}",
-                "size_bytes": region.size_bytes,
-                "comment": c_comment(region.name),
-            }
-            for region in guarded
-        ],
-    }
-
-
-def _params_gaps(layout: ModelLayout) -> list[tuple[int, int]]:
-    """Offset and bytes of what lies between the constants of the parameter blob."""
-    spans = sorted((at, layout.model.tensors[i].size_bytes) for i, at in layout.constant_offsets.items())
-    ends = [at + size for at, size in spans]
-    return [(end, at - end) for end, (at, _) in zip(ends, spans[1:], strict=False)]
-
-
-def _apart_values(region: Region, guard: int) -> Values:
-    rows = any(region.data)
-    return {
-        "symbol": region.symbol,
-        "comment": c_comment(region.name),
-        "size_bytes": max(region.size_bytes, 1),
-        "rows": byte_rows(region.data) if rows else [],
-        "guard_rows": byte_rows(bytes(guard)) if rows else [],
-    }
 
 
 def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -> Values:
@@ -304,7 +262,7 @@ class _ModelView:
             "name_literal": c_string(name),
             "comment": c_comment(f"{direction} '{name}': {type_text(found)}"),
             "const": "" if direction == "input" else "const ",
-            **_quantisation(found),
+            **quantisation_text(found),
             "c_type": c_type(found.dtype),
             "stem": stem,
             "macro": f"{self.macro}_{stem.upper()}",
@@ -321,28 +279,3 @@ def _number_duplicates(tensors: list[Values]) -> None:
             tensor["macro"] += f"_{index}"
             tensor["accessor"] += f"_{index}"
         seen.add(tensor["macro"])
-
-
-def type_text(tensor: Tensor) -> str:
-    """Type of a tensor for people: ``int8 [1, 32, 32, 3]``."""
-    return f"{tensor.dtype.name} [{', '.join(map(str, tensor.shape))}]"
-
-
-_C_TYPES = {(FLOAT, 32): "float", (FLOAT, 64): "double"}
-
-
-def c_type(dtype: DType) -> str:
-    """C type of one element; bytes or bit patterns for types that C lacks."""
-    if (dtype.code, dtype.bits) in _C_TYPES and dtype.lanes == 1:
-        return _C_TYPES[dtype.code, dtype.bits]
-    if dtype.lanes == 1 and dtype.bits in (8, 16, 32, 64):
-        return f"{'int' if dtype.code == INT else 'uint'}{dtype.bits}_t"
-    return "uint8_t"
-
-
-def _quantisation(tensor: Tensor) -> Values:
-    """Scale and zero point of a whole tensor, as C literals; empty texts without them."""
-    found = tensor.quantisation
-    if found is None or found.axis is not None:
-        return {"scale": "", "zero_point": ""}
-    return {"scale": c_float(found.scale[0]), "zero_point": str(found.zero_point[0])}

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Escaping of text from an archive for C comments and strings."""
+"""Values of templates, and escaping of text from an archive for C comments and strings."""
 
 from __future__ import annotations
 
+from typing import Any
+
+Values = dict[str, Any]
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()[]<>/@#!~^&|'")
 
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import msgspec
 
-from mlf_sdk.codegen.context import Values
+from mlf_sdk.codegen.ctext import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.paramsblob import ParamsBlob

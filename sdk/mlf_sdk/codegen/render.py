@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mlf_sdk.codegen.context import Values, entry_values, model_values
+from mlf_sdk.codegen.context import entry_values, model_values
+from mlf_sdk.codegen.ctext import Values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, encode_lock

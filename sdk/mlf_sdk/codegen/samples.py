@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mlf_sdk.codegen.context import c_type
 from mlf_sdk.codegen.ctext import byte_rows
+from mlf_sdk.codegen.tensortext import c_type
 from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.planner.layout import ModelLayout
 

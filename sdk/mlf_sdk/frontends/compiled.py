@@ -14,7 +14,7 @@ from mlf_sdk.compiler.options import CompileOptions, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import file_kind
-from mlf_sdk.frontends.registry import Examination, Frontend, frontends
+from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.resources import cache_dir
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mlf_sdk.ir.finding import Finding
 
 
-class CompilingFrontend(Frontend):
+class CompilingFrontend(StatedFrontend):
     """A format of models that the compiler reads: an archive is made of each, then read like any other.
 
     Attributes:
@@ -79,10 +79,6 @@ class CompilingFrontend(Frontend):
         found = super().examine(path, module, stated, compiler)
         findings = self.findings(path, stated.options or CompileOptions())
         return Examination(model=found.model, findings=(*findings, *found.findings))
-
-    def load(self, path: Path, module: str | None = None) -> Model:
-        """Compile the model with default options, or take the archive of an earlier time."""
-        return self.load_stated(path, module, NOTHING)
 
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
         """Compile the model, or take the archive of an earlier time."""

@@ -102,6 +102,23 @@ class Frontend(ABC):
         return Examination(model=analyse(self.load_stated(path, module, stated), compiler))
 
 
+class StatedFrontend(Frontend):
+    """A format whose files may lack facts that the user states."""
+
+    def load(self, path: Path, module: str | None = None) -> Model:
+        """See Frontend."""
+        return self.load_stated(path, module, NOTHING)
+
+    @abstractmethod
+    def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
+        """Load the model in ``path``, with facts that the user states because the file does not.
+
+        Raises:
+            ArchiveError, ModuleChoiceError: as `load`.
+            InputError: a fact that the file holds itself, or that it can't have.
+        """
+
+
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
     """A model, and the findings about the file that it came from."""
 

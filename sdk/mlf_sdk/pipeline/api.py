@@ -22,9 +22,9 @@ from mlf_sdk.pipeline.request import Request
 from mlf_sdk.targets.registry import resolve_target
 
 if TYPE_CHECKING:
-    from mlf_sdk.codegen.samples import SampleOutput
     from mlf_sdk.pipeline.connection import Console
     from mlf_sdk.pipeline.opentarget import OpenTarget
+    from mlf_sdk.pipeline.sample import SampleOutputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,14 @@ class GeneratedProject:
         lock: its promises (mlf-project.json).
         kept: the user's files that were kept although a new project would differ.
         backups: copies (``NAME.orig``) of edited files that were replaced.
+        samples: evidence for the outputs that the standalone application expects, of each model.
     """
 
     folder: Path
     lock: Lock
     kept: tuple[str, ...]
     backups: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
 
 
 def load(source: Source, **options: Any) -> Model:  # noqa: ANN401
@@ -82,19 +84,26 @@ def generate(
 
     Raises:
         ChangedFilesError: generated files were edited, and ``force`` is not set.
+        CheckError: ``sample_outputs``: they are not what the model's file means.
         InputError: bad archive or arguments, or no host twin for ``sample_outputs``.
     """
     made, pipeline = make_request(source, request, options), Pipeline(progress)
     plan = pipeline.plan(made)
-    expected: tuple[tuple[SampleOutput, ...], ...] = ()
+    found: tuple[SampleOutputs, ...] = ()
     if sample_outputs:
         from mlf_sdk.pipeline.sample import outputs_for_sample
 
-        expected = outputs_for_sample(pipeline, made)
+        found = outputs_for_sample(pipeline, made)
     progress.say(f"generating {folder}")
-    written = write_project(plan.files(expected), Path(folder), force=force)
+    written = write_project(plan.files(tuple(one.outputs for one in found)), Path(folder), force=force)
     resolve_target(plan.choice).remember(Path(folder))
-    return GeneratedProject(folder=Path(folder), lock=plan.lock, kept=written.kept, backups=written.backups)
+    return GeneratedProject(
+        folder=Path(folder),
+        lock=plan.lock,
+        kept=written.kept,
+        backups=written.backups,
+        samples=tuple(one.evidence for one in found),
+    )
 
 
 def build(

@@ -92,7 +92,7 @@ def _config(path: Path, table: Mapping[str, Any]) -> Config:
             raise InputError(f"unknown option '{key}'", where=str(path), hint=name_hint(name, spelt))
         values[name] = typed_value(value, hints[name], f"{path}: {key}")
         if option_of(known[name]).is_path:
-            values[name] = _below(path.parent, values[name])
+            values[name] = below(path.parent, values[name])
     Request(**values)  # says what is wrong with a value
     return Config(path=path, values=values)
 
@@ -119,9 +119,11 @@ def typed_value(value: Any, hint: Any, where: str) -> Any:  # noqa: ANN401
     raise InputError(f"invalid value {value!r}", where=where, hint="See: mlf-sdk run --help")
 
 
-def _below(folder: Path, value: Any) -> Any:  # noqa: ANN401
-    """Paths of a configuration, or NAME=PATH, are relative to its file."""
-    if isinstance(value, tuple):
-        return tuple(_below(folder, item) for item in value)
+def below(folder: Path, value: Any) -> Any:  # noqa: ANN401
+    """Value of an option with paths, or NAME=PATH, relative to a folder; a sequence keeps its type."""
+    if isinstance(value, tuple | list):
+        return type(value)(below(folder, item) for item in value)
+    if not value:
+        return value
     name, equals, path = value.rpartition("=")
     return f"{name}{equals}{folder / path}"

@@ -98,6 +98,19 @@ def option_of(field: dataclasses.Field[Any]) -> Option:
     return found
 
 
+def path_fields(of: type, *, files: bool = False) -> frozenset[str]:
+    """Names of a dataclass's options that are paths; ``files``: without folders that are only pointed to.
+
+    ``NAME=PATH`` is a path, and no file: its value is more than that.
+    """
+    declared = {one.name: option_of(one) for one in dataclasses.fields(of) if _OPTION in one.metadata}
+    return frozenset(
+        name
+        for name, one in declared.items()
+        if one.is_path and not (files and (one.metavar == "DIR" or "=" in one.metavar))
+    )
+
+
 def flag_of(field: dataclasses.Field[Any]) -> str:
     """Spelling of a field on the command line, such as ``--board-file``."""
     declared = option_of(field)

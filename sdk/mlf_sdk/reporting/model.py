@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
-from mlf_sdk.codegen.context import type_text
+from mlf_sdk.codegen.tensortext import type_text
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table

@@ -74,6 +74,7 @@ def generated_parts(project: GeneratedProject) -> Parts:
             "kept",
             [f"{path}: edited by you; a new project differs" for path in project.kept],
         ),
+        *lines("sample", list(project.samples)),
         *lines("saved", [f"{path}: your changed file, which was replaced" for path in project.backups]),
         line("next", _next_text(project)),
     ]

@@ -13,6 +13,7 @@ import msgspec
 
 from mlf_sdk.errors import ArchiveError, InputError, ModuleChoiceError
 from mlf_sdk.frontends.registry import find_frontend
+from mlf_sdk.pipeline.declare import path_fields
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.witness import file_beside
@@ -25,9 +26,7 @@ from mlf_sdk.sweep.identity import (
 from mlf_sdk.sweep.plan import BOARD, MODEL, Plan, PlannedModel
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 
-FILES = frozenset(
-    {"source", "inputs", "expect", "more_sources", "board_file", "cmsis_nn", "image", "sign", "model_file"}
-)
+FILES = path_fields(Request, files=True) | {"source"}
 _UNTIMED = frozenset({"timeout_s", "build_timeout_s", "strict"})  # decide no result
 
 

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.pipeline.config import typed_value
-from mlf_sdk.pipeline.declare import option_of
+from mlf_sdk.pipeline.config import below, typed_value
+from mlf_sdk.pipeline.declare import option_of, path_fields
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.figures import FIGURES
 from mlf_sdk.tools.checks import name_hint
 
 MODEL, BOARD = "model", "board"
 _NOT_AXES = frozenset({"source", "strict"})
-_PATHS = frozenset({"inputs", "expect", "more_sources", "board_file", "cmsis_nn", "zephyr_base", "sign"})
+_PATHS = path_fields(Request) | {MODEL}
 
 
 class PlannedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -217,16 +217,14 @@ def _parsed(text: str) -> Any:  # noqa: ANN401
 def _below(plan: Plan, folder: Path) -> Plan:
     """The plan with paths relative to ``folder`` made absolute."""
 
+    folder = folder.resolve()
+
     def path(value: str | None) -> str | None:
-        return None if value is None else str((folder / value).resolve())
+        return None if value is None else str(below(folder, value))
 
     def table(found: Mapping[str, Any]) -> dict[str, Any]:
         return {
-            name: (
-                [path(one) for one in value] if isinstance(value, list) else path(value) if value else value
-            )
-            if name.replace("-", "_") in (*_PATHS, MODEL)
-            else value
+            name: below(folder, value) if name.replace("-", "_") in _PATHS else value
             for name, value in found.items()
         }
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from mlf_sdk.frontends.exported.files import is_library, read_library
 from mlf_sdk.frontends.exported.load import build_model, function_names
-from mlf_sdk.frontends.registry import Frontend
-from mlf_sdk.frontends.stated import NOTHING, Stated
+from mlf_sdk.frontends.registry import StatedFrontend
+from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.ir.model import Model
 
 
-class ExportedFrontend(Frontend):
+class ExportedFrontend(StatedFrontend):
     """Archives with sources or objects, shared libraries, and objects."""
 
     name = "exported"
@@ -21,10 +21,6 @@ class ExportedFrontend(Frontend):
     def recognise(self, path: Path) -> bool:
         """Look for the names of its members, or for the symbol of the modules."""
         return is_library(path)
-
-    def load(self, path: Path, module: str | None = None) -> Model:
-        """Load the graph, or a function of the bytecode."""
-        return self.load_stated(path, module, NOTHING)
 
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
         """Load the model, with parameters that the user gives."""

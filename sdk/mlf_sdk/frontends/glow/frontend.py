@@ -10,12 +10,12 @@ from mlf_sdk.frontends.glow.bundle import Entry
 from mlf_sdk.frontends.glow.files import find_bundles, read_files
 from mlf_sdk.frontends.glow.load import build_model
 from mlf_sdk.frontends.glow.read import Bundle, read_bundle
-from mlf_sdk.frontends.registry import Frontend
-from mlf_sdk.frontends.stated import NOTHING, Stated
+from mlf_sdk.frontends.registry import StatedFrontend
+from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.ir.model import Model
 
 
-class GlowFrontend(Frontend):
+class GlowFrontend(StatedFrontend):
     """Bundles: a folder, the object file (or archive of objects), or the header."""
 
     name = "glow"
@@ -27,10 +27,6 @@ class GlowFrontend(Frontend):
             return bool(find_bundles(path))
         except InputError:
             return False
-
-    def load(self, path: Path, module: str | None = None) -> Model:
-        """Load one entry of a bundle."""
-        return self.load_stated(path, module, NOTHING)
 
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
         """Load one entry, with the directions and types that the user states."""
