@@ -14,7 +14,20 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
 
-TABLES = ("KERNELS", "_MVE", "_M3", "_M0", "_BALANCED", "_FAST", "_COMPACT")
+
+def tables() -> dict[str, dict[type[Operator], Any]]:
+    """All tables of makers by name: those for any core, for size, and of each instruction set, named by their goals."""
+    found: dict[str, dict[type[Operator], Any]] = {
+        "any": cast(dict[type[Operator], Any], schedule.KERNELS),
+        "compact": cast(dict[type[Operator], Any], schedule._COMPACT),
+    }
+    for name, one in schedule.INSTRUCTION_SETS.items():
+        distinct = {id(table): table for table in one.kernels.values()}
+        for table in distinct.values():
+            goals = [goal.value for goal, its in one.kernels.items() if its is table]
+            of_all = len(distinct) == 1
+            found[name if of_all else f"{name} {'+'.join(goals)}"] = cast(dict[type[Operator], Any], table)
+    return found
 
 
 @dataclass
@@ -22,7 +35,7 @@ class Drawn:
     """Kernels that each maker gave.
 
     Attributes:
-        names: of all makers: ``TABLE Operator module.function``.
+        names: of all makers: ``table: Operator module.function``.
         counts: operators for which a maker gave a kernel, by its name.
     """
 
@@ -41,7 +54,7 @@ class Drawn:
 
     def wrap(self, table: str, operator: type[Operator], maker: schedule.Maker) -> schedule.Maker:
         """The maker, counted; it keeps the kernel of each operator until `forget`."""
-        name = f"{table.strip('_')} {operator.__name__} {_function(maker)}"
+        name = f"{table}: {operator.__name__} {_function(maker)}"
         self.names.append(name)
 
         def make(graph: Graph, one: Any) -> Kernel | None:
@@ -65,10 +78,10 @@ def _function(maker: schedule.Maker) -> str:
 def counted_makers() -> Iterator[Drawn]:
     """Count what the makers of all tables of the schedule give."""
     drawn = Drawn()
-    tables = {name: cast(dict[type[Operator], Any], getattr(schedule, name)) for name in TABLES}
-    before = {name: dict(table) for name, table in tables.items()}
+    all_tables = tables()
+    before = {name: dict(table) for name, table in all_tables.items()}
     try:
-        for name, table in tables.items():
+        for name, table in all_tables.items():
             for operator, made in before[name].items():
                 if isinstance(made, tuple):
                     table[operator] = tuple(drawn.wrap(name, operator, maker) for maker in made)
@@ -76,5 +89,5 @@ def counted_makers() -> Iterator[Drawn]:
                     table[operator] = drawn.wrap(name, operator, made)
         yield drawn
     finally:
-        for name, table in tables.items():
+        for name, table in all_tables.items():
             table.update(before[name])
