@@ -56,6 +56,18 @@ def test_scales_of_16_bits_near_a_power_of_two(tmp_path: Path) -> None:
     agree(m.finish(*outputs), tmp_path, 1)
 
 
+def test_scales_of_8_bits_that_leave_nothing_inside(tmp_path: Path) -> None:
+    """Where the radius is 0, TFLM gives the least number for zero as well."""
+    m, outputs = Maker(1), []
+    for scale in (7.5, 8.0, 12.25, 300.0):
+        x = m.spec.tensor(f"x{scale}", "int8", (1, 256), scale=(scale,), zero_point=(-17,))
+        m.spec.inputs.append(x)
+        for kind, size, zero in (("LOGISTIC", 2.0**-8, -128), ("TANH", 2.0**-7, 0)):
+            y = m.spec.tensor(f"{kind}{x}", "int8", (1, 256), scale=(size,), zero_point=(zero,))
+            outputs.append(m.spec.add(kind, (x,), y))
+    agree(m.finish(*outputs), tmp_path, 4)
+
+
 def _quotients(divisors: list[int], scale: float) -> tuple[bytes, np.ndarray, np.ndarray]:
     """A model that divides, and its divisors and a factor with which its quotients are stored."""
     m = Maker(3)

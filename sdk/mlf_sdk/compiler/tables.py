@@ -69,8 +69,8 @@ def _real(x: Value, y: Value, function: Callable[[Array], Array]) -> Array:
 def _fixed_point(x: Value, y: Value, function: Callable[[Array], Array], bits: int, zero: int) -> Array:
     """A fixed-point function of the real value, with ``bits`` fractional bits of result."""
     multiplier = Multiplier.of(x.scale * (1 << (31 - _FIXED_INTEGER_BITS)))
-    largest = ((1 << _FIXED_INTEGER_BITS) - 1) * (1 << (31 - _FIXED_INTEGER_BITS)) / 2.0**multiplier.shift
-    radius = math.floor(largest)
+    shift = math.frexp(x.scale * (1 << (31 - _FIXED_INTEGER_BITS)))[1]  # of a multiplier without a bound
+    radius = math.floor(((1 << _FIXED_INTEGER_BITS) - 1) * (1 << (31 - _FIXED_INTEGER_BITS)) / 2.0**shift)
     values = all_values(x).astype(np.int64) - x.zero_point
     inside = np.clip(values, -radius, radius)
     result = rounding_shift(function(multiply(inside, multiplier)), 31 - bits) + zero
