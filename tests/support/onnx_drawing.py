@@ -64,6 +64,8 @@ def network(seed: int, *, style: str = "", kind: str = "", opset: int = 0, size:
         fitting = [v for v in versions(kind) if v >= max(least, LEAST.get(kind, 0))]
         opset = opset or fitting[seed % len(fitting)]
     n = Network(seed, style, opset)
+    if kind:
+        n.classical = 5 if kind.endswith(".TreeEnsemble") else 3
     kinds = list(DRAWS[n.style])
     kinds += [k for k in OFTEN if k in kinds] * 4
     size = size or n.integer(4, 12)

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import numpy_helper
 
 from onnx_draws import draws, put, real
 from onnx_machines import machine
-from onnx_network import CLASSICAL, Network, Value
+from onnx_network import CLASSICAL, Network, Unfit, Value
 
 FLOAT = ("float",)
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
@@ -80,6 +81,8 @@ def linear_regressor(n: Network) -> None:
 
 def _trees(n: Network, features: int, prefix: str, results: list[int]) -> dict[str, Any]:
     """Attributes of up to four trees of up to four levels; each leaf has a weight of every result."""
+    if n.classical > 3:
+        raise Unfit("TreeEnsemble took their place")
     columns: dict[str, list[Any]] = {
         name: []
         for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
@@ -207,3 +210,42 @@ def label_encoder(n: Network) -> None:
     if n.chance(0.5):
         given |= {"default_float": 1.25} if real_values else {"default_int64": 77}
     _add(n, "LabelEncoder", x, **given)
+
+
+@draws(f"{CLASSICAL}.TreeEnsemble", styles=FLOAT)
+def tree_ensemble(n: Network) -> None:
+    """Trees of one or three nodes, whose leaves are listed apart; members are whole numbers, as of classes."""
+    if n.classical < 5:
+        raise Unfit("TreeEnsemble in version 3")
+    x = n.input(n.random.integers(-5, 6, n.shape(2)).astype(np.float32))
+    mode = n.choice((0, 1, 2, 3, 4, 5, 6))
+    count, targets = 3 * n.integer(1, 3), n.choice((1, 2))
+    rows = np.arange(count).reshape(-1, 3)
+    true, false = np.zeros((2, count), np.int64)
+    true[rows[:, 0]], false[rows[:, 0]] = rows[:, 1], rows[:, 2]
+    leaf = (np.arange(count) % 3 > 0).astype(np.int64)
+    true[leaf == 1] = np.arange(leaf.sum()) * 2
+    false[leaf == 1] = true[leaf == 1] + 1
+    modes = np.where(n.random.random(count) < 0.7, mode, 0).astype(np.uint8)
+    sets = [
+        [*n.random.choice(np.arange(-5, 6), 3, replace=False).tolist(), np.nan] for _ in modes[modes == 6]
+    ]
+    weights = n.random.uniform(0.1, 1, 2 * int(leaf.sum())).astype(np.float32)
+    given: dict[str, Any] = {
+        "tree_roots": rows[:, 0].tolist(), "nodes_featureids": n.random.integers(0, x.shape[1], count).tolist(),
+        "nodes_modes": numpy_helper.from_array(modes),
+        "nodes_splits": numpy_helper.from_array((n.random.integers(-4, 4, count) + 0.5).astype(np.float32)),
+        "nodes_truenodeids": true.tolist(), "nodes_trueleafs": leaf.tolist(),
+        "nodes_falsenodeids": false.tolist(), "nodes_falseleafs": leaf.tolist(),
+        "leaf_targetids": [i % targets for i in range(weights.size)],
+        "leaf_weights": numpy_helper.from_array(weights), "n_targets": targets,
+    }  # fmt: skip
+    if sets:
+        given["membership_values"] = numpy_helper.from_array(np.array(sets, np.float32).reshape(-1))
+    if n.chance(0.5):
+        given["nodes_missing_value_tracks_true"] = n.random.integers(0, 2, count).tolist()
+    if n.chance(0.3):
+        given["nodes_hitrates"] = numpy_helper.from_array(np.ones(count, np.float32))
+    given |= {"aggregate_function": n.choice((0, 1))} if n.chance(0.6) else {}
+    given |= {"post_transform": n.choice((0, 3))} if n.chance(0.4) else {}
+    _add(n, "TreeEnsemble", x, **given)

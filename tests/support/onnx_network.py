@@ -140,6 +140,7 @@ class Network:
 
     Attributes:
         style: ``float``, ``qdq`` or ``qoperator``.
+        classical: version of ai.onnx.ml.
         meaning: the nodes, with those that quantised operators stand for in their places.
         points: quantised results, for comparisons that start anew at each of them.
     """
@@ -149,6 +150,7 @@ class Network:
         self.style = style or self.choice(("float", "float", "qdq", "qoperator"))
         least = {"float": 7, "qdq": 10, "qoperator": 10}[self.style]
         self.opset = opset or self.choice([v for v in OPSETS if v >= least])
+        self.classical = 5 if seed % 4 == 3 else 3  # version of ai.onnx.ml
         self.branching = self.chance(0.5)
         self.nodes: list[Any] = []
         self.meaning: list[Any] = []
@@ -301,7 +303,7 @@ class Network:
             raise Unfit(f"{kind}: not well conditioned")
 
     def wrapped(self, graph: Any) -> Any:
-        domains = {"": self.opset, MICROSOFT: 1, CLASSICAL: 3}
+        domains = {"": self.opset, MICROSOFT: 1, CLASSICAL: self.classical}
         opsets = [helper.make_opsetid(*one) for one in domains.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10 if self.opset > 20 else 8)
 

@@ -18,6 +18,7 @@ class Condition(enum.Enum):
     GT = ">"
     EQ = "=="
     NEQ = "!="
+    MEMBER = "in"  # of a set: the threshold is its place in `TreeEnsemble.members`
 
 
 class Aggregate(enum.Enum):
@@ -42,6 +43,7 @@ class TreeEnsemble(Operator):
         otherwise: of each node, the one that follows where the condition doesn't hold; of a leaf, its row of
             the weights.
         roots: first node of each tree.
+        members: sets of numbers, each behind its size.
         weights: (leaves, targets); a target that a leaf doesn't have is the aggregate's neutral element.
     """
 
@@ -52,4 +54,5 @@ class TreeEnsemble(Operator):
     otherwise: Array = field(repr=False, compare=False)
     roots: Array = field(repr=False, compare=False)
     weights: Array = field(repr=False, compare=False)
+    members: Array = field(repr=False, compare=False)
     aggregate: Aggregate = Aggregate.SUM

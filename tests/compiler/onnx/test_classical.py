@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import numpy_helper
 
 import mlf_sdk
 from mlf_sdk.compiler.onnx.load import load_onnx
@@ -205,6 +206,72 @@ def test_trees_that_are_none(tmp_path: Path, change: dict[str, Any], said: str) 
     given = forest("target", weights_of(0)) | change
     with pytest.raises(MlfError, match=said):
         load_onnx(model(tmp_path, "TreeEnsembleRegressor", **given))
+
+
+ENSEMBLE: dict[str, Any] = {
+    "n_targets": 2, "tree_roots": [0, 3], "nodes_featureids": [0, 0, 1, 2],
+    "nodes_truenodeids": [1, 0, 1, 4], "nodes_trueleafs": [0, 1, 1, 1],
+    "nodes_falsenodeids": [2, 2, 3, 4], "nodes_falseleafs": [0, 1, 1, 1],
+    "leaf_targetids": [0, 1, 0, 1, 1],
+}  # fmt: skip
+
+
+def ensemble(folder: Path, modes: tuple[int, ...] = (0, 1, 2, 0), **attributes: Any) -> Path:
+    """A TreeEnsemble of two trees; the second is a leaf."""
+    m = OnnxMaker()
+    m.domains[DOMAIN] = 5
+    tensors = {
+        "nodes_modes": np.array(modes, np.uint8),
+        "nodes_splits": np.array([0.4, 0.1, 0.5, 0], np.float32),
+        "leaf_weights": np.array([5.25, 12, -12.5, 7, 0.5], np.float32),
+        **attributes.pop("tensors", {}),
+    }
+    given = ENSEMBLE | {name: numpy_helper.from_array(a) for name, a in tensors.items()} | attributes
+    return m.save(folder / "model.onnx", m.add("TreeEnsemble", m.input(*HOLED.shape), domain=DOMAIN, **given))
+
+
+def test_ensembles_with_leaves_of_their_own(tmp_path: Path) -> None:
+    """TreeEnsemble of version 5: modes, aggregates, and sets of members."""
+    agree(ensemble(tmp_path), [HOLED])
+    agree(ensemble(tmp_path, (3, 4, 5, 0), aggregate_function=0, post_transform=3), [HOLED])
+    sets = np.array([2, 7, -1, np.nan, 1, 3, np.nan], np.float32)
+    path = ensemble(tmp_path, (0, 6, 6, 0), tensors={"membership_values": sets},
+                    nodes_missing_value_tracks_true=[0, 1, 1, 0])  # fmt: skip
+    agree(path, [HOLED])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"post_transform": 1}, "ONNX and ONNX Runtime differ"),
+        ({"aggregate_function": 4}, "aggregate 4 is not known"),
+        ({"nodes_truenodeids": [0, 0, 1, 4]}, "cycle|same number|follows two nodes"),
+        ({"nodes_truenodeids": [9, 0, 1, 4]}, "isn't there: 9"),
+        ({"nodes_truenodeids": [1, 5, 1, 4]}, "a leaf outside of 5"),
+        ({"tree_roots": [4]}, "root of tree 0 isn't there: 4"),
+        ({"leaf_targetids": [0]}, "1 targets of 5 leaves"),
+        ({"tensors": {"nodes_modes": np.array([7] * 4, np.uint8)}}, "mode of a node is not known"),
+        ({"tensors": {"nodes_modes": np.array([6] * 4, np.uint8)}}, "0 sets of members for 4 nodes"),
+    ],
+)
+def test_ensembles_that_are_none(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(MlfError, match=said):
+        load_onnx(ensemble(tmp_path, **change))
+
+
+def test_sets_that_are_not_there(tmp_path: Path) -> None:
+    """Trees of the former versions can't ask for what lies behind the sets."""
+    given = forest("target", weights_of(0), "MEMBER")
+    for members in ([], [3.0, 1.0]):
+        with pytest.raises(MlfError, match="a set of members that isn't there"):
+            load_onnx(
+                model(
+                    tmp_path,
+                    "TreeEnsembleRegressor",
+                    **given,
+                    **({"membership_values": members} if members else {}),
+                )
+            )
 
 
 def test_a_tree_on_a_board(tmp_path: Path) -> None:

@@ -79,7 +79,9 @@ def attributes_of(kind: str) -> frozenset[str]:
     """Attributes of an operator in all versions that are read."""
     found: set[str] = set()
     if kind.startswith(CLASSICAL):
-        return frozenset(onnx.defs.get_schema(kind.rpartition(".")[2], 3, CLASSICAL).attributes)
+        name = kind.rpartition(".")[2]
+        version = 5 if name == "TreeEnsemble" else 3
+        return frozenset(onnx.defs.get_schema(name, version, CLASSICAL).attributes)
     for version in range(7, 25):
         if "." not in kind and onnx.defs.has(kind):
             try:

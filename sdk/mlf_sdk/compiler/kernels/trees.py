@@ -20,6 +20,18 @@ _PUT: Final = {
 }
 
 
+_IS_MEMBER: Final = """static inline int32_t is_member(const float *set, float a)
+{
+    for (int32_t k = (int32_t)*set; k > 0; --k) {
+        if (*++set == a) {
+            return 1;
+        }
+    }
+    return 0;
+}
+"""
+
+
 def _smallest(data: Array) -> Array:
     """Whole numbers without sign in the smallest type that holds them."""
     most = int(data.max(initial=0))
@@ -50,6 +62,10 @@ def tree_ensemble(graph: Graph, operator: TreeEnsemble) -> Kernel:
         weights = f"const float *w = p4 + (uint32_t)p0[i] * {targets};"
     constants = [*constants[:3], np.ascontiguousarray(threshold, np.float32), *constants[3:]]
     condition = _condition(operator, constants)
+    members = "member" in condition
+    if members:
+        constants.append(np.ascontiguousarray(operator.members, np.float32))
+        condition = condition.replace("SETS", f"p{len(constants) - 1}")
     body = f"""    for (int32_t n = 0; n < {y.elements // targets}; ++n) {{
         const float *v = x0 + n * {features};
         float *s = y0 + n * {targets};
@@ -72,7 +88,13 @@ def tree_ensemble(graph: Graph, operator: TreeEnsemble) -> Kernel:
 """
     made = tuple(constants)
     parameters = arguments(graph, operator, constants=made)
-    return Kernel(family="tree_ensemble", parameters=parameters, body=body, constants=made)
+    return Kernel(
+        family="tree_ensemble",
+        parameters=parameters,
+        body=body,
+        helpers={"is_member": _IS_MEMBER} if members else {},
+        constants=made,
+    )
 
 
 def _condition(operator: TreeEnsemble, constants: list[Array]) -> str:
@@ -91,5 +113,8 @@ def _condition(operator: TreeEnsemble, constants: list[Array]) -> str:
 
 
 def _one(kind: int) -> str:
-    comparison = f"a {list(Condition)[kind % _MISSING].value} b"
+    function = list(Condition)[kind % _MISSING]
+    comparison = f"a {function.value} b"
+    if function is Condition.MEMBER:
+        comparison = "is_member(SETS + (int32_t)b, a)"
     return f"({comparison} || a != a)" if kind >= _MISSING else f"({comparison})"

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.onnx import encoder, svm, trees
+from mlf_sdk.compiler.onnx import encoder, ensemble, svm, trees
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.raw import RawNode
 from mlf_sdk.compiler.onnx.steps import Steps
@@ -160,6 +160,7 @@ EXPANSIONS: Final[dict[str, Callable[[Steps], None]]] = {
     DOMAIN + "Scaler": _scaler,
     DOMAIN + "SVMClassifier": svm.svm_classifier,
     DOMAIN + "SVMRegressor": svm.svm_regressor,
+    DOMAIN + "TreeEnsemble": ensemble.tree_ensemble,
     DOMAIN + "TreeEnsembleClassifier": trees.tree_ensemble_classifier,
     DOMAIN + "TreeEnsembleRegressor": trees.tree_ensemble_regressor,
     DOMAIN + "ZipMap": _zip_map,

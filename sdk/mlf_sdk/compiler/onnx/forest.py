@@ -15,6 +15,7 @@ from mlf_sdk.compiler.trees import Condition
 _CONDITIONS: Final = {f"BRANCH_{c.name}": number for number, c in enumerate(Condition)}
 _MAX_WEIGHTS: Final = 1 << 24
 LEAF: Final = -1
+_MEMBER: Final = list(Condition).index(Condition.MEMBER)
 
 
 class Forest:
@@ -49,6 +50,8 @@ class Forest:
         values = steps.numbers("nodes_values")
         self._same("nodes_values", values.size)
         self.values = values
+        self.members = np.asarray(steps.node.attribute("membership_values", ()), np.float32).reshape(-1)
+        self._check_sets()
         missing = steps.node.attribute("nodes_missing_value_tracks_true", ())
         if len(missing):
             self._same("nodes_missing_value_tracks_true", len(missing))
@@ -66,6 +69,14 @@ class Forest:
     def _same(self, name: str, size: int) -> None:
         if size != self.count:
             refuse(f"{self.count} nodes, and {size} elements in the attribute {name}")
+
+    def _check_sets(self) -> None:
+        """Refuse nodes that ask for a set which isn't there."""
+        for start in self.values[self.kinds == _MEMBER]:
+            inside = float(start).is_integer() and 0 <= start < self.members.size
+            size = self.members[int(start)] if inside else -1
+            if not (size >= 0 and float(size).is_integer() and start + size < self.members.size):
+                refuse("a node asks for a set of members that isn't there")
 
     def _children(self) -> list[tuple[int, int]]:
         """Nodes that follow each, where its condition holds and where not; of a leaf its own place."""

@@ -117,6 +117,7 @@ def _ensemble(steps: Steps, forest: Forest, weights: Array, aggregate: Aggregate
             otherwise=np.where(leaf, rows, false),
             roots=np.array([place[root] for root in roots], np.int64),
             weights=weights[order][leaf],
+            members=forest.members,
             aggregate=aggregate,
         )
     )

@@ -25,6 +25,11 @@ def _holds(operator: TreeEnsemble, nodes: Array, values: Array) -> Array:
     found = operator.missing[nodes] & np.isnan(values)
     for number, function in enumerate(_CONDITIONS):
         found |= (kinds == number) & function(values, threshold)
+    for place in np.flatnonzero(kinds == len(_CONDITIONS)):
+        start = int(threshold[place])
+        found[place] |= (
+            values[place] in operator.members[start + 1 : start + 1 + int(operator.members[start])]
+        )
     return np.asarray(found)
 
 
