@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,10 +20,12 @@ from archives import Spec, build, edit_json, reference, sample, tar_bytes, write
 from ccode import CRT
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.ir.model import Model
+from mlf_sdk.judge.witnesses import registry
 from mlf_sdk.pipeline.loading import load_analysed
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
 from model_cases import Net
+from small_models import two_layers
 from tflite_models import Maker
 
 KINDS = ["graph", "aot-c", "aot-packed", "operator"]
@@ -263,6 +266,31 @@ def test_a_bundle_is_read_back(tmp_path: Path, needs_cc: str, api: str) -> None:
     assert again.output_names == mlf_sdk.load(source).output_names
     assert [t.shape for t in again.tensors if t.name in again.output_names] == [(1, 8), (1, 8)]
     assert again.provenance.format_version == f"({api} API)" == found.model.provenance.format_version
+
+
+@pytest.mark.toolchain
+def test_a_bundle_knows_the_file_that_it_was_made_from(
+    tmp_path: Path, needs_cc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its kernels are the compiler's own: they are compared with what the file means, as those of an archive."""
+    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    model = tmp_path / "a?? é.tflite"
+    model.write_bytes(two_layers())
+    compiled = mlf_sdk.load(model).provenance
+    mlf_sdk.convert(model, tmp_path / "b", to="bundle", board="host")
+    found = mlf_sdk.load(tmp_path / "b").provenance
+    assert found.made_from == compiled.made_from is not None
+    assert found.compiler == compiled.compiler and found.options == {**compiled.options, "core": "generic"}
+    report = mlf_sdk.run(tmp_path / "b", board="host", model_file=str(model))
+    assert report.verdict == "PASS" and report.witnessed.evidence == "reference"
+    (header,) = (tmp_path / "b").glob("*.h")
+    text = header.read_text()
+    header.write_text(re.sub(r'"sha256":"\w+"', '"sha256":"12"', text))
+    with pytest.raises(ArchiveError, match="the origin has no SHA-256"):
+        mlf_sdk.load(tmp_path / "b")
+    header.write_text(text.replace('"made_from"', '"made_of"'))
+    with pytest.raises(ArchiveError, match="the origin is broken"):
+        mlf_sdk.load(tmp_path / "b")
 
 
 @pytest.mark.toolchain

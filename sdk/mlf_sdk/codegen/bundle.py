@@ -12,6 +12,7 @@ from mlf_sdk.codegen.ctext import Values, c_comment, c_string
 from mlf_sdk.codegen.link import external_symbols, link_models
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError
+from mlf_sdk.frontends.glow.origin import origin_text
 from mlf_sdk.frontends.glow.types import PlaceholderType, type_text
 from mlf_sdk.ir.abi import Value, ValueKind
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
@@ -66,6 +67,7 @@ def header(plan: BundlePlan, *, dynamic: bool, needs: Sequence[str]) -> bytes:
         needs=needs,
         outputs=[p.name for p in plan.placeholders if p.is_output],
         inputs_kept=plan.layout.inputs_kept,
+        origin=origin_text(plan.layout.model.provenance),
         model_name=c_comment(plan.layout.model.name).replace('"', "'"),
     )
 

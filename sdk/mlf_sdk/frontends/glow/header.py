@@ -18,6 +18,7 @@ from mlf_sdk.frontends.glow.bundle import (
     check_memory,
     check_placeholders,
 )
+from mlf_sdk.frontends.glow.origin import Origin, parse_origin
 from mlf_sdk.frontends.glow.types import TypeTextError, parse_type
 from mlf_sdk.tools.checks import shown
 
@@ -59,6 +60,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         config: name of the bundle whose configuration the object holds (dynamic API); empty for the static.
         memory: None: the configuration states it.
         outputs: names of the placeholders that are; empty: not stated, as in headers of Glow's own.
+        origin: of a model that was compiled before; None: not stated.
     """
 
     version: str
@@ -68,6 +70,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     placeholders: tuple[Placeholder, ...]
     entries: tuple[Entry, ...]
     outputs: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 def is_header(head: bytes) -> bool:
@@ -106,6 +109,7 @@ def parse_header(data: bytes, member: str, faults: FaultCollector) -> Header | N
         placeholders=placeholders,
         entries=entries,
         outputs=tuple(filter(None, _first(_OUTPUTS, text).split(", "))),
+        origin=parse_origin(text, member, faults),
     )
 
 

@@ -171,13 +171,16 @@ def _bytes(
 
 
 def _provenance(bundle: Bundle) -> Provenance:
+    origin = bundle.origin
     return Provenance(
         format="Glow bundle",
         format_version=f"({bundle.api} API)",
-        compiler="Glow",
-        compiler_version=bundle.version,
+        compiler="Glow" if origin is None else origin.compiler,
+        compiler_version=bundle.version if origin is None else origin.compiler_version,
         sha256=bundle.files.sha256,
         source=bundle.files.source,
+        options={} if origin is None else origin.options,
+        made_from=None if origin is None else origin.made_from,
     )
 
 

@@ -11,6 +11,7 @@ from mlf_sdk.frontends.glow.config import SUFFIX, Config, ConfigError, config_sy
 from mlf_sdk.frontends.glow.files import BundleFiles
 from mlf_sdk.frontends.glow.header import Header, parse_header
 from mlf_sdk.frontends.glow.objects import CodeMember, configured, functions, needed, read_code
+from mlf_sdk.frontends.glow.origin import Origin
 from mlf_sdk.frontends.glow.weights import read_weights
 from mlf_sdk.tools.checks import BoundedFaults, function_name_problem, shown
 
@@ -24,6 +25,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
         name: of the model.
         code: every object of its code.
         outputs: names of the placeholders that are, where the header states them.
+        origin: of a model that was compiled before it became a bundle, where the header states it.
     """
 
     files: BundleFiles
@@ -36,6 +38,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     code: tuple[CodeMember, ...]
     constants: bytes
     outputs: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 def read_bundle(files: BundleFiles) -> Bundle:
@@ -72,6 +75,7 @@ def read_bundle(files: BundleFiles) -> Bundle:
         code=code,
         constants=constants,
         outputs=() if header is None else header.outputs,
+        origin=None if header is None else header.origin,
     )
 
 
