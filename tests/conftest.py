@@ -52,9 +52,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure coverage of the parsers' own tests only, so that no other test stands in for a missing one."""
+    """Measure coverage of the parsers' own tests only, so that no other test stands in for a missing one.
+
+    Nor do those that read ``../shared``: what is reached is the same with and without it.
+    """
     controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if controller is None or READERS in item.path.parents:
+    own = READERS in item.path.parents and item.get_closest_marker("shared") is None
+    if controller is None or own:
         return (yield)
     from coverage import Coverage
 
