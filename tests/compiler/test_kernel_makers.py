@@ -65,6 +65,14 @@ def softmax_checks(kind: str, beta: float) -> list[KernelCheck]:
     return v.checks(operator, *(run.reshape(2, 5, 9).astype(dtype) for run in runs))
 
 
+def test_logarithms_that_end_at_a_stored_value(tmp_path: Path) -> None:
+    """The largest difference that is not counted any more: its logarithm would have more than 32 bits."""
+    v = Values()
+    x, y = v.add("int8", (1, 9), 1.953, 3), v.add("int8", (1, 9), 2**-4, 127)
+    operator = Softmax(**fields((x,), y), beta=1.0, log=True)
+    compare(v.checks(operator, np.array([[127] * 4 + [111] * 5], np.int8)), tmp_path)
+
+
 def test_constants_of_softmax() -> None:
     """An exponential for each of the 256 distances between bytes."""
     v = Values()
@@ -153,6 +161,7 @@ CONVOLUTIONS: dict[str, tuple[Any, ...]] = {
     "groups": ((2, 5, 6, 6), 9, 2, (3, 3), (1, 2), (2, 1), (1, 1), (3, 3)),
     "pixels": ((2, 3, 5, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (3, 5)),
     "one pixel": ((1, 1, 1, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (1, 1)),
+    "one column of pixels": ((1, 3, 1, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (3, 1)),
     "a row of pixels": ((1, 1, 5, 7), 6, 7, (1, 1), (1, 1), (1, 1), (0, 0), (1, 5)),
     "grouped pixels": ((1, 3, 5, 6), 4, 3, (1, 1), (1, 1), (1, 1), (0, 0), (3, 5)),
     "rows apart, padded behind": ((1, 7, 5, 2), 3, 2, (3, 3), (1, 1), (3, 1), (0, 0), (2, 3)),
@@ -196,11 +205,17 @@ def test_windows_of_floats_that_are_copied(shape: str) -> None:
     assert kernel.family == "real_conv"
     copied = "padded" in shape or shape in ("one image", "columns apart", "groups", "grouped pixels")
     assert bool(kernel.workspace_bytes) == copied
-    assert ("int32_t oy" in kernel.body) == (shape not in ("pixels", "one pixel", "a row of pixels"))
-    if shape in ("rows together", "one column"):
-        assert "int32_t skip = 0;" in kernel.body  # a window is one run
-    pixels = 1 if output[1] == 1 or shape == "one pixel" else 2
+    rows = ("pixels", "one pixel", "one column of pixels", "a row of pixels")
+    assert ("int32_t oy" in kernel.body) == (shape not in rows)
+    pixels = 1 if shape == "one pixel" or (output[1] == 1 and shape not in rows) else 2
     assert kernel.workspace_bytes in (0, 4 * pixels * size[0] * size[1] * depth)
+    together = shape in ("rows together", "one column")  # a window is one run
+    if together:
+        assert "int32_t skip = 0;" in kernel.body
+    lines = 1 if together or shape in ("columns apart", "groups", "grouped pixels") else size[0]
+    loops = [name for name in kernel.helpers if "window" not in name]
+    assert loops and all(name.startswith(f"real_rows_{pixels}x") for name in loops)
+    assert all(name.endswith(f"_{lines}x{size[0] * size[1] * depth // lines}") for name in loops)
 
 
 def test_layers_that_are_no_floats_or_not_constant() -> None:

@@ -52,11 +52,19 @@ class Values:
             name="one", values=tuple(self.all), operators=(operator,), inputs=free, outputs=operator.outputs
         )
 
-    def checks(self, operator: Operator, *runs: Array) -> list[KernelCheck]:
-        """Comparisons of every kernel for every goal with the reference, on these inputs and on random ones."""
+    def checks(
+        self, operator: Operator, *runs: Array | tuple[Array, ...], random: bool = True
+    ) -> list[KernelCheck]:
+        """Comparisons of every kernel for every goal with the reference.
+
+        Args:
+            runs: inputs of each run; one array is given to all inputs.
+            random: compare on inputs of the whole range of their types, too.
+        """
         graph = self.graph(operator)
-        random = [self.any(self.all[i]) for i in graph.inputs]
-        given = [random, *([run] * len(graph.inputs) for run in runs)]
+        given = [[*run] if isinstance(run, tuple) else [run] * len(graph.inputs) for run in runs]
+        if random:
+            given.insert(0, [self.any(self.all[i]) for i in graph.inputs])
         traced, choices = trace(graph, given), all_choices(core_named("generic"))
         found = {
             check.kernel.content: check
