@@ -40,14 +40,27 @@ def linear_sum(operator: Binary, a: Value, b: Value, y: Value) -> LinearSum | No
             )
             if max(abs(fa), abs(fb), abs(base)) >= 1 << 31:
                 break
-            partial = values[:, None] * fa + values[None, :] * fb
+            coarse = _constants(fa, fb, bits, values[::5], wanted[::5, ::5], operator.clamp)
+            if coarse[0] > coarse[1]:  # some of the pairs have none: all have none
+                continue
+            least, most = _constants(fa, fb, bits, values, wanted, operator.clamp)
+            ends = [sum(e) for e in product((-128 * fa, 127 * fa), (-128 * fb, 127 * fb))]
             for near in (0, 1, -1, 4, -4, 16, -16, 64, -64, 256, -256):
-                total = partial + base + near
-                if max(abs(int(total.min())), abs(int(total.max()))) >= 1 << 31:
+                if max(abs(end + base + near) for end in ends) >= 1 << 31:
                     break
-                if (np.clip(total >> bits, *operator.clamp) == wanted).all():
+                if least <= base + near <= most:
                     return LinearSum(a=fa, b=fb, c=base + near, bits=bits)
     return None
+
+
+def _constants(
+    fa: int, fb: int, bits: int, values: Array, wanted: Array, clamp: tuple[float, float]
+) -> tuple[int, int]:
+    """Smallest and largest constant with which all sums have the wanted result; the first is larger where none has."""
+    partial = values[:, None] * fa + values[None, :] * fb
+    least = ((wanted << bits) - partial)[wanted > clamp[0]]  # limits are reached from beyond them, too
+    most = (((wanted + 1) << bits) - partial)[wanted < clamp[1]]
+    return int(least.max(initial=-(1 << 62))), int(most.min(initial=1 << 62)) - 1
 
 
 def _reference(operator: Binary, a: Value, b: Value, y: Value, values: Array) -> Array:
