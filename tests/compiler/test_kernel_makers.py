@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from kernel_checks import KernelCheck
+from mlf_sdk.compiler.kernels import compact, general
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Conv2D,
@@ -314,3 +316,35 @@ def test_matrix_products_of_stored_values(tmp_path: Path) -> None:
         inputs, y = stored_layer(v, dtype, bias, (rows, 21), (6, 21), (rows, 6))
         checks += v.checks(FullyConnected(**fields(inputs, y), clamp=CLAMPS[dtype]))
     compare(checks, tmp_path)
+
+
+def test_layers_that_one_function_computes() -> None:
+    """Of one image without groups, whose numbers have 16 bits."""
+
+    def kernel(read: tuple[int, ...], depth: int, clamp: tuple[int, int] = (-90, 100)) -> Kernel | None:
+        v = Values()
+        inputs, y = stored_layer(v, "int8", "int32", read, (6, 1, 1, depth), (*read[:3], 6))
+        window = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
+        operator = Conv2D(**fields(inputs, y), window=window, clamp=clamp)
+        return compact.convolution(v.graph(operator), operator)
+
+    one = kernel((1, 3, 4, 5), 5)
+    assert one is not None
+    assert kernel((2, 3, 4, 5), 5) is None
+    assert kernel((1, 3, 4, 6), 3) is None
+    largest = (1 << 15) - 1
+    assert kernel((1, 1, largest, 1), 1) is not None
+    assert kernel((1, 1, largest + 1, 1), 1) is None
+    assert kernel((1, 3, 4, 5), 5, (-largest - 1, largest)) is not None
+    assert kernel((1, 3, 4, 5), 5, (-largest - 2, largest)) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "outputs", "found"),
+    [("int8", 2, True), ("int8", 3, False), ("uint8", 2, False), ("int16", 2, False)],
+)
+def test_matrix_products_of_few_outputs(dtype: str, outputs: int, found: bool) -> None:
+    v = Values()
+    inputs, y = stored_layer(v, dtype, "int32", (2, 21), (outputs, 21), (2, outputs))
+    operator = FullyConnected(**fields(inputs, y), clamp=CLAMPS[dtype])
+    assert (general.of_few_outputs(v.graph(operator), operator) is not None) == found

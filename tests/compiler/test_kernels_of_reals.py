@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernel_checks import KernelCheck
+from mlf_sdk.compiler.kernels.floats.depthwise import depthwise
 from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Pool2D, PoolKind, Softmax, Window
 from mlf_sdk.compiler.reals import (
     Accumulate,
@@ -49,7 +50,19 @@ def test_depthwise_layers(channels: int, tmp_path: Path) -> None:
         checks += v.checks(
             DepthwiseConv2D(**fields(tuple(inputs), y), window=window, multiplier=1, clamp=clamp)
         )
+    assert "real_depthwise" in {check.kernel.family for check in checks}
     compare(checks, tmp_path)
+
+
+@pytest.mark.parametrize(("dtype", "multiplier"), [("float32", 2), ("int8", 1)])
+def test_depthwise_layers_of_other_kernels(dtype: str, multiplier: int) -> None:
+    v = Values()
+    weights = v.add(dtype, (1, 1, 1, 3 * multiplier), data=np.ones((1, 1, 1, 3 * multiplier)))
+    y = v.add("float32", (1, 2, 2, 3 * multiplier))
+    window = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
+    given = {"window": window, "multiplier": multiplier, "clamp": UNLIMITED}
+    operator = DepthwiseConv2D(**fields((v.add("float32", (1, 2, 2, 3)), weights), y), **given)
+    assert depthwise(v.graph(operator), operator) is None
 
 
 @pytest.mark.parametrize("function", PoolKind)
@@ -139,6 +152,8 @@ def test_elementwise_functions(tmp_path: Path) -> None:
         operator = Pointwise(**fields((x, other), y), function=function)
         (kernel,) = candidates(v.graph(operator), operator, Choice())
         assert len(kernel.constants) == (data and shape != (1,))
+        if function in ("add", "mul", "max"):
+            assert {*kernel.overlaps} == ({0, 1} if shape == (2, 3, 4) and not data else {0})
         checks += v.checks(operator)
     for parameters in ((-1.0, 0.5), (0.25, 2.0)):
         v = Values()
@@ -154,7 +169,10 @@ def test_rounding_to_stored_values(dtype: str, zero: int, tmp_path: Path) -> Non
     x, y = v.add("float32", (3, 8)), v.add(dtype, (3, 8), 0.25, zero)
     halves = (np.arange(24).reshape(3, 8) - 12.5).astype(np.float32) / 4
     far = (np.linspace(-1.0, 1.0, 24) * 20000).reshape(3, 8).astype(np.float32)
-    compare(v.checks(Quantise(**fields((x,), y)), halves, far), tmp_path)
+    limits = np.iinfo(dtype)
+    near = np.concatenate([limits.min - 3 + np.arange(12), limits.max + 3 - np.arange(12)])
+    near = ((near - zero) * 0.25).reshape(3, 8).astype(np.float32)
+    compare(v.checks(Quantise(**fields((x,), y)), halves, far, near), tmp_path)
 
 
 def test_lookups(tmp_path: Path) -> None:
