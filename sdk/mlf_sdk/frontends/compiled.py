@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of models that are not compiled yet: compiled when they are loaded, and kept in the cache."""
+"""Formats of models that are not compiled yet: compiled when they are loaded, and kept in the cache.
+
+The model is made in memory; an archive of it is written where one is asked for: `CompilingFrontend.compile`.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.options import CompileOptions, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
-from mlf_sdk.errors import InputError
+from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.filetype import file_kind
+from mlf_sdk.frontends.keep import compiler_digest, kept_model, version_of
 from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import FileDigest, Model
-from mlf_sdk.resources import cache_dir
-from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import cache_in_use
-from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.c.preprocess import Compiler
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
 
 
 class CompilingFrontend(StatedFrontend):
-    """A format of models that the compiler reads: an archive is made of each, then read like any other.
+    """A format of models that the compiler reads.
 
     Attributes:
+        short: name of the format in reports, e.g. ``ONNX``.
         extension: of its files, for messages.
+        packages: Python packages whose versions decide what is read.
     """
 
     compiles: ClassVar[bool] = True
+    short: ClassVar[str]
     extension: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def graph(self, path: Path, name: str, options: CompileOptions) -> Graph:
@@ -81,13 +86,13 @@ class CompilingFrontend(StatedFrontend):
         return Examination(model=found.model, findings=(*findings, *found.findings))
 
     def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
-        """Compile the model, or take the archive of an earlier time."""
-        from mlf_sdk.frontends.mlf.load import load_model
-
+        """Compile the model, or take what was compiled earlier."""
         refuse_statements(stated, str(path))
+        options = stated.options or CompileOptions()
         with cache_in_use():
-            archive = self.archive(path, stated.options or CompileOptions())
-            model = load_model(archive, module=module)
+            model = kept_model(self._key(path, options), lambda: self.model(path, options))
+        if module not in (None, model.name):
+            raise ModuleChoiceError(f"no module called '{module}'", where=str(path), names=[model.name])
         return dataclasses.replace(model, provenance=dataclasses.replace(model.provenance, source=str(path)))
 
     def files(self, path: Path) -> tuple[Path, ...]:
@@ -101,23 +106,26 @@ class CompilingFrontend(StatedFrontend):
             found.update(file.read_bytes())
         return FileDigest(name=path.name, sha256=found.hexdigest())
 
-    def archive(self, path: Path, options: CompileOptions) -> Path:
-        """The archive of a model in the cache, made when it is not there; errors as in `graph`."""
-        digest = hashlib.sha256(__version__.encode() + _compiler_digest() + path.name.encode())
-        digest.update(f"{options!r} {core_named(options.core)!r} {tvm_version()}".encode())
+    def _key(self, path: Path, options: CompileOptions) -> str:
+        """Hash of everything that decides what the model is compiled to."""
+        said = (path.name, options, core_named(options.core), tvm_version(), *map(version_of, self.packages))
+        digest = hashlib.sha256(compiler_digest() + repr(said).encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
-        archive = cache_dir("compiled") / f"{digest.hexdigest()[:24]}.tar"
-        if not archive.is_file():
-            content = self.compile(path, options)
-            archive.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(archive, content)
-        return archive
+        return digest.hexdigest()
+
+    def model(self, path: Path, options: CompileOptions) -> Model:
+        """Compile the model; errors as in `graph`."""
+        from mlf_sdk.compiler.build import compile_graph
+        from mlf_sdk.frontends.direct import model_of
+
+        compiled = compile_graph(self._prepared(path, options, ""), choice_of(options))
+        return model_of(compiled, options, self.digest(path), self.short)
 
     def compile(
         self, path: Path, options: CompileOptions, name: str = "", tuner: Tuner | None = None
     ) -> bytes:
-        """The archive of a model, as a tar; arguments and errors as in `graph`.
+        """Compile the model to an archive, a tar; arguments and errors as in `graph`.
 
         Args:
             tuner: measures kernels; None: they are chosen by rule.
@@ -159,15 +167,6 @@ def _custom_files(options: CompileOptions) -> list[Path]:
     """Sources of custom operators that are there; the compiler refuses others."""
     files = [Path(part.partition("=")[2]) for part in options.custom.split(";")]
     return [file for file in files if file.is_file()]
-
-
-def _compiler_digest() -> bytes:
-    """Hash of the compiler's own sources: an archive of another compiler is never taken."""
-    root = Path(__file__).resolve().parents[1] / "compiler"
-    digest = hashlib.sha256()
-    for source in sorted(root.rglob("*.py")):
-        digest.update(source.read_bytes())
-    return digest.digest()
 
 
 def compiling_frontend(path: Path) -> CompilingFrontend:

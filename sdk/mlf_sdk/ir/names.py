@@ -33,6 +33,14 @@ def field_identifier(name: str) -> str:
     return re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
+def model_c_name(name: str) -> str:
+    """Identifier of a model in C, out of the way of the runtime's names."""
+    c_name = legal_identifier(name, fallback="model", max_length=40)
+    if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
+        return f"m_{c_name}"
+    return c_name
+
+
 class NameTable:
     """Hands out unique identifiers; two names that legalise alike get different ones."""
 

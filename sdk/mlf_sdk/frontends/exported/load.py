@@ -24,10 +24,11 @@ from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
 from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
 from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, ModuleMetadata
-from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule, model_c_name
+from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.ir.abi import FFI, PACKED, Abi
 from mlf_sdk.ir.model import CodeUnit, MemorySummary, Model, Provenance, Step, UnitKind
+from mlf_sdk.ir.names import model_c_name
 from mlf_sdk.tools.checks import BoundedFaults, function_name_problem, module_name_problem, shown
 
 _FLAG: Final = "--params-file"

@@ -1,162 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiled graph as an archive in the Model Library Format: kernels, graph, parameters and metadata."""
+"""A compiled graph as an archive in the Model Library Format."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-import numpy as np
-
-from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
-from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Role
-from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
+from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.compiler.states import states_of
-from mlf_sdk.frontends.mlf.extension import OWN_COMPILER, CallFacts, KernelCost, LayerFacts, OverlapFact
-from mlf_sdk.frontends.mlf.params import NamedTensor
-from mlf_sdk.frontends.mlf.rawgraph import NOP
-from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
-from mlf_sdk.ir.dtype import DType
+from mlf_sdk.frontends.mlf.graphcontent import content_of
+from mlf_sdk.frontends.mlf.writer import archive_files
 from mlf_sdk.ir.model import FileDigest
-from mlf_sdk.version import __version__
 
 
 def archive_of(
     compiled: CompiledGraph, options: CompileOptions | None = None, made_from: FileDigest | None = None
 ) -> dict[str, bytes]:
     """Members of the archive, by name; it keeps the options, and which file it was made from."""
-    builder = _Builder(compiled.graph)
-    for operator in compiled.operators:
-        builder.add(operator)
-    content = builder.content(compiled.source, options or CompileOptions())
-    return archive_files(msgspec.structs.replace(content, made_from=made_from))
-
-
-class _Builder:
-    """Collects tensors and calls in the archive's terms."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.taken: set[str] = set()
-        self.tensors: dict[int, str] = {}
-        self.params: dict[str, Array] = {}
-        self.calls: list[Call] = []
-        for number in graph.inputs:
-            self.tensors[number] = self._unique(graph.values[number].name or f"input{number}")
-        self.states = [self._unique(f"state_{s.name}") for s in graph.states]
-
-    def _unique(self, name: str) -> str:
-        """``name``, with a number behind it where another node has it."""
-        found, number = name, 0
-        while found in self.taken:
-            number += 1
-            found = f"{name}#{number}"
-        self.taken.add(found)
-        return found
-
-    def add(self, compiled: CompiledOperator) -> None:
-        """Add a call of a kernel, or a node that only renames."""
-        operator, kernel = compiled.operator, compiled.kernel
-        if kernel is None:
-            self._node(operator, NOP, [self._value(operator.inputs[0])])
-            return
-        arguments = []
-        for parameter in kernel.parameters:
-            if parameter.role is Role.INPUT:
-                arguments.append(self._value(operator.inputs[parameter.number]))
-            elif parameter.role is Role.CONSTANT:
-                name = self._unique(f"{compiled.symbol}_{operator.number}_p{parameter.number}")
-                self.params[name] = kernel.constants[parameter.number]
-                arguments.append(name)
-            elif parameter.role is Role.STATE:
-                arguments.append(self.states[states_of(operator)[parameter.number]])
-        written = () if isinstance(operator, ReadState) else self.states
-        facts = CallFacts(
-            writes=tuple(i for i, argument in enumerate(arguments) if argument in written),
-            workspace_bytes=kernel.workspace_bytes,
-            overlaps=tuple(
-                OverlapFact(input=position, output=number, distance_bytes=kernel.overlaps[parameter.number])
-                for position, parameter in enumerate(kernel.parameters)
-                if parameter.role is Role.INPUT and parameter.number in kernel.overlaps
-                for number in range(len(operator.outputs))
-            ),
-            joins=kernel.joins,
-            slices=kernel.slices,
-            macs=macs_of(self.graph, operator),
-            layer=LayerFacts(
-                number=operator.number,
-                operator=operator.kind,
-                detail=detail_of(operator),
-                kernel=kernel.label,
-                counted=tuple(
-                    KernelCost(kernel=one.kernel.label, cost=one.cost)
-                    for one in compiled.counted
-                    if one.cost is not None
-                ),
-                origin=kernel.origin,
-            ),
-        )
-        self._node(operator, compiled.symbol, arguments, facts)
-
-    def _node(
-        self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts | None = None
-    ) -> None:
-        outputs = []
-        name = self._unique(f"{operator.kind.lower().replace(':', '_')}_{operator.number}")
-        for position, number in enumerate(operator.outputs):
-            self.tensors[number] = name if not position else f"{name}:{position}"
-            value = self.graph.values[number]
-            outputs.append((_dtype(value.dtype), value.shape))
-        self.calls.append(
-            Call(name=name, symbol=symbol, inputs=tuple(arguments), outputs=tuple(outputs), facts=facts)
-        )
-
-    def _value(self, number: int) -> str:
-        """Name of a value; a constant that is an operand becomes a parameter."""
-        value = self.graph.values[number]
-        if number not in self.tensors:
-            name = self.tensors[number] = self._unique(f"constant_{number}")
-            self.params[name] = value.constant
-        return self.tensors[number]
-
-    def content(self, source: str, options: CompileOptions) -> ArchiveContent:
-        """Everything that the archive holds."""
-        graph = self.graph
-        inputs = [graph.values[i] for i in graph.inputs]
-        outputs = [(self._value(i), graph.values[i]) for i in graph.outputs]
-        seen: list[tuple[str, Value]] = [(self.tensors[v.id], v) for v in inputs] + outputs
-        return ArchiveContent(
-            name=graph.name,
-            compiler=OWN_COMPILER,
-            compiler_version=__version__,
-            code={f"codegen/host/src/{graph.name}_lib0.c": source.encode(), **_custom_code(graph)},
-            inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
-            outputs=tuple(
-                (name, v.name or f"output{index}", (_dtype(v.dtype), v.shape))
-                for index, (name, v) in enumerate(outputs)
-            ),
-            quantisation={name: v.quantisation for name, v in seen if v.quantisation is not None},
-            params=tuple(_tensor(name, data) for name, data in self.params.items()),
-            states=tuple(_tensor(n, s.initial) for n, s in zip(self.states, graph.states, strict=True)),
-            calls=tuple(self.calls),
-            options=options.texts(),
-        )
-
-
-def _custom_code(graph: Graph) -> dict[str, bytes]:
-    """Sources of custom operators, by member of the archive."""
-    found = [operator for operator in graph.operators if isinstance(operator, Custom)]
-    return {f"codegen/host/src/custom_{one.symbol}.c": one.source for one in found}
-
-
-def _dtype(dtype: np.dtype[Any]) -> DType:
-    return DType.parse(dtype.name)
-
-
-def _tensor(name: str, data: Array) -> NamedTensor:
-    return NamedTensor(
-        name=name, dtype=_dtype(data.dtype), shape=data.shape, data=np.ascontiguousarray(data).tobytes()
-    )
+    return archive_files(content_of(compiled, options, made_from))

@@ -8,7 +8,7 @@ from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.step import Layer
 
-STATED = "the archive states what it accesses"
+STATED = "its compiler states what it accesses"
 
 _WHOLE = Span(first=0, last=0)
 

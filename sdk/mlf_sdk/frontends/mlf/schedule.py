@@ -13,7 +13,7 @@ from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
 from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
 from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
 from mlf_sdk.ir.model import ALIGNMENT, MemorySummary, Model, Provenance, Step, Tensor
-from mlf_sdk.ir.names import field_identifier, legal_identifier
+from mlf_sdk.ir.names import field_identifier, model_c_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +87,6 @@ def _summary_of(metadata: ModuleMetadata) -> MemorySummary:
         io_bytes=main.io_size_bytes,
         operators=metadata.operator_functions,
     )
-
-
-def model_c_name(name: str) -> str:
-    """Identifier of a model in C, out of the way of the runtime's names."""
-    c_name = legal_identifier(name, fallback="model", max_length=40)
-    if c_name.startswith(("mlf_", "tvm", "TVM")) or c_name in ("mlf", "app", "board"):
-        return f"m_{c_name}"
-    return c_name
 
 
 def _symbol_prefix(c_name: str, metadata: ModuleMetadata) -> str:

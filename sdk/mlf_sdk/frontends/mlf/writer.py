@@ -7,78 +7,17 @@ import io
 import json
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
-from mlf_sdk.frontends.mlf.extension import KEY, CallFacts, Extension, StatedModel
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, Type
+from mlf_sdk.frontends.mlf.extension import KEY, Extension
+from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP
-from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import FileDigest, MemorySummary
-from mlf_sdk.ir.tensor import Quantisation
 
 STAMP: Final = "1970-01-01 00:00:00Z"
 """Date of every archive: equal inputs give equal archives, byte for byte."""
-
-Type = tuple[DType, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A call of a kernel, or a node that only renames (``__nop``).
-
-    Attributes:
-        inputs: names of inputs, parameters, states and results of earlier calls, in argument order.
-        outputs: type and shape of each; the first is called as the node, the others ``name:1``...
-        facts: of a plain C function; None: it takes TVM's packed arguments.
-    """
-
-    name: str
-    symbol: str
-    inputs: tuple[str, ...]
-    outputs: tuple[Type, ...]
-    facts: CallFacts | None = None
-
-
-class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that an archive holds.
-
-    Attributes:
-        code: sources, headers and objects by member, under ``codegen/host``.
-        inputs: name and type of each.
-        outputs: name of the value, the name that the caller sees, and its type.
-        quantisation: of inputs and outputs, by the names of their values.
-        params, states: contents by name.
-        options: of the compiler.
-        calls: in the order of the graph; empty with ``model``.
-        sequence: names of inputs, parameters, states and calls in the order of the graph's nodes; empty: in
-            the order of these lists.
-        summary: memory that the archive states for itself; what is None is counted here.
-        targets: as they were given to the compiler.
-        symbol_prefix: of all functions; None: the model's name in C.
-        model: tensors and steps of a model that a graph can't express.
-        made_from: the model file that was compiled.
-    """
-
-    name: str
-    compiler: str
-    compiler_version: str
-    code: Mapping[str, bytes]
-    inputs: tuple[tuple[str, Type], ...]
-    outputs: tuple[tuple[str, str, Type], ...]
-    quantisation: Mapping[str, Quantisation]
-    params: tuple[NamedTensor, ...]
-    states: tuple[NamedTensor, ...]
-    calls: tuple[Call, ...]
-    options: Mapping[str, str] = msgspec.field(default_factory=dict)
-    sequence: tuple[str, ...] = ()
-    summary: MemorySummary = msgspec.field(default_factory=MemorySummary)
-    targets: tuple[str, ...] = ("c -keys=cpu",)
-    symbol_prefix: str | None = None
-    model: StatedModel | None = None
-    made_from: FileDigest | None = None
 
 
 def archive_files(content: ArchiveContent) -> dict[str, bytes]:
@@ -175,7 +114,7 @@ def _size(type_: Type) -> int:
 
 
 def _metadata(content: ArchiveContent) -> dict[str, Any]:
-    workspaces = _workspaces(content)
+    workspaces = content.workspaces
     module = {
         "model_name": content.name,
         "export_datetime": STAMP,
@@ -221,15 +160,6 @@ def _main(content: ArchiveContent, workspace_bytes: int) -> dict[str, Any]:
 
 def _described(type_: Type) -> dict[str, Any]:
     return {"size": _size(type_), "dtype": type_[0].name}
-
-
-def _workspaces(content: ArchiveContent) -> dict[str, int]:
-    """Workspace of each function: handed out by the allocator, or passed to it."""
-    found = dict(content.summary.operators)
-    for call in content.calls:
-        if call.facts is not None:
-            found[call.symbol] = max(found.get(call.symbol, 0), call.facts.workspace_bytes)
-    return found
 
 
 def _extension(content: ArchiveContent) -> Extension:

@@ -24,7 +24,9 @@ class OnnxFrontend(CompilingFrontend):
 
     name = "onnx"
     title = "ONNX model"
+    short = "ONNX"
     extension = ".onnx"
+    packages = ("onnx",)
 
     def recognise(self, path: Path) -> bool:
         """Look at the first fields; the format has no identifier."""

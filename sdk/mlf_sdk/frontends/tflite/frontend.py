@@ -23,6 +23,7 @@ class TfliteFrontend(CompilingFrontend):
 
     name = "tflite"
     title = "TensorFlow Lite model"
+    short = "TFLite"
     extension = ".tflite"
 
     def recognise(self, path: Path) -> bool:

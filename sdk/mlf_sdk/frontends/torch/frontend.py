@@ -11,10 +11,12 @@ from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.frontends.foreign import foreign_model
+from mlf_sdk.frontends.stated import Stated
 from mlf_sdk.frontends.torch.kinds import TorchFile, kind_of
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.ir.model import Model
 
 
 class TorchFrontend(CompilingFrontend):
@@ -22,7 +24,9 @@ class TorchFrontend(CompilingFrontend):
 
     name = "torch"
     title = "PyTorch program"
+    short = "PyTorch"
     extension = ".pt2"
+    packages = ("onnx", "torch", "onnxscript")
 
     def recognise(self, path: Path) -> bool:
         """Look at the names of the members."""
@@ -39,10 +43,10 @@ class TorchFrontend(CompilingFrontend):
             program_to_onnx(path, onnx)
             return load_onnx(onnx, name, shapes_of(options.shapes), options.batch, options.generation)
 
-    def archive(self, path: Path, options: CompileOptions) -> Path:
-        """The archive of a program in the cache; errors as in `graph`."""
+    def load_stated(self, path: Path, module: str | None, stated: Stated) -> Model:
+        """Compile the program, or take what was compiled earlier."""
         _refuse_pickles(path)
-        return super().archive(path, options)
+        return super().load_stated(path, module, stated)
 
 
 def _refuse_pickles(path: Path) -> None:
