@@ -170,7 +170,9 @@ def test_damaged_archives_are_recognised(tmp_path: Path, end: str) -> None:
 
 
 def test_built_in_formats_are_imported_on_use() -> None:
-    assert all(":" in place for place in registry._BUILT_IN.values())
+    assert all(":" in one.place for one in registry._BUILT_IN.values())
+    for one in registry._BUILT_IN.values():
+        assert one.frontend().compiles == one.compiles
 
 
 @pytest.mark.parametrize(

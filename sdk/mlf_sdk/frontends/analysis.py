@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlf_sdk.analysis.c.preprocess import Compiler
+from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.stackpeak import stack_peak
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import FaultCollector

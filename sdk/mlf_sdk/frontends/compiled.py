@@ -18,13 +18,13 @@ from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.filetype import file_kind
 from mlf_sdk.frontends.keep import compiler_digest, kept_model, version_of
-from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends
+from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends, recognising
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import FileDigest, Model
 from mlf_sdk.tools.locks import cache_in_use
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.c.preprocess import Compiler
+    from mlf_sdk.analysis.c.compiler import Compiler
     from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.schedule import Choice
@@ -175,10 +175,10 @@ def compiling_frontend(path: Path) -> CompilingFrontend:
     Raises:
         InputError: there is no such file, or it is of no such format.
     """
-    known = [frontend for frontend in frontends() if isinstance(frontend, CompilingFrontend)]
-    for frontend in known:
-        if frontend.recognise(path):
+    for frontend in recognising(path, compiles=True):
+        if isinstance(frontend, CompilingFrontend):
             return frontend
+    known = [frontend for frontend in frontends() if isinstance(frontend, CompilingFrontend)]
     names = ", ".join(frontend.extension for frontend in known)
     titles = ", ".join(one.title for one in known)
     if not path.exists():

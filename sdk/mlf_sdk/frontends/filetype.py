@@ -16,6 +16,7 @@ from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.tools.files import read_error
 
 _HEAD_BYTES: Final = 1024
+_TFLITE: Final = b"TFL3"
 _ELF_TYPES: Final = {
     ET_REL: "a relocatable object",
     ET_EXEC: "a linked program",
@@ -98,6 +99,27 @@ def is_container(path: Path) -> bool:
     """Return whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
     kind = file_kind(path).title
     return kind in ("a folder", "a gzip archive", "an xz archive", "a tar archive")
+
+
+def is_tflite(path: Path) -> bool:
+    """Return whether ``path`` begins with the identifier of TensorFlow Lite models."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(8)[4:] == _TFLITE
+
+
+def may_be_library(path: Path) -> bool:
+    """Return whether ``path`` may hold a library of TVM: a container, or an ELF file."""
+    if is_container(path):
+        return True
+    with path.open("rb") as file:
+        return file.read(len(ELF_MAGIC)) == ELF_MAGIC
+
+
+def may_be_any(_path: Path) -> bool:
+    """Return True: the first bytes exclude nothing."""
+    return True
 
 
 def is_elf(path: Path) -> bool:

@@ -19,7 +19,7 @@ from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
 _CODE: Final = ("compiler", "frontends", "ir")
-_DATA: Final = "cores"
+_DATA: Final = ("cores", "instruction_sets")
 
 
 def kept_model(key: str, make: Callable[[], Model]) -> Model:
@@ -43,7 +43,8 @@ def compiler_digest() -> bytes:
     """Hash of all code and data of the SDK that decide what a model is compiled to."""
     package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256(__version__.encode())
-    for folder in (*(package / name for name in _CODE), data_dir("board_templates") / _DATA):
+    templates = data_dir("board_templates")
+    for folder in (*(package / name for name in _CODE), *(templates / name for name in _DATA)):
         for file in sorted(_files(folder)):
             digest.update(os.fsencode(file.relative_to(folder)) + b"\0" + file.read_bytes())
     return digest.digest()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.effects import EffectsOfCode
-from mlf_sdk.analysis.c.preprocess import Compiler, Preprocessed, as_written, preprocess
+from mlf_sdk.analysis.c.preprocess import Preprocessed, as_written, preprocess
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.stackpeak import allocating_functions
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan

@@ -10,32 +10,53 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.filetype import file_kind
+from mlf_sdk.frontends.filetype import file_kind, is_container, is_tflite, may_be_any, may_be_library
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.c.preprocess import Compiler
+    from mlf_sdk.analysis.c.compiler import Compiler
     from mlf_sdk.ir.finding import Finding
     from mlf_sdk.ir.model import Model
 
 ENTRY_POINTS: Final = "mlf_sdk.frontends"
 """Entry-point group of other packages; each names a class derived from `Frontend`."""
 
+
+class _BuiltIn(msgspec.Struct, frozen=True):
+    """A format of this package, which is imported only for files that may be of it.
+
+    Attributes:
+        place: of its class.
+        may_be: returns whether a file can be of the format, by its first bytes.
+        compiles: as in `Frontend`.
+    """
+
+    place: str
+    may_be: Callable[[Path], bool]
+    compiles: bool = False
+
+    def frontend(self) -> Frontend:
+        module, _, attribute = self.place.partition(":")
+        found: Frontend = getattr(importlib.import_module(module), attribute)()
+        return found
+
+
 _BUILT_IN: Final = {
-    "mlf": "mlf_sdk.frontends.mlf.frontend:MlfFrontend",
-    "tflite": "mlf_sdk.frontends.tflite.frontend:TfliteFrontend",
-    "exported": "mlf_sdk.frontends.exported.frontend:ExportedFrontend",
-    "onnx": "mlf_sdk.frontends.onnx.frontend:OnnxFrontend",
-    "torch": "mlf_sdk.frontends.torch.frontend:TorchFrontend",
-    "glow": "mlf_sdk.frontends.glow.frontend:GlowFrontend",
+    "mlf": _BuiltIn("mlf_sdk.frontends.mlf.frontend:MlfFrontend", is_container),
+    "tflite": _BuiltIn("mlf_sdk.frontends.tflite.frontend:TfliteFrontend", is_tflite, compiles=True),
+    "exported": _BuiltIn("mlf_sdk.frontends.exported.frontend:ExportedFrontend", may_be_library),
+    "onnx": _BuiltIn("mlf_sdk.frontends.onnx.frontend:OnnxFrontend", may_be_any, compiles=True),
+    "torch": _BuiltIn("mlf_sdk.frontends.torch.frontend:TorchFrontend", may_be_any, compiles=True),
+    "glow": _BuiltIn("mlf_sdk.frontends.glow.frontend:GlowFrontend", may_be_any),
 }
 _registered: dict[str, Frontend] = {}
 
@@ -154,10 +175,35 @@ def frontends() -> Iterator[Frontend]:
         InputError: an entry point of another package can't be loaded.
     """
     yield from _registered.values()
-    for place in _BUILT_IN.values():
-        module, _, attribute = place.partition(":")
-        yield getattr(importlib.import_module(module), attribute)()
+    yield from (one.frontend() for one in _BUILT_IN.values())
     yield from _installed()
+
+
+def recognising(path: Path, *, compiles: bool = False) -> Iterator[Frontend]:
+    """Formats of ``path``, by its content; those that it can't be of are not imported.
+
+    Args:
+        compiles: only formats whose models are compiled when they are loaded.
+
+    Raises:
+        InputError: an entry point of another package can't be loaded.
+    """
+    built_in = (one for one in _BUILT_IN.values() if one.compiles or not compiles)
+    known = itertools.chain(
+        _registered.values(),
+        (one.frontend() for one in built_in if _holds(one.may_be, path)),
+        _installed(),
+    )
+    for frontend in known:
+        if (frontend.compiles or not compiles) and _holds(frontend.recognise, path):
+            yield frontend
+
+
+def _holds(question: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return question(path)
+    except OSError:
+        return False
 
 
 def _installed() -> Iterator[Frontend]:
@@ -181,10 +227,9 @@ def files_of(path: Path) -> tuple[Path, ...]:
     Raises:
         InputError: an entry point of another package can't be loaded.
     """
-    for frontend in frontends():
-        with contextlib.suppress(OSError):
-            if frontend.recognise(path):
-                return frontend.files(path)
+    with contextlib.suppress(OSError):
+        for frontend in recognising(path):
+            return frontend.files(path)
     return (path,)
 
 
@@ -195,14 +240,11 @@ def find_frontend(path: Path) -> Frontend:
         InputError: the file can't be read, or is of no known format; says what it looks like.
     """
     kind = file_kind(path)
-    known: list[str] = []
-    for frontend in frontends():
-        with contextlib.suppress(OSError):
-            if frontend.recognise(path):
-                return frontend
-        known.append(f"{frontend.name} ({frontend.title})")
+    for frontend in recognising(path):
+        return frontend
+    known = ", ".join(f"{frontend.name} ({frontend.title})" for frontend in frontends())
     raise InputError(
         f"not a compiled model of a known format: it is {kind.title}",
         where=str(path),
-        hint=f"{kind.hint}Known formats: {', '.join(known)}.",
+        hint=f"{kind.hint}Known formats: {known}.",
     )

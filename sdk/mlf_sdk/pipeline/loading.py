@@ -12,8 +12,6 @@ from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.compiler.cores import core_of
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.analysis import analyse
-from mlf_sdk.frontends.sources import with_sources
 from mlf_sdk.frontends.stated import Stated, with_quantisation
 from mlf_sdk.ir.model import Model
 from mlf_sdk.pipeline.declare import COMPILER, flag_of, option_of
@@ -34,7 +32,12 @@ def load(request: Request) -> tuple[Model, ...]:
     refuse_compiler_options(request)
     sources = tuple(Path(path) for path in request.more_sources)
     models = (frontends.load(Path(source), request.module, stated_in(request)) for source in request.source)
-    return tuple(with_sources(with_quantisation(model, request.quantisation), sources) for model in models)
+    found = tuple(with_quantisation(model, request.quantisation) for model in models)
+    if not sources:
+        return found
+    from mlf_sdk.frontends.sources import with_sources  # the scanner of C takes time to load
+
+    return tuple(with_sources(model, sources) for model in found)
 
 
 def stated_in(request: Request) -> Stated:
@@ -89,13 +92,18 @@ def refuse_compiler_options(request: Request) -> None:
 
 
 def analyse_for(models: Iterable[Model], board: Board, options: ProjectOptions) -> tuple[Model, ...]:
-    """Read the models' code as the build of a project compiles it.
+    """Read the models' code as the build of a project compiles it, where its facts are not known.
 
     Raises:
         ArchiveError: a model can't be planned: all reasons at once.
     """
+    found = tuple(models)
+    if all(model.is_analysed for model in found):
+        return found
+    from mlf_sdk.frontends.analysis import analyse  # the reader of C takes time to load
+
     compiler = source_compiler(board, options)
-    return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in models)
+    return tuple(analyse(model, compiler, as_compiled=options.as_compiled) for model in found)
 
 
 def load_analysed(request: Request) -> tuple[Model, ...]:

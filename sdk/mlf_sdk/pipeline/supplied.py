@@ -8,14 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Custom, Operator
-from mlf_sdk.compiler.options import Goal
-from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.errors import MissingToolError, MlfError
-from mlf_sdk.frontends.mlf.compiled import archive_of
-from mlf_sdk.frontends.mlf.writer import tar_of
 from mlf_sdk.judge.witnesses.modelfile import Supply
 from mlf_sdk.judge.witnesses.witness import WitnessUnableError
 from mlf_sdk.pipeline.opentarget import OpenTarget
@@ -68,6 +63,11 @@ def _free(graph: Graph, operator: Operator) -> tuple[int, ...]:
 
 def _open(stack: ExitStack, graph: Graph, operator: Operator) -> OpenTarget | None:
     """A model of one operator on this machine; None: there is no compiler for it."""
+    from mlf_sdk.compiler.build import compile_graph  # all kernels take time to load
+    from mlf_sdk.compiler.schedule import Choice
+    from mlf_sdk.frontends.mlf.compiled import archive_of
+    from mlf_sdk.frontends.mlf.writer import tar_of
+
     alone = Graph(
         name="operator",
         values=graph.values,
@@ -75,7 +75,7 @@ def _open(stack: ExitStack, graph: Graph, operator: Operator) -> OpenTarget | No
         inputs=_free(graph, operator),
         outputs=operator.outputs,
     )
-    compiled = compile_graph(alone, Choice(goal=Goal.BALANCED))
+    compiled = compile_graph(alone, Choice())
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mlf-operator-")))
     archive = folder / "operator.tar"
     write_whole(archive, tar_of(archive_of(compiled)))

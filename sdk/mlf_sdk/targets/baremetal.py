@@ -19,15 +19,14 @@ from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
 from mlf_sdk.targets.choice import FlashChoice
 from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
-from mlf_sdk.targets.flashers.execute import FlashJob, FlashRun, run_runner
-from mlf_sdk.targets.flashers.load import find_runner
-from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, Log, Target
 
 if TYPE_CHECKING:
+    from mlf_sdk.targets.flashers.execute import FlashRun
+    from mlf_sdk.targets.flashers.row import RunnerRow
     from mlf_sdk.wire.session import Session
 
 
@@ -110,6 +109,8 @@ class BaremetalTarget(CmakeTarget):
 
     def runner(self, folder: Path, job: FlashChoice) -> RunnerRow:
         """See Target."""
+        from mlf_sdk.targets.flashers.load import find_runner  # few commands flash
+
         if job.sign is not None:
             raise InputError("only the images of Zephyr projects are signed", where="--sign")
         found = find_runner(job.runner, self.board, job.runner_file)
@@ -119,6 +120,8 @@ class BaremetalTarget(CmakeTarget):
 
     def flash(self, folder: Path, job: FlashChoice) -> FlashRun:
         """See Target."""
+        from mlf_sdk.targets.flashers.execute import FlashJob, run_runner
+
         return run_runner(
             self.runner(folder, job),
             FlashJob(

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
 from mlf_sdk.errors import CodeError, MissingToolError
@@ -30,22 +31,6 @@ _CONDITION: Final = re.compile(r"#\s*(?:if(?:n?def)?|elif(?:n?def)?)\b(.*)", re.
 _LANGUAGE: Final = re.compile(r"[\s!()]*(?:defined\b)?[\s(]*__cplusplus[\s)]*")
 _IFNDEF: Final = re.compile(r"#\s*ifndef\s+(\w+)\s*")
 _DEFINE: Final = re.compile(r"#\s*define\s+(\w+)")
-
-
-class Compiler(msgspec.Struct, frozen=True, kw_only=True):
-    """A compiler, as the build runs it on an archive's sources.
-
-    Attributes:
-        argv: program and flags.
-        include_dirs: folders of headers that are searched before those of the archive.
-        library_dirs: folders that are searched after them.
-        is_builds: the build uses this compiler; another one may decide conditions differently.
-    """
-
-    argv: tuple[str, ...]
-    include_dirs: tuple[str, ...] = ()
-    library_dirs: tuple[str, ...] = ()
-    is_builds: bool = True
 
 
 class Preprocessed(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.operators import Custom
 from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerator_of
@@ -66,6 +65,8 @@ def _checked(name: str, path: Path) -> tuple[str, bytes]:
         raise InputError(f"can't be read: {error.strerror}", where=f"--custom {path}") from error
     if len(data) > MAX_SOURCE_BYTES:
         raise InputError(f"has {len(data):,} bytes", where=f"--custom {path}", hint="At most 1 MB.")
+    from mlf_sdk.analysis.c.source import scan_source  # few models have custom operators
+
     scan = scan_source(data.decode("utf-8", "replace"), path.name)
     hint = f"Define: {prototype(symbol)}"
     functions = [f for f in scan.functions if f.name == symbol]

@@ -4,18 +4,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mlf_sdk.compiler.options import CompileOptions, Kernels
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.compiled import CompilingFrontend
+from mlf_sdk.frontends.filetype import is_tflite
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.survey import Survey
     from mlf_sdk.ir.finding import Finding
-
-IDENTIFIER: Final = b"TFL3"
 
 
 class TfliteFrontend(CompilingFrontend):
@@ -28,10 +27,7 @@ class TfliteFrontend(CompilingFrontend):
 
     def recognise(self, path: Path) -> bool:
         """Look for the format's identifier."""
-        if not path.is_file():
-            return False
-        with path.open("rb") as stream:
-            return stream.read(8)[4:] == IDENTIFIER
+        return is_tflite(path)
 
     def graph(self, path: Path, name: str, options: CompileOptions) -> Graph:
         """Read the model."""

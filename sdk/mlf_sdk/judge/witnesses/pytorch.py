@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from typing import ClassVar
 
 from mlf_sdk.errors import MlfError
-from mlf_sdk.frontends.torch.program import WEIGHTS_ONLY, check_members
 from mlf_sdk.judge.witnesses.interpreter import installed, open_worker
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.onnx import OnnxRuntime
@@ -27,6 +26,8 @@ class PyTorch(OnnxRuntime):
 
     def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
         """See Witness; members that run code when they are loaded are refused."""
+        from mlf_sdk.frontends.torch.program import WEIGHTS_ONLY, check_members  # loads the reader of ONNX
+
         try:
             check_members(model.path)
         except MlfError as error:
