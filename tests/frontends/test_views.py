@@ -13,9 +13,10 @@ import pytest
 import mlf_sdk
 from archives import edit_json, write
 from mlf_sdk.errors import ArchiveError
+from mlf_sdk.frontends.mlf.content import ArchiveContent, Call
 from mlf_sdk.frontends.mlf.extension import CallFacts
 from mlf_sdk.frontends.mlf.views import share_memory
-from mlf_sdk.frontends.mlf.writer import ArchiveContent, Call, archive_files
+from mlf_sdk.frontends.mlf.writer import archive_files
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import Tensor, TensorKind
 

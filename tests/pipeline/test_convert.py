@@ -19,6 +19,7 @@ import mlf_sdk
 from archives import Spec, build, edit_json, reference, sample, tar_bytes, write
 from ccode import CRT
 from mlf_sdk.errors import ArchiveError, InputError
+from mlf_sdk.frontends.mlf.seal import seal_of
 from mlf_sdk.ir.model import Model
 from mlf_sdk.judge.witnesses import registry
 from mlf_sdk.pipeline.loading import load_analysed
@@ -109,15 +110,24 @@ def test_two_conversions_are_equal(tmp_path: Path) -> None:
     assert first == second
 
 
-def restate(folder: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
-    """``folder/out.tar`` as a folder, with what its metadata states under ``mlf_sdk`` edited."""
+def restate(folder: Path, edit: Callable[[dict[str, Any]], None], *, sealed: bool = False) -> Path:
+    """``folder/out.tar`` as a folder, with what its metadata states under ``mlf_sdk`` edited.
+
+    Args:
+        sealed: with a seal that fits, as a program has that states what is wrong.
+    """
     subprocess.run(["tar", "xf", "out.tar", "--one-top-level=out"], cwd=folder, check=True)
-    member = folder / "out" / "metadata.json"
+    root = folder / "out"
+    member = root / "metadata.json"
     top = json.loads(member.read_bytes())
     (module,) = top["modules"].values()
     edit(module["mlf_sdk"])
     member.write_text(json.dumps(top))
-    return folder / "out"
+    if sealed:
+        files = [path for path in root.rglob("*") if path.is_file()]
+        module["mlf_sdk"]["seal"] = seal_of({str(f.relative_to(root)): f.read_bytes() for f in files})
+        member.write_text(json.dumps(top))
+    return root
 
 
 @pytest.mark.parametrize(
@@ -159,7 +169,7 @@ def test_a_stated_model_is_checked(tmp_path: Path, key: str, value: str, said: s
 def test_a_stated_model_that_contradicts_itself(tmp_path: Path, edit: Any, where: str, what: str) -> None:
     mlf_sdk.convert(archive(tmp_path, "aot-c"), tmp_path / "out.tar")
     with pytest.raises(InputError) as caught:
-        mlf_sdk.load(restate(tmp_path, lambda stated: edit(stated["model"])))
+        mlf_sdk.load(restate(tmp_path, lambda stated: edit(stated["model"]), sealed=True))
     assert (caught.value.where, caught.value.what.startswith(what)) == (f"model tiny: {where}", True)
     assert caught.value.hint.startswith("metadata.json states it under mlf_sdk")
 
@@ -178,7 +188,7 @@ def test_facts_about_a_call_are_checked(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="input 9, output 0 of 'conv_2d_0', which has 2 inputs and 1"
     ) as caught:
-        mlf_sdk.load(restate(tmp_path, overlap(input=9)))
+        mlf_sdk.load(restate(tmp_path, overlap(input=9), sealed=True))
     assert caught.value.where == "model layers: steps[0].overlaps[0]"
     assert caught.value.hint.startswith("metadata.json states it under mlf_sdk")
 

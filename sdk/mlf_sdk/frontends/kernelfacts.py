@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from mlf_sdk.analysis.c.effects import Effects
 from mlf_sdk.analysis.c.extents import kernel_extents
 from mlf_sdk.analysis.c.kernelbody import written_arguments
 from mlf_sdk.analysis.c.liveness import analyse_kernel
@@ -14,15 +13,11 @@ from mlf_sdk.analysis.c.stackpeak import stack_peak
 from mlf_sdk.analysis.c.unit import FunctionDefinition
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.readcode import Code
+from mlf_sdk.frontends.statedfacts import checked_step, effects_of, size_of
 from mlf_sdk.ir.model import Model, Span, Step, Workspace
 from mlf_sdk.ir.tensor import TensorKind
 
 STACK_ALIGNMENT = 16  # MLF_STACK_ALIGN of crt/include/mlf/mlf_adapter.h
-
-# Bytes of C's types of numbers on every target; of those that differ, the smaller size.
-_SIZES = {"char": 1, "short": 2, "int": 4, "long": 4, "float": 4, "double": 8, "half": 2, "__fp16": 2}
-_SIZES |= {"_Float16": 2, "bool": 1, "_Bool": 1, "size_t": 4, "intptr_t": 4, "uintptr_t": 4}
-_SIZES |= {f"{sign}int{bits}_t": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -> Step:
@@ -32,7 +27,7 @@ def kernel_facts(model: Model, step: Step, code: Code, faults: FaultCollector) -
     a bound; where there is no figure either, that is a fault.
     """
     if not step.takes_tensors:
-        return step  # the archive states its facts
+        return checked_step(model, step, code, faults)
     function = code.functions.get(step.symbol)
     if function is not None and not step.is_packed:
         return _of_ffi(step, code, faults)
@@ -116,14 +111,6 @@ def facts_of_source(
     )
 
 
-def effects_of(function: FunctionDefinition, code: Code) -> Effects:
-    """Effects of a kernel; an address that a call leaves behind matters if anything can use it later."""
-    if not function.member.endswith(".c"):
-        return Effects()
-    found = code.effects.of(function)
-    return found if found.lasting else dataclasses.replace(found, kept=frozenset())
-
-
 def _span(first: int | None, last: int | None, whole: Span) -> Span:
     """A span of phases; what is never accessed stays live throughout, which is always safe."""
     return whole if first is None or last is None else Span(first=first, last=last)
@@ -133,7 +120,7 @@ def _check_reach(model: Model, step: Step, function: FunctionDefinition, faults:
     """Compare the elements that a kernel certainly reaches with the tensors that it gets."""
     for argument in kernel_extents(function).arguments[: len(step.arguments)]:
         tensor = model.tensors[step.arguments[argument.index]]
-        size = min((_SIZES.get(word, 8) for word in argument.element_type.split()), default=0)
+        size = size_of(argument.element_type)
         what = f"the kernel '{step.symbol[:128]}' {{}} of '{tensor.name[:80]}', which has {tensor.size_bytes}"
         if argument.at_least * size > tensor.size_bytes:
             faults.add(function.member, what.format(f"reaches byte {argument.at_least * size}"))

@@ -20,7 +20,8 @@ from mlf_sdk.frontends.mlf.metadata import parse_metadata
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER as METADATA
 from mlf_sdk.frontends.mlf.params import NamedTensor, parse_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
-from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, ModuleMetadata
+from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, Metadata, ModuleMetadata
+from mlf_sdk.frontends.mlf.seal import seal_of
 from mlf_sdk.tools.checks import BoundedFaults, shown
 
 _SCAN_BYTES = 1 << 30
@@ -59,12 +60,14 @@ class RawArchive(msgspec.Struct, frozen=True, kw_only=True):
         sha256: hex; see ``ArchiveFiles``.
         version: of the format, 1 to 7.
         modules: in the order of the metadata; at least one.
+        is_sealed: its seal fits: nothing was changed since it was written.
     """
 
     source: str
     sha256: str
     version: int
     modules: tuple[RawModule, ...]
+    is_sealed: bool = False
 
 
 def load_mlf(path: Path, limits: Limits = DEFAULT_LIMITS) -> RawArchive:
@@ -88,7 +91,18 @@ def load_mlf(path: Path, limits: Limits = DEFAULT_LIMITS) -> RawArchive:
         for module, mine in zip(metadata.modules, members, strict=True)
     )
     faults.raise_if_any()
-    return RawArchive(source=files.source, sha256=files.sha256, version=metadata.version, modules=modules)
+    return RawArchive(
+        source=files.source,
+        sha256=files.sha256,
+        version=metadata.version,
+        modules=modules,
+        is_sealed=_is_sealed(metadata, files),
+    )
+
+
+def _is_sealed(metadata: Metadata, files: ArchiveFiles) -> bool:
+    stated = [module.extension.seal for module in metadata.modules if module.extension is not None]
+    return len(stated) == len(metadata.modules) == 1 and stated[0] == seal_of(files.files)
 
 
 def _no_metadata(files: ArchiveFiles, faults: FaultCollector) -> ArchiveError:

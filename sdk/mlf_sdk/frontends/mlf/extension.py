@@ -3,8 +3,9 @@
 
 Kernels with facts under ``calls`` are plain C functions: pointers to the inputs of their node, then to its
 outputs, then to a workspace where one is stated. A model that the graph executor's JSON can't express is
-under ``model``. The statements are checked like any others of an archive: sizes against the graph here,
-accesses by the guards of a run.
+under ``model``. The statements are checked like any others of an archive: sizes against the graph, names
+against the code; what they say of kernels counts under the seal of the archive (`mlf_sdk.frontends.mlf.seal`)
+or is held against the code (`mlf_sdk.frontends.statedfacts`).
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps, in place of a graph.
         made_from: the model file that was compiled.
+        seal: hash of the archive, see `mlf_sdk.frontends.mlf.seal`; empty for none.
     """
 
     compiler: str
@@ -144,6 +146,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     symbol_prefix: str | None = None
     model: StatedModel | None = None
     made_from: FileDigest | None = None
+    seal: str = ""
 
 
 def parse_extension(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.frontends.mlf.codefindings import constants, left_out
+from mlf_sdk.frontends.mlf.extension import KEY
 from mlf_sdk.frontends.mlf.schedule import BuildInput
 from mlf_sdk.ir.finding import Finding
 from mlf_sdk.ir.model import Model, UnitKind
@@ -30,6 +31,7 @@ def module_findings(source: BuildInput, model: Model) -> tuple[Finding, ...]:
             constants,
             _workspaces,
             _metadata,
+            _seal,
         )
         for finding in check(source, model)
     )
@@ -167,4 +169,15 @@ def _metadata(source: BuildInput, _model: Model) -> Iterator[Finding]:
             where="metadata.json: export_datetime",
             what="local time, though it is marked as UTC",
             handled="not used; provenance is the archive's sha256",
+        )
+
+
+def _seal(source: BuildInput, _model: Model) -> Iterator[Finding]:
+    """Find facts about kernels that were not written together with their code."""
+    extension = source.module.metadata.extension
+    if extension is not None and not source.archive.is_sealed:
+        yield Finding(
+            where=f"metadata.json: {KEY}",
+            what="no seal covers what it states of its kernels: the archive was changed since it was written",
+            handled="held against the code; no output lies over an input, and every copy is made",
         )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from mlf_sdk.frontends.mlf.extension import KEY
-from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step
+from mlf_sdk.frontends.mlf.plaincall import STATED, stated_step, without_permissions
 from mlf_sdk.frontends.mlf.rawgraph import NOP, GraphEntry, GraphNode, RawGraph
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.mlf.views import share_memory
@@ -100,7 +100,8 @@ class _GraphBuilder:
         if stated is not None:
             if self.shares and share_memory(stated, self.table.tensors, inputs, outputs):
                 return
-            self.steps.append(stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs)))
+            step = stated_step(stated, index, node.name, symbol, tuple(inputs), tuple(outputs))
+            self.steps.append(step if self.source.archive.is_sealed else without_permissions(step))
             return
         self.steps.append(
             Step(index=index, name=node.name, symbol=symbol, inputs=tuple(inputs), outputs=tuple(outputs))
@@ -131,7 +132,7 @@ class _GraphBuilder:
         """Return whether calls write to states only; a part of another input would have to be a copy."""
         if self.extension is None:
             return True
-        return all(
+        return self.source.archive.is_sealed and all(
             self.graph.nodes[node.inputs[position][0]].name in self.extension.states
             for node in self.graph.nodes
             if (facts := self.extension.calls.get(node.name)) is not None

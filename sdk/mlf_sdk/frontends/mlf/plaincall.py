@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.ir.abi import Value, call_with
 from mlf_sdk.ir.model import Overlap, Span, Step, Workspace
 from mlf_sdk.ir.step import Layer
 
 STATED = "its compiler states what it accesses"
+
+UNPROVEN = "the archive states what it accesses, but no seal covers that"
 
 _WHOLE = Span(first=0, last=0)
 
@@ -38,6 +42,18 @@ def stated_step(
         workspaces=workspaces,
         whole=STATED,
         layer=_layer(facts),
+    )
+
+
+def without_permissions(step: Step) -> Step:
+    """The step, as an archive states it without a seal: no output over an input, all in use to its end."""
+    return dataclasses.replace(
+        step,
+        overlaps=(),
+        phases=1,
+        spans=(_WHOLE,) * len(step.arguments),
+        workspaces=tuple(dataclasses.replace(w, span=_WHOLE) for w in step.workspaces),
+        whole=UNPROVEN,
     )
 
 

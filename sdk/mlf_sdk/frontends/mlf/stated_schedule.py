@@ -9,6 +9,7 @@ from typing import Final
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.mlf.extension import KEY, StatedModel, StatedTensor
+from mlf_sdk.frontends.mlf.plaincall import without_permissions
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.abi import Abi
@@ -38,17 +39,17 @@ def schedule_stated(source: BuildInput, stated: StatedModel) -> Schedule:
         for name in _c_words(step.abi):
             if not _C_WORD.fullmatch(name):
                 source.faults.add(_MEMBER, f"{shown(name)} is no name in C", field=f"{field}.abi")
-    extension = source.module.metadata.extension
+    extension, is_sealed = source.module.metadata.extension, source.archive.is_sealed
     return Schedule(
         tensors=tuple(table.tensors),
         inputs=stated.inputs,
         outputs=stated.outputs,
         output_names=extension.output_names if extension else (),
-        steps=stated.steps,
+        steps=stated.steps if is_sealed else tuple(map(without_permissions, stated.steps)),
         executor=stated.executor,
         alignment=stated.alignment,
         exports=stated.exports,
-        is_analysed=stated.is_analysed,
+        is_analysed=stated.is_analysed and is_sealed,
     )
 
 

@@ -13,22 +13,26 @@ import msgspec
 
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, Type
 from mlf_sdk.frontends.mlf.extension import KEY, Extension
+from mlf_sdk.frontends.mlf.metadata_memory import MEMBER
 from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP
+from mlf_sdk.frontends.mlf.seal import seal_of
 
 STAMP: Final = "1970-01-01 00:00:00Z"
 """Date of every archive: equal inputs give equal archives, byte for byte."""
 
 
 def archive_files(content: ArchiveContent) -> dict[str, bytes]:
-    """Members of the archive, by name."""
+    """Members of the archive, by name; it is sealed."""
     params = (*content.params, *content.states)
-    files = {**content.code, "metadata.json": _json(_metadata(content))}
+    document = _metadata(content)
+    files = {**content.code, MEMBER: _json(document)}
     if content.model is None:
         files[f"executor-config/graph/{content.name}.graph"] = _json(_Graph(content).document())
     if params or content.model is None:
         files[f"parameters/{content.name}.params"] = write_params(params)
-    return files
+    document["modules"][content.name][KEY]["seal"] = seal_of(files)
+    return {**files, MEMBER: _json(document)}
 
 
 def tar_of(files: Mapping[str, bytes]) -> bytes:
