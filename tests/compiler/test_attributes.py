@@ -14,8 +14,9 @@ from agreement import agree
 from compiled_models import KernelRunner
 from mlf_sdk.compiler.build import with_kernels
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.operators import UNLIMITED, Mean, Operator, Pool2D, PoolKind, Window
+from mlf_sdk.compiler.operators import UNLIMITED, Operator, Pool2D, PoolKind, Window
 from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tuning import Counted
@@ -95,11 +96,11 @@ def test_dilated_pooling(function: PoolKind, dtype: str, channels: int, tmp_path
     check_all(graph_of(x, y, operator), data, tmp_path)
 
 
-@pytest.mark.parametrize("total", [False, True])
-def test_means_and_sums_of_floats(total: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", [Reduction.MEAN, Reduction.SUM])
+def test_means_and_sums_of_floats(function: Reduction, tmp_path: Path) -> None:
     x = Value(id=0, name="x", dtype=np.dtype(np.float32), shape=(2, 3, 4))
     y = Value(id=1, name="y", dtype=np.dtype(np.float32), shape=(2, 4))
-    operator = Mean(number=0, kind="Sum", inputs=(0,), outputs=(1,), axes=(1,), total=total)
+    operator = Reduce(number=0, kind="Sum", inputs=(0,), outputs=(1,), axes=(1,), function=function)
     data = np.random.default_rng(3).uniform(-1, 1, x.shape).astype(np.float32)
     check_all(graph_of(x, y, operator), data, tmp_path)
 

@@ -11,14 +11,23 @@ import pytest
 
 from kernel_checks import KernelCheck
 from mlf_sdk.compiler.kernels.floats.depthwise import depthwise
-from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Pool2D, PoolKind, Softmax, Window
+from mlf_sdk.compiler.operators import (
+    UNLIMITED,
+    Call,
+    Convert,
+    DepthwiseConv2D,
+    Map,
+    Pool2D,
+    PoolKind,
+    Rounding,
+    Softmax,
+    Window,
+)
 from mlf_sdk.compiler.reals import (
     Accumulate,
     Lookup,
     MatMul,
     Normalise,
-    Pointwise,
-    Quantise,
     Reduce,
     Reduction,
     Resample,
@@ -149,7 +158,7 @@ def test_elementwise_functions(tmp_path: Path) -> None:
         x = v.add("float32", (2, 3, 4))
         other = v.normal(*shape) if data else v.add("float32", shape)
         y = v.add("bool" if function in ("less", "greater_equal") else "float32", (2, 3, 4))
-        operator = Pointwise(**fields((x, other), y), function=function)
+        operator = Map(**fields((x, other), y), expression=Call.of(function, 2))
         (kernel,) = candidates(v.graph(operator), operator, Choice())
         assert len(kernel.constants) == (data and shape != (1,))
         if function in ("add", "mul", "max"):
@@ -158,7 +167,7 @@ def test_elementwise_functions(tmp_path: Path) -> None:
     for parameters in ((-1.0, 0.5), (0.25, 2.0)):
         v = Values()
         x, y = v.add("float32", (3, 5)), v.add("float32", (3, 5))
-        checks += v.checks(Pointwise(**fields((x,), y), function="clip", parameters=parameters))
+        checks += v.checks(Map(**fields((x,), y), expression=Call.of("clip", 1, parameters)))
     compare(checks, tmp_path)
 
 
@@ -172,7 +181,8 @@ def test_rounding_to_stored_values(dtype: str, zero: int, tmp_path: Path) -> Non
     limits = np.iinfo(dtype)
     near = np.concatenate([limits.min - 3 + np.arange(12), limits.max + 3 - np.arange(12)])
     near = ((near - zero) * 0.25).reshape(3, 8).astype(np.float32)
-    compare(v.checks(Quantise(**fields((x,), y)), halves, far, near), tmp_path)
+    operator = Convert(**fields((x,), y), rounding=Rounding.NEAREST_EVEN)
+    compare(v.checks(operator, halves, far, near), tmp_path)
 
 
 def test_lookups(tmp_path: Path) -> None:

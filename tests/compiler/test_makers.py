@@ -85,12 +85,13 @@ def detection() -> bytes:
 
 
 def onnx() -> OnnxMaker:
-    """What ONNX alone has: normalisation, a quantiser of real numbers, an LSTM; output ``lstm4``."""
+    """What ONNX alone has: normalisation, quantisers of real numbers and of stored ones, an LSTM; output ``lstm6``."""
     m = OnnxMaker(2)
     x = m.input(3, 1, 6)
     y = m.add("LayerNormalization", x, m.weights(6), m.weights(6), axis=-1)
     scale, point = m.constant(np.float32(0.02)), m.constant(np.int8(-3))
-    y = m.add("DequantizeLinear", m.add("QuantizeLinear", y, scale, point), scale, point)
+    for one in (scale, m.constant(np.float32(0.03))):
+        y = m.add("DequantizeLinear", m.add("QuantizeLinear", y, one, point), one, point)
     m.add("LSTM", y, m.weights(1, 16, 6), m.weights(1, 16, 4), m.weights(1, 32), hidden_size=4)
     return m
 
@@ -142,7 +143,7 @@ def graphs(folder: Path) -> Iterator[Graph]:
 
     yield state()
     yield custom()
-    yield load_onnx(onnx().save(folder / "m.onnx", "lstm4"))
+    yield load_onnx(onnx().save(folder / "m.onnx", "lstm6"))
     yield load_onnx(tree().save(folder / "m.onnx", "treeensembleregressor1"))
     yield load_onnx(places_of_maxima().save(folder / "m.onnx", "maxpool1", "maxpool1_1"))
     yield load_onnx(machines().save(folder / "m.onnx", "svmclassifier1", "svmclassifier1_1"))
@@ -189,7 +190,7 @@ def test_kernels_that_networks_do_not_draw(
         (tmp_path / "m.tflite").write_bytes(subject)
         subject = load_tflite(tmp_path / "m.tflite")
     elif isinstance(subject, OnnxMaker):
-        subject = load_onnx(subject.save(tmp_path / "m.onnx", "lstm4"))
+        subject = load_onnx(subject.save(tmp_path / "m.onnx", "lstm6"))
     graph, random = improve(subject), np.random.default_rng(3)
     traced = trace(graph, [random_inputs(graph, random) for _ in range(3)])
     checks = checks_of(make.__name__, graph, traced, all_choices(core_named("generic")))

@@ -78,6 +78,8 @@ class Values:
         """Random data for a value, over the whole range of its type."""
         if value.dtype.kind == "f":
             return self.random.uniform(-3, 3, value.shape).astype(value.dtype)
+        if value.dtype.kind == "b":
+            return self.random.integers(0, 2, value.shape).astype(bool)
         limits = np.iinfo(value.dtype)
         return self.random.integers(limits.min, limits.max + 1, value.shape).astype(value.dtype)
 

@@ -23,8 +23,8 @@ from kernel_checks import KernelCheck, Values, all_choices, checks_of, differenc
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.load import load_onnx
+from mlf_sdk.compiler.operators import Convert, Rounding
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.reals import Quantise
 from mlf_sdk.errors import MlfError
 from onnx_network import Array, Network, Point, session_of
 
@@ -106,7 +106,10 @@ def _reasons(text: str) -> list[str]:
 
 def _rounds_real_numbers(graph: Graph) -> bool:
     """True where real numbers that were computed are quantised: other roundings of them are other integers."""
-    return any(isinstance(o, Quantise) and o.inputs[0] not in graph.inputs for o in graph.operators)
+    return any(
+        isinstance(o, Convert) and o.rounding is Rounding.NEAREST_EVEN and o.inputs[0] not in graph.inputs
+        for o in graph.operators
+    )
 
 
 class _Oracle:

@@ -2,7 +2,7 @@
 """Graph of a model before compilation: values and operators, typed and frozen.
 
 Operators keep the names of the field. What differs between formats in spelling only is one operator here:
-everything that moves elements without computing is a `Move`, every function of one 8-bit value a `Table`.
+everything that moves elements without computing is a `Move`, every elementwise expression a `Map`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -98,59 +98,73 @@ class Pool2D(Operator):
     clamp: tuple[float, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of expressions.
+
+    Attributes:
+        function: key of `mlf_sdk.compiler.functions.FUNCTIONS`.
+        arguments: the number of an input each, or another call.
+        parameters: constants of the function, e.g. the limits of ``clip``.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    parameters: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, function: str, operands: int = 1, parameters: tuple[float, ...] = ()) -> Call:
+        """The function of the first inputs, as many as it has operands."""
+        return cls(function, tuple(range(operands)), parameters)
+
+    @property
+    def calls(self) -> int:
+        """Number of functions, this one included."""
+        return 1 + sum(argument.calls for argument in self.arguments if isinstance(argument, Call))
+
+    def limited(self, clamp: tuple[float, float]) -> Call:
+        """The result within a range."""
+        return self if clamp == UNLIMITED else Call("clip", (self,), clamp)
+
+    def unlimited(self) -> tuple[Call, tuple[float, float]]:
+        """The call and the range that `limited` gives it."""
+        if self.function != "clip" or not isinstance(self.arguments[0], Call):
+            return self, UNLIMITED
+        low, high = self.parameters
+        return self.arguments[0], (low, high)
+
+
+Expression = int | Call
+"""Number of an input of a `Map`, or a function of some."""
+
+
+class Rounding(enum.Enum):
+    """Rule by which stored values stand for real ones where an operator computes."""
+
+    TFLM = "tflm"  # as its reference kernel of the operator does, bit for bit
+    CONCATENATION = "concatenation"  # as TensorFlow Lite's CONCATENATION rescales bytes
+    NEAREST_EVEN = "nearest even"  # each step in single precision, the quotient by the scale halves to even
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mean(Operator):
-    """Mean over ``axes``; the sum where ``total`` is set."""
+class Map(Operator):
+    """Expression of the elements at one place of all inputs, with broadcast.
 
-    axes: tuple[int, ...]
-    total: bool = False
+    Attributes:
+        rounding: of an expression of what stored values stand for; None: of the numbers as they are stored.
+        clamp: of the result in stored values, where the rounding is TFLM's.
+    """
 
-
-class Arithmetic(enum.Enum):
-    """Function of two operands."""
-
-    ADD = "add"
-    SUB = "sub"
-    MUL = "mul"
-    DIV = "div"
-    MAXIMUM = "maximum"
-    MINIMUM = "minimum"
-    PRELU = "prelu"
-    SQUARED_DIFFERENCE = "squared_difference"
-    EQUAL = "equal"
-    NOT_EQUAL = "not_equal"
-    GREATER = "greater"
-    GREATER_EQUAL = "greater_equal"
-    LESS = "less"
-    LESS_EQUAL = "less_equal"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Operator):
-    """Elementwise function of two values, with broadcast."""
-
-    function: Arithmetic
-    clamp: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table(Operator):
-    """Elementwise function of an 8-bit value: entry ``table[x]``, x as an unsigned byte."""
-
-    table: Array = field(repr=False, compare=False)
+    expression: Call
+    rounding: Rounding | None = None
+    clamp: tuple[float, float] = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convert(Operator):
     """Change of quantisation or type: QUANTIZE, DEQUANTIZE and CAST."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elementwise(Operator):
-    """Elementwise function of one value that is not 8 bits wide."""
-
-    function: str
-    alpha: float = 0.0
+    rounding: Rounding = Rounding.TFLM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,14 +279,6 @@ class DetectionPostProcess(Operator):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reshape(Operator):
     """The same bytes in another shape."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResizeBilinear(Operator):
-    """Bilinear interpolation of height and width."""
-
-    align_corners: bool
-    half_pixel_centres: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

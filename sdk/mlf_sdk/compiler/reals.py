@@ -6,20 +6,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mlf_sdk.compiler.operators import Array, Operator
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pointwise(Operator):
-    """Function of the elements at one place of all inputs, with broadcast.
-
-    Attributes:
-        function: key of `mlf_sdk.compiler.reference.functions.FUNCTIONS`.
-        parameters: constants of the function, e.g. the limits of ``clip``.
-    """
-
-    function: str
-    parameters: tuple[float, ...] = ()
+from mlf_sdk.compiler.operators import Array, Operator, Rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +34,15 @@ class Reduction(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduce(Operator):
-    """Reduction along ``axes``; the shape of the output says whether they are kept."""
+    """Reduction along ``axes``; the shape of the output says whether they are kept.
+
+    Attributes:
+        rounding: of the sum or mean of what stored values stand for; None: of the numbers as they are stored.
+    """
 
     function: Reduction
     axes: tuple[int, ...]
+    rounding: Rounding | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +95,7 @@ class Resample(Operator):
 
     Attributes:
         rows, columns: places in the input, (output extent, taps).
-        row_weights, column_weights: of the same shapes.
+        row_weights, column_weights: of the same shapes; of int8 values, whose taps are two, in 1/1024.
     """
 
     rows: Array = field(repr=False, compare=False)
@@ -117,11 +109,6 @@ class Lookup(Operator):
     """Slices of the first input along ``axis``, chosen by the second; negative ones count from the end."""
 
     axis: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quantise(Operator):
-    """Real values as stored ones: divided by the scale and rounded to nearest, halves to even."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

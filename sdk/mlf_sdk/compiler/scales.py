@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import INT32, Graph, Value
-from mlf_sdk.compiler.operators import Arithmetic, Operator
+from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.requantise import Multiplier
 
 
@@ -34,7 +34,7 @@ def dense_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tupl
 
 
 def sum_multipliers(
-    function: Arithmetic, a: Value, b: Value, y: Value
+    function: str, a: Value, b: Value, y: Value
 ) -> tuple[int, Multiplier, Multiplier, Multiplier]:
     """Left shift and multipliers of the operands and the result of ADD and SUB.
 
@@ -42,7 +42,7 @@ def sum_multipliers(
     """
     shift = 15 if y.dtype == np.int16 else 20
     twice = 2 * max(a.scale, b.scale)
-    if function is Arithmetic.SUB:
+    if function == "sub":
         single = np.float32(twice)
         return (
             shift,
@@ -111,12 +111,5 @@ def difference_multipliers(a: Value, b: Value, y: Value) -> tuple[int, Multiplie
 COMPARED_SHIFT = 8
 """Left shift of operands before TFLM compares them."""
 
-COMPARISONS = (
-    Arithmetic.EQUAL,
-    Arithmetic.NOT_EQUAL,
-    Arithmetic.GREATER,
-    Arithmetic.GREATER_EQUAL,
-    Arithmetic.LESS,
-    Arithmetic.LESS_EQUAL,
-)
-SUMS = (Arithmetic.ADD, Arithmetic.SUB)
+COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
+SUMS = ("add", "sub")

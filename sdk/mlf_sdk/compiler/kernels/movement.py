@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that move, resize or choose elements, and those of states."""
+"""Kernels that move or choose elements, and those of states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, arguments, c_type, loops, operands
-from mlf_sdk.compiler.operators import ArgExtreme, Move, ReadState, Region, ResizeBilinear, WriteState
-from mlf_sdk.compiler.reference.movement import positions
+from mlf_sdk.compiler.operators import ArgExtreme, Move, ReadState, Region, WriteState
 from mlf_sdk.compiler.regions import simplified
 
 
@@ -132,35 +131,3 @@ def arg_extreme(graph: Graph, operator: ArgExtreme) -> Kernel:
     }}
 """
     return Kernel(family="arg_extreme", parameters=arguments(graph, operator, reads=1), body=body)
-
-
-def resize_bilinear(graph: Graph, operator: ResizeBilinear) -> Kernel:
-    """RESIZE_BILINEAR of int8 values."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    n, ih, iw, ch = x.shape
-    _, oh, ow, _ = y.shape
-    tables = [
-        np.stack(positions(i, o, operator), axis=1).astype(np.int32).reshape(-1)
-        for i, o in ((ih, oh), (iw, ow))
-    ]
-    body = f"""    for (int32_t b = 0; b < {n}; ++b)
-    for (int32_t oy = 0; oy < {oh}; ++oy)
-    for (int32_t ox = 0; ox < {ow}; ++ox) {{
-        const int32_t *r = p0 + 3 * oy;
-        const int32_t *s = p1 + 3 * ox;
-        const int8_t *top = x0 + (b * {ih} + r[0]) * {iw * ch};
-        const int8_t *bottom = x0 + (b * {ih} + r[1]) * {iw * ch};
-        for (int32_t c = 0; c < {ch}; ++c) {{
-            int32_t upper = top[s[0] * {ch} + c] * (1024 - s[2]) + top[s[1] * {ch} + c] * s[2];
-            int32_t lower = bottom[s[0] * {ch} + c] * (1024 - s[2]) + bottom[s[1] * {ch} + c] * s[2];
-            int32_t sum = upper * (1024 - r[2]) + lower * r[2];
-            y0[((b * {oh} + oy) * {ow} + ox) * {ch} + c] = (int8_t)((sum > 0 ? sum + (1 << 19) : sum - (1 << 19)) / (1 << 20));
-        }}
-    }}
-"""
-    return Kernel(
-        family="resize_bilinear",
-        parameters=arguments(graph, operator, reads=1, constants=tuple(tables)),
-        body=body,
-        constants=tuple(tables),
-    )

@@ -22,7 +22,7 @@ from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
-from mlf_sdk.compiler.operators import Array, Binary, DepthwiseConv2D
+from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Map, Rounding
 from mlf_sdk.compiler.scales import SUMS, channel_multipliers
 
 _LANES: Final = 16
@@ -144,12 +144,15 @@ def _pixels_instructions(kh: int, kw: int, rescale: Rescale) -> list[str]:
     return [*lines, "vpop {d8-d15}", "pop {r4-r11, pc}"]
 
 
-def binary(graph: Graph, operator: Binary) -> Kernel | None:
+def binary(graph: Graph, operator: Map) -> Kernel | None:
     """ADD and SUB of tensors of one shape, as two products and a shift; None for others."""
+    function = operator.expression.function
+    if operator.rounding is not Rounding.TFLM or function not in SUMS:
+        return None
     a, b = graph.read(operator)
     (y,) = graph.written(operator)
     same = a.shape == b.shape == y.shape and a.dtype == b.dtype == y.dtype == np.int8
-    if not same or operator.function not in SUMS or a.data is not None or b.data is not None:
+    if not same or a.data is not None or b.data is not None:
         return None
     found = linear_sum(operator, a, b, y)
     if found is None:
@@ -157,7 +160,7 @@ def binary(graph: Graph, operator: Binary) -> Kernel | None:
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
     name = f"sums_{found.bits}_{low & 255}_{high & 255}"
     return Kernel(
-        family=operator.function.value,
+        family=function,
         parameters=arguments(graph, operator),
         body=f"    {name}(x0, x1, y0, {y.elements}, {found.a}, {found.b}, {found.c});\n",
         helpers={"saturate": SATURATE, name: _sums(name, found.bits, low, high)},

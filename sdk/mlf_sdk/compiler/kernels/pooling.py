@@ -10,12 +10,10 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP
 from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
-from mlf_sdk.compiler.kernels.overlap import of_elements, of_windows
-from mlf_sdk.compiler.kernels.scaling import SATURATE, SCALING, saturated, scaled
-from mlf_sdk.compiler.operators import Mean, Pool2D, PoolKind, Window
-from mlf_sdk.compiler.regions import strides
-from mlf_sdk.compiler.scales import mean_multiplier, ratio
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
+from mlf_sdk.compiler.kernels.overlap import of_windows
+from mlf_sdk.compiler.kernels.scaling import SATURATE
+from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
@@ -105,33 +103,3 @@ def _average_of_four(ih: int, iw: int, ch: int, oh: int, ow: int, result: str) -
         }}
     }}
 """
-
-
-def mean(graph: Graph, operator: Mean) -> Kernel:
-    """MEAN over any axes, and SUM; sums of 32 bits wrap, as TFLM's do."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    kept = [i for i in range(len(x.shape)) if i not in operator.axes]
-    real = y.dtype.kind == "f"
-    count = x.elements // y.elements
-    sum_, cast = ("float", "") if real else ("uint32_t", "(uint32_t)")
-    step, extents = strides(x.shape), tuple(x.shape[a] for a in kept)
-    first = place("k", (step[a] for a in kept))
-    lines = loops("k", extents)
-    lines.append(f"    {{\n        const {c_type(x.dtype)} *v = x0 + {first};\n        {sum_} sum = 0;")
-    lines += loops("r", (x.shape[a] for a in operator.axes), "        ")
-    inner = place("r", (step[a] for a in operator.axes))
-    lines.append(f"        {{\n            sum += {cast}v[{inner}];\n        }}")
-    if real:
-        value, helpers = "sum" if operator.total else f"sum / {count}.0f", {}
-    else:
-        by = ratio(x, y) if operator.total else mean_multiplier(x, y, count)
-        centred = f"(int32_t)(sum - (uint32_t)({count * x.zero_point}))"
-        value, helpers = saturated(scaled(centred, by), y), SCALING
-    lines.append(f"        y0[{place('k', strides(extents))}] = ({c_type(y.dtype)}){value};\n    }}\n")
-    return Kernel(
-        family="sum" if operator.total else "mean",
-        parameters=arguments(graph, operator),
-        body="\n".join(lines),
-        helpers=helpers,
-        overlaps=of_elements(x, y),  # what an element is made of lies no further in front than it does
-    )

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Arithmetic, Array, Binary
+from mlf_sdk.compiler.operators import Array, Map
 from mlf_sdk.compiler.requantise import multiply
 from mlf_sdk.compiler.scales import sum_multipliers
 
@@ -24,13 +24,13 @@ class LinearSum:
     bits: int
 
 
-def linear_sum(operator: Binary, a: Value, b: Value, y: Value) -> LinearSum | None:
+def linear_sum(operator: Map, a: Value, b: Value, y: Value) -> LinearSum | None:
     """Factors that give the reference's result for all 65,536 pairs of values; None when none are found."""
     if y.dtype != np.int8:
         return None
     values = np.arange(-128, 128, dtype=np.int64)
     wanted = _reference(operator, a, b, y, values)
-    sign = 1 if operator.function is Arithmetic.ADD else -1
+    sign = 1 if operator.expression.function == "add" else -1
     first, second = a.scale / y.scale, sign * b.scale / y.scale
     for bits in (22, 21, 20, 23, 19, 18):
         for near_a, near_b in product((0, 1, -1, 2, -2), repeat=2):
@@ -63,9 +63,9 @@ def _constants(
     return int(least.max(initial=-(1 << 62))), int(most.min(initial=1 << 62)) - 1
 
 
-def _reference(operator: Binary, a: Value, b: Value, y: Value, values: Array) -> Array:
-    shift, first, second, last = sum_multipliers(operator.function, a, b, y)
+def _reference(operator: Map, a: Value, b: Value, y: Value, values: Array) -> Array:
+    shift, first, second, last = sum_multipliers(operator.expression.function, a, b, y)
     left = multiply((values - a.zero_point) << shift, first)[:, None]
     right = multiply((values - b.zero_point) << shift, second)[None, :]
-    total = left + right if operator.function is Arithmetic.ADD else left - right
+    total = left + right if operator.expression.function == "add" else left - right
     return np.clip(multiply(total, last) + y.zero_point, *operator.clamp)

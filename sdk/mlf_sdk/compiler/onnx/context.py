@@ -19,8 +19,7 @@ from mlf_sdk.compiler.graph import FLOAT32, INT8, Value
 from mlf_sdk.compiler.onnx.budget import Budget
 from mlf_sdk.compiler.onnx.raw import RawNode, text_of
 from mlf_sdk.compiler.onnx.tensor import LAST, Shape, Tensor, dequantised, kept_type, last_shape, to_last
-from mlf_sdk.compiler.operators import Array, Convert, Move, Region, Reshape, Table
-from mlf_sdk.compiler.reals import Pointwise
+from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Move, Region, Reshape
 from mlf_sdk.ir.tensor import Quantisation
 
 
@@ -156,9 +155,8 @@ class Context(GraphBuilder):
             self.emit(Convert(**self.common("DequantizeLinear", [x], value)))
         for function, parameters in tensor.chain:
             found = self.add(tensor.name, FLOAT32, value.shape)
-            self.emit(
-                Pointwise(**self.common(function, [value], found), function=function, parameters=parameters)
-            )
+            call = Call.of(function, 1, parameters)
+            self.emit(Map(**self.common(function, [value], found), expression=call))
             value = found
         return value
 
@@ -222,10 +220,9 @@ class Context(GraphBuilder):
         )
 
 
-def _flip(context: Context, x: Value, y: Value) -> Table:
+def _flip(context: Context, x: Value, y: Value) -> Map:
     """The same bytes with their highest bits flipped."""
-    table = (np.arange(256, dtype=np.uint8) ^ 0x80).astype(np.uint8).view(y.dtype)
-    return Table(**context.common("Cast", [x], y), table=table)
+    return Map(**context.common("Cast", [x], y), expression=Call.of("flip_sign"))
 
 
 def _keeps(shape: Shape, order: Shape) -> bool:

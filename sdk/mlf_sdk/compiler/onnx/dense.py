@@ -13,7 +13,7 @@ from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_broadcast, to_last
-from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary, FullyConnected
+from mlf_sdk.compiler.operators import UNLIMITED, Array, Call, FullyConnected, Map
 from mlf_sdk.compiler.reals import MatMul
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -62,7 +62,7 @@ def gemm(context: Context, node: Node) -> None:
         weights = (data.T if turned else data).astype(np.float32) * np.float32(alpha)
         y = _dense(context, node, a, weights, bias, shape, node.name if rest is None else "")
     if rest is not None:
-        _binary(context, node, Arithmetic.ADD, (y, rest), shape, node.name)
+        _binary(context, node, "add", (y, rest), shape, node.name)
 
 
 def _turned(context: Context, x: Tensor) -> Tensor:
@@ -151,13 +151,13 @@ def _scaled(context: Context, node: Node, x: Tensor, by: float, name: str) -> Te
     if x.data is not None:
         return context.constant(name, x.data * np.float32(by))
     factor = context.constant("", np.array([by], np.float32))
-    return _binary(context, node, Arithmetic.MUL, (x, factor), x.shape, name)
+    return _binary(context, node, "mul", (x, factor), x.shape, name)
 
 
 def _binary(
     context: Context,
     node: Node,
-    function: Arithmetic,
+    function: str,
     tensors: tuple[Tensor, Tensor],
     shape: Shape,
     name: str,
@@ -165,7 +165,7 @@ def _binary(
     """Sum or product of real numbers."""
     inputs = [context.value(tensor) for tensor in tensors]
     found, y = context.output(name, tensors[0].dtype, shape)
-    context.emit(Binary(**node.common(inputs, y), function=function, clamp=UNLIMITED))
+    context.emit(Map(**node.common(inputs, y), expression=Call.of(function, 2)))
     return found
 
 

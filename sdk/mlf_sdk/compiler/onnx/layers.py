@@ -19,11 +19,11 @@ from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_o
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, last_shape, to_last
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
-    Arithmetic,
     Array,
-    Binary,
+    Call,
     Conv2D,
     DepthwiseConv2D,
+    Map,
     Region,
     Window,
 )
@@ -122,7 +122,7 @@ def computed_convolution(
     if bias is not None:
         _, z = context.output(node.name, dtype, shape, last=True)
         term = context.value(bias)
-        context.emit(Binary(**node.common([y, term], z), function=Arithmetic.ADD, clamp=UNLIMITED))
+        context.emit(Map(**node.common([y, term], z), expression=Call.of("add", 2)))
 
 
 def conv(context: Context, node: Node) -> None:

@@ -15,7 +15,7 @@ from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import elementwise
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, axis_of, check_broadcast, check_vector
-from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Array, Binary
+from mlf_sdk.compiler.operators import Array, Call, Map
 from mlf_sdk.compiler.reals import Normalise
 
 
@@ -61,15 +61,13 @@ def channelwise(
     last = x.rank in (3, 4)
     shape = (-1,) if last else (-1, *(1,) * (x.rank - 2))
     source = context.last(x) if last else context.value(x)
-    for kind, data, name in ((Arithmetic.MUL, factor, ""), (Arithmetic.ADD, term, node.name)):
+    for function, data, name in (("mul", factor, ""), ("add", term, node.name)):
         if isinstance(data, Tensor):
             operand = context.value(context.reshaped("", data, (data.elements, *shape[1:])))
         else:
-            operand = context.add_constant(
-                f"{node.name}_{kind.value}", data.astype(np.float32).reshape(shape)
-            )
+            operand = context.add_constant(f"{node.name}_{function}", data.astype(np.float32).reshape(shape))
         _, y = context.output(name or node.name, FLOAT32, x.shape, last=last)
-        context.emit(Binary(**node.common([source, operand], y), function=kind, clamp=UNLIMITED))
+        context.emit(Map(**node.common([source, operand], y), expression=Call.of(function, 2)))
         source = y
 
 

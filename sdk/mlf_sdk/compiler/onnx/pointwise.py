@@ -16,8 +16,7 @@ from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, clip_limits, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, to_last
-from mlf_sdk.compiler.operators import UNLIMITED, Arithmetic, Binary
-from mlf_sdk.compiler.reals import Pointwise
+from mlf_sdk.compiler.operators import Call, Map, Rounding
 
 BOOL: Final = np.dtype(np.bool_)
 
@@ -47,9 +46,7 @@ TRUTH: Final = {
     "GreaterOrEqual": ("greater_equal", 2), "IsNaN": ("is_nan", 1), "Less": ("less", 2),
     "LessOrEqual": ("less_equal", 2), "Or": ("or", 2), "Xor": ("xor", 2),
 }  # fmt: skip
-ARITHMETIC: Final = {
-    "Add": Arithmetic.ADD, "Sub": Arithmetic.SUB, "Mul": Arithmetic.MUL, "Div": Arithmetic.DIV,
-}  # fmt: skip
+ARITHMETIC: Final = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 NARY: Final = {"Max": "max", "Min": "min", "Sum": "add", "Mean": "add"}
 
 
@@ -103,7 +100,8 @@ def elementwise(
     shape = broadcast_shape(tensors)
     values, last = operands(context, tensors, shape)
     tensor, y = context.output(name, tensors[-1].dtype if dtype is None else dtype, shape, last=last)
-    context.emit(Pointwise(**node.common(values, y), function=function, parameters=parameters))
+    call = Call.of(function, len(values), parameters)
+    context.emit(Map(**node.common(values, y), expression=call))
     return tensor
 
 
@@ -178,18 +176,12 @@ def arithmetic(context: Context, node: Node) -> None:
     a, b = node.input(0), node.input(1)
     function = ARITHMETIC[node.kind]
     found = target(context, node)
-    if found is not None and function is not Arithmetic.DIV and is_stored(a, b) and _per_tensor(a, b):
+    if found is not None and function != "div" and is_stored(a, b) and _per_tensor(a, b):
         _stored_arithmetic(context, node, a, b, function, found)
         return
     if a.dtype != b.dtype:
         refuse(f"operands of {a.dtype} and {b.dtype}")
-    if a.dtype.kind != "f":
-        elementwise(context, node, function.value, [a, b])
-        return
-    shape = broadcast_shape([a, b])
-    values, last = operands(context, [a, b], shape)
-    _, y = context.output(node.name, FLOAT32, shape, last=last)
-    context.emit(Binary(**node.common(values, y), function=function, clamp=UNLIMITED))
+    elementwise(context, node, function, [a, b])
 
 
 def _per_tensor(*tensors: Tensor) -> bool:
@@ -200,7 +192,7 @@ def _per_tensor(*tensors: Tensor) -> bool:
 
 
 def _stored_arithmetic(
-    context: Context, node: Node, a: Tensor, b: Tensor, function: Arithmetic, found: Target
+    context: Context, node: Node, a: Tensor, b: Tensor, function: str, found: Target
 ) -> None:
     if a.stored is None or b.stored is None:
         raise AssertionError("operands that are not stored")
@@ -212,7 +204,8 @@ def _stored_arithmetic(
                 value, quantisation=tensor.quantisation
             )
     y, clamp = layer_output(context, node, shape, found, last=last)
-    context.emit(Binary(**node.common(values, y), function=function, clamp=clamp))
+    call = Call.of(function, 2)
+    context.emit(Map(**node.common(values, y), expression=call, rounding=Rounding.TFLM, clamp=clamp))
 
 
 def nary(context: Context, node: Node) -> None:

@@ -16,7 +16,7 @@ from mlf_sdk.compiler.onnx.layers import space_of, two, window_of
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor
-from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Mean, Pool2D, PoolKind, Window
+from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Pool2D, PoolKind, Rounding, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.ir.tensor import Quantisation
 
@@ -157,7 +157,8 @@ def global_pool(context: Context, node: Node) -> None:
         y, _ = layer_output(
             context, node, shape, Target(quantisation=found.quantisation, clamp=UNLIMITED), last=True
         )
-        context.emit(Mean(**node.common([source], y), axes=(1, 2)))
+        fields = {**node.common([source], y), "axes": (1, 2), "rounding": Rounding.TFLM}
+        context.emit(Reduce(**fields, function=Reduction.MEAN))
         return
     source = context.last(x)
     _, y = context.output(node.name, x.dtype, shape, last=True)

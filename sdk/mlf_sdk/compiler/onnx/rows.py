@@ -16,7 +16,7 @@ from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.pointwise import BOOL, elementwise
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor, axis_of, last_axis
-from mlf_sdk.compiler.operators import UNLIMITED, Mean, Softmax
+from mlf_sdk.compiler.operators import UNLIMITED, Rounding, Softmax
 from mlf_sdk.compiler.reals import Reduce, Reduction
 
 REDUCTIONS: Final = {
@@ -116,7 +116,8 @@ def _stored_mean(
         return False
     unlimited = Target(quantisation=found.quantisation, clamp=UNLIMITED)
     y, _ = layer_output(context, node, shape, unlimited, last=True)
-    context.emit(Mean(**node.common([context.last(stored)], y), axes=(1, 2)))
+    fields = {**node.common([context.last(stored)], y), "axes": (1, 2), "rounding": Rounding.TFLM}
+    context.emit(Reduce(**fields, function=Reduction.MEAN))
     return True
 
 

@@ -20,9 +20,8 @@ from mlf_sdk.compiler.graph import FLOAT32, INT8, INT32, UINT8, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.tensor import Tensor, last_shape
-from mlf_sdk.compiler.operators import Array, Table
-from mlf_sdk.compiler.reals import Quantise
-from mlf_sdk.compiler.reference.functions import FUNCTIONS
+from mlf_sdk.compiler.operators import Array, Call, Convert, Expression, Map, Rounding
+from mlf_sdk.compiler.reference.maps import rounded_to_even
 from mlf_sdk.ir.tensor import Quantisation
 
 _LIMITING: Final = ("Relu", "Clip")
@@ -108,7 +107,7 @@ def quantize_linear(context: Context, node: Node) -> None:
         last = x.is_last
         given = context.last(x) if last else context.value(x)
         value = context.add(node.name, INT8, given.shape, quantisation)
-        context.emit(Quantise(**node.common([given], value)))
+        context.emit(Convert(**node.common([given], value), rounding=Rounding.NEAREST_EVEN))
         stored = Tensor.of_value(value, x.shape, last=last)
     if unsigned:
         stored = Tensor(name=node.name, dtype=np.dtype(np.uint8), shape=x.shape, signed=stored)
@@ -120,31 +119,30 @@ def requantised(context: Context, x: Tensor, quantisation: Quantisation, name: s
     stored = x.stored
     if stored is None or stored.quantisation is None:
         raise AssertionError(f"'{x.name}' is not stored")
-    numbers = np.arange(-128, 128, dtype=np.int64)
-    real: Array = (numbers - stored.quantisation.zero_point[0]).astype(np.float32) * np.float32(
-        stored.quantisation.scale[0]
-    )
+    numbers = np.arange(-128, 128, dtype=np.int8)
+    expression: Expression = 0
     for function, parameters in x.chain:
-        with np.errstate(all="ignore"):
-            real = np.asarray(FUNCTIONS[function](real.astype(np.float64), *parameters)).astype(np.float32)
-    with np.errstate(all="ignore"):
-        scaled = np.nan_to_num(np.rint(real / np.float32(quantisation.scale[0])))
-    result = np.clip(scaled + quantisation.zero_point[0], -128, 127).astype(np.int64)
+        expression = Call(function, (expression,), parameters)
+    before, after = (
+        Value(id=-1, name=name, dtype=INT8, shape=(256,), quantisation=q)
+        for q in (stored.quantisation, quantisation)
+    )
+    result = rounded_to_even(expression, [before], after, [numbers])
     low, high = stored.limits
     reached = slice(low + 128, high + 129)
     if (result[reached] == numbers[reached]).all() and quantisation == stored.quantisation:
         return stored
     limits = (int(result[reached].min()), int(result[reached].max()))
     if stored.data is not None:
-        data = result[stored.data.astype(np.int64) + 128].astype(np.int8)
+        data = result[stored.data.astype(np.int64) + 128]
         return Tensor(
             name=name, dtype=INT8, shape=x.shape, quantisation=quantisation, limits=limits, data=data
         )
     last = stored.is_last
     given = context.last(stored) if last else context.value(stored)
     value = context.add(name, INT8, given.shape, quantisation)
-    table = np.roll(result, 128).astype(np.int8)  # by the unsigned byte
-    context.emit(Table(**context.common("Requantise", [given], value), table=table))
+    fields = {**context.common("Requantise", [given], value), "rounding": Rounding.NEAREST_EVEN}
+    context.emit(Map(**fields, expression=expression) if isinstance(expression, Call) else Convert(**fields))
     return Tensor.of_value(value, x.shape, last=last, limits=limits)
 
 

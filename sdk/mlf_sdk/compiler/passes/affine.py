@@ -4,25 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import (
-    Arithmetic,
+    UNLIMITED,
     Array,
-    Binary,
+    Call,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    Map,
     Operator,
     Pool2D,
 )
 from mlf_sdk.compiler.passes.rewrite import Rewrite
-from mlf_sdk.compiler.reals import Pointwise
-
-_UNLIMITED = (-math.inf, math.inf)
 
 
 def fold_affine(graph: Graph) -> Graph:
@@ -57,14 +54,14 @@ def _once(graph: Graph) -> Graph | None:
 
 def _limited(graph: Graph, operator: Operator, follower: Operator) -> Operator | None:
     """The operator with the limits of a CLIP behind it."""
-    if not isinstance(follower, Pointwise) or follower.function != "clip":
+    if not isinstance(follower, Map) or follower.expression.function != "clip":
         return None
-    layers = Conv2D | DepthwiseConv2D | FullyConnected | Binary | Pool2D
+    layers = Conv2D | DepthwiseConv2D | FullyConnected | Pool2D
     if not isinstance(operator, layers) or graph.written(operator)[0].dtype != np.float32:
         return None
-    if isinstance(operator, Binary) and operator.function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
+    if follower.expression.arguments != (0,):
         return None
-    low, high = follower.parameters
+    low, high = follower.expression.parameters
     clamp = (min(max(operator.clamp[0], low), high), max(min(operator.clamp[1], high), low))
     return dataclasses.replace(operator, clamp=clamp)
 
@@ -72,15 +69,16 @@ def _limited(graph: Graph, operator: Operator, follower: Operator) -> Operator |
 def _scaled(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operator | None:
     """The layer with the factors or terms of its channels in its weights and biases."""
     graph = rewrite.graph
-    if not isinstance(operator, Conv2D | DepthwiseConv2D | FullyConnected) or operator.clamp != _UNLIMITED:
+    if not isinstance(operator, Conv2D | DepthwiseConv2D | FullyConnected) or operator.clamp != UNLIMITED:
         return None
-    if not isinstance(follower, Binary):
+    if not isinstance(follower, Map):
         return None
+    call, clamp = follower.expression.unlimited()
     weights = graph.values[operator.inputs[1]]
     y = graph.values[operator.outputs[0]]
     if weights.data is None or weights.dtype != np.float32 or y.dtype != np.float32:
         return None
-    constant = _per_channel(graph, follower, operator.outputs[0], y)
+    constant = _per_channel(graph, follower, call, operator.outputs[0], y)
     if constant is None:
         return None
     factor, term = constant
@@ -96,12 +94,14 @@ def _scaled(rewrite: Rewrite, operator: Operator, follower: Operator) -> Operato
             rewrite.constant(weights, scaled, None),
             rewrite.constant(like, moved, None),
         ),
-        clamp=follower.clamp,
+        clamp=clamp,
     )
 
 
-def _per_channel(graph: Graph, operator: Binary, value: int, y: Value) -> tuple[Array, Array] | None:
-    """Factor and term that an operator gives each channel of a layer's result."""
+def _per_channel(graph: Graph, operator: Map, call: Call, value: int, y: Value) -> tuple[Array, Array] | None:
+    """Factor and term that a call gives each channel of a layer's result."""
+    if call.arguments != (0, 1):
+        return None
     first = operator.inputs[0] == value
     other = graph.values[operator.inputs[1 if first else 0]]
     if operator.inputs[0] == operator.inputs[1] or graph.values[operator.outputs[0]].shape != y.shape:
@@ -114,10 +114,10 @@ def _per_channel(graph: Graph, operator: Binary, value: int, y: Value) -> tuple[
     numbers = np.broadcast_to(other.constant.reshape(-1).astype(np.float64), (channels,))
     one, zero = np.ones(channels), np.zeros(channels)
     found = {
-        Arithmetic.MUL: (numbers, zero),
-        Arithmetic.ADD: (one, numbers),
-        Arithmetic.SUB: (one, -numbers) if first else (-one, numbers),
+        "mul": (numbers, zero),
+        "add": (one, numbers),
+        "sub": (one, -numbers) if first else (-one, numbers),
     }
     if first and numbers.all():
-        found[Arithmetic.DIV] = (1 / numbers, zero)
-    return found.get(operator.function)
+        found["div"] = (1 / numbers, zero)
+    return found.get(call.function)

@@ -12,11 +12,12 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
 from mlf_sdk.compiler.reference import (
     computed,
+    convert,
     detection,
     layers,
     lstm,
+    maps,
     movement,
-    pointwise,
     quantised,
     reals,
     recurrent,
@@ -31,11 +32,12 @@ from mlf_sdk.errors import InputError
 __all__ = ["Interpreter", "evaluate"]
 _FAMILIES = (
     computed,
+    convert,
     detection,
     layers,
     lstm,
+    maps,
     movement,
-    pointwise,
     quantised,
     reals,
     recurrent,

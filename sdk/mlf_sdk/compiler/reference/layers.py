@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of layers with weights, of pooling and of means."""
+"""References of layers with weights and of pooling."""
 
 from __future__ import annotations
 
@@ -13,20 +13,17 @@ from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
-    Mean,
     Pool2D,
     PoolKind,
     TransposeConv,
     Window,
 )
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
+from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
 from mlf_sdk.compiler.scales import (
     channel_multipliers,
     dense_multipliers,
     has_wide_sums,
-    mean_multiplier,
-    ratio,
 )
 
 Multipliers = Callable[[Value, Value, Value, int], tuple[Multiplier, ...]]
@@ -161,17 +158,3 @@ def rounded_mean(total: Array, count: Array | int) -> Array:
     half = np.asarray(count) // 2
     magnitude = (np.abs(total) + half) // count
     return np.where(total > 0, magnitude, -magnitude)
-
-
-@reference(Mean)
-def mean(graph: Graph, operator: Mean, inputs: list[Array], _: States) -> list[Array]:
-    """MEAN and SUM."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    if x.dtype.kind == "f":
-        total = inputs[0].sum(axis=operator.axes, dtype=np.float32)
-        return [total if operator.total else total / np.float32(x.elements // y.elements)]
-    count = int(np.prod([x.shape[a] for a in operator.axes]))
-    total = inputs[0].astype(np.int64).sum(axis=operator.axes)
-    centred = total - count * x.zero_point
-    scaled = multiply(centred, ratio(x, y) if operator.total else mean_multiplier(x, y, count))
-    return [saturated(scaled + y.zero_point, y.dtype)]

@@ -9,20 +9,14 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import reals
+from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Cell, Recurrent, Reduction
-from mlf_sdk.compiler.reference.functions import FUNCTIONS, apply
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
 from mlf_sdk.compiler.reference.table import States, reference
-from mlf_sdk.compiler.requantise import saturated
-
-
-@reference(reals.Pointwise)
-def pointwise(graph: Graph, operator: reals.Pointwise, inputs: list[Array], _: States) -> list[Array]:
-    """Elementwise functions."""
-    (y,) = graph.written(operator)
-    return [apply(operator.function, inputs, operator.parameters, y.dtype)]
+from mlf_sdk.compiler.requantise import multiply, saturated
+from mlf_sdk.compiler.scales import mean_multiplier, ratio
 
 
 @reference(reals.MatMul)
@@ -54,13 +48,23 @@ _REDUCTIONS: Final[dict[Reduction, Callable[[Array, tuple[int, ...]], Array]]] =
 
 @reference(reals.Reduce)
 def reduce(graph: Graph, operator: reals.Reduce, inputs: list[Array], _: States) -> list[Array]:
-    """Reductions."""
+    """Reductions; the sum or mean of stored values is rescaled as in TFLM."""
+    if operator.rounding is not None:
+        return [_stored_sum(graph, operator, inputs[0])]
     wide = inputs[0].astype(np.float64 if inputs[0].dtype.kind == "f" else np.int64)
     with np.errstate(all="ignore"):
         found = _REDUCTIONS[operator.function](wide, operator.axes)
     if inputs[0].dtype.kind != "f":
         found = np.trunc(found)
     return [found]
+
+
+def _stored_sum(graph: Graph, operator: reals.Reduce, data: Array) -> Array:
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    count = x.elements // y.elements
+    total = data.astype(np.int64).sum(axis=operator.axes) - count * x.zero_point
+    by = ratio(x, y) if operator.function is Reduction.SUM else mean_multiplier(x, y, count)
+    return saturated(multiply(total, by).reshape(y.shape) + y.zero_point, y.dtype)
 
 
 @reference(reals.Normalise)
@@ -83,7 +87,7 @@ def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States)
     gates, weights, bias, hidden, *cells = (x.astype(np.float64) for x in inputs)
     found: list[Array] = []
     steps = range(gates.shape[0])
-    functions = [_relu if name == "relu" else FUNCTIONS[name] for name in operator.activations]
+    functions = [FUNCTIONS[name].numpy for name in operator.activations]
     for step in reversed(steps) if operator.reverse else steps:
         given = gates[step]
         if operator.cell is Cell.LSTM:
@@ -97,10 +101,6 @@ def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States)
             hidden = functions[0](given + hidden @ weights.T + bias)
         found.append(hidden)
     return [np.stack(found[::-1] if operator.reverse else found), hidden, *cells]
-
-
-def _relu(x: Array) -> Array:
-    return np.maximum(x, 0.0)
 
 
 def _gru(
@@ -125,12 +125,15 @@ def _gru(
 
 @reference(reals.Resample)
 def resample(graph: Graph, operator: reals.Resample, inputs: list[Array], _: States) -> list[Array]:
-    """Interpolation, rows first."""
-    x = inputs[0].astype(np.float64)
+    """Interpolation, rows first; of int8 values rounded half away from zero."""
+    x: Array = inputs[0].astype(np.float64)
     down = operator.row_weights.astype(np.float64)[None, :, :, None, None]
     across = operator.column_weights.astype(np.float64)[None, None, :, :, None]
     rows = (x[:, operator.rows] * down).sum(axis=2)
-    return [(rows[:, :, operator.columns] * across).sum(axis=3)]
+    found = (rows[:, :, operator.columns] * across).sum(axis=3)
+    if inputs[0].dtype.kind == "f":
+        return [found]
+    return [np.trunc((found + np.where(found > 0, 1 << 19, -(1 << 19))) / (1 << 20))]
 
 
 @reference(reals.Lookup)
@@ -140,14 +143,6 @@ def lookup(graph: Graph, operator: reals.Lookup, inputs: list[Array], _: States)
     indices = inputs[1].astype(np.int64)
     indices = np.clip(np.where(indices < 0, indices + extent, indices), 0, extent - 1)
     return [np.take(inputs[0], indices, axis=operator.axis)]
-
-
-@reference(reals.Quantise)
-def quantise(graph: Graph, operator: reals.Quantise, inputs: list[Array], _: States) -> list[Array]:
-    """Quantisation with one scale."""
-    (y,) = graph.written(operator)
-    scaled = np.rint(inputs[0].astype(np.float32) / np.float32(y.scale)).astype(np.float64)
-    return [saturated(scaled + y.zero_point, y.dtype)]
 
 
 @reference(reals.Accumulate)

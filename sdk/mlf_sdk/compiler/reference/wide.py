@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logistic and hyperbolic tangent of 16-bit values, which TFLM's reference kernels interpolate in a table."""
+"""References of functions of one 16-bit value; logistic and hyperbolic tangent by interpolation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.requantise import wrap32
+from mlf_sdk.compiler.operators import Array, Call
+from mlf_sdk.compiler.requantise import multiply, saturated, wrap32
+from mlf_sdk.compiler.scales import single_ratio
 
 _STEPS: Final = 24
 """Entries of the table in a unit of the argument."""
@@ -79,3 +81,31 @@ def argument_of(x: Value, function: str) -> tuple[int, int]:
     while multiplier <= 32767.0 / 2.0 and shift <= 30:
         multiplier, shift = multiplier * 2.0, shift + 1
     return int(multiplier), shift
+
+
+def leaky_relu(x: Value, y: Value, data: Array, alpha: float) -> Array:
+    """LEAKY_RELU of stored values."""
+    centred = data.astype(np.int64) - x.zero_point
+    identity, slope = single_ratio(x, y), single_ratio(x, y, alpha)
+    result = np.where(centred >= 0, multiply(centred, identity), multiply(centred, slope))
+    return saturated(result + y.zero_point, y.dtype)
+
+
+def rectified(function: str, x: Value, y: Value, data: Array) -> Array:
+    """ABS and RELU ('clip') of stored values."""
+    centred = data.astype(np.int64) - x.zero_point
+    value = np.maximum(centred, 0) if function == "clip" else np.abs(centred)
+    scaled = multiply(value, single_ratio(x, y)) if function == "clip" or x.scale != y.scale else value
+    return saturated(scaled + y.zero_point, y.dtype)
+
+
+WIDE: Final[dict[str, Callable[[Array, int, int], Array]]] = {"sigmoid": logistic, "tanh": tanh}
+
+
+def of_words(call: Call, x: Value, y: Value, data: Array) -> Array:
+    """Stored results of a function of 16-bit values."""
+    if call.function == "leaky_relu":
+        return leaky_relu(x, y, data, *call.parameters)
+    if call.function in WIDE:
+        return WIDE[call.function](data, *argument_of(x, call.function))
+    return rectified(call.function, x, y, data)

@@ -14,7 +14,7 @@ from mlf_sdk.compiler.builder import GraphBuilder, operator_fields, refuse
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
-from mlf_sdk.compiler.tables import stored
+from mlf_sdk.compiler.reference.bytes import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.ir.finding import Finding
 

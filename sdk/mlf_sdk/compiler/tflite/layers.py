@@ -17,14 +17,15 @@ from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
-    Mean,
     Pool2D,
     PoolKind,
     Reshape,
+    Rounding,
     Softmax,
     TransposeConv,
     Window,
 )
+from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
@@ -261,7 +262,8 @@ def mean(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
     expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
-    context.emit(Mean(**common(operator, [x], y), axes=over))
+    rounding = None if y.dtype.kind == "f" else Rounding.TFLM
+    context.emit(Reduce(**common(operator, [x], y), function=Reduction.MEAN, axes=over, rounding=rounding))
 
 
 def softmax(context: Context, operator: RawOperator) -> None:

@@ -7,15 +7,16 @@ import math
 
 import numpy as np
 
-from mlf_sdk.compiler import regions, tables
+from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import (
     ArgExtreme,
+    Convert,
     Move,
     Region,
     Reshape,
-    Table,
+    Rounding,
     UpdateSlice,
 )
 from mlf_sdk.compiler.reals import Lookup
@@ -124,7 +125,7 @@ def _rescaled(context: Context, operator: RawOperator, x: Value, y: Value) -> Va
     if x.dtype != np.uint8 or y.dtype != np.uint8 or not (x.scale and y.scale):
         refuse(f"'{x.name}' and '{y.name}' differ in their quantisation")
     rescaled = context.add(f"{x.name}_rescaled", y.dtype, x.shape, y.quantisation)
-    context.emit(Table(**common(operator, [x], rescaled), table=tables.table_of("concatenated", x, y)))
+    context.emit(Convert(**common(operator, [x], rescaled), rounding=Rounding.CONCATENATION))
     return context.values[rescaled.id]
 
 

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 import numpy as np
 
-from mlf_sdk.compiler import tables
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Arithmetic, Binary, Convert, Elementwise, Table
-from mlf_sdk.compiler.reference import pointwise as reference
+from mlf_sdk.compiler.operators import UNLIMITED, Call, Convert, Map, Rounding
+from mlf_sdk.compiler.reference.bytes import BYTE_FUNCTIONS, hard_swish_exponent
+from mlf_sdk.compiler.reference.wide import WIDE
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
@@ -21,6 +24,7 @@ from mlf_sdk.compiler.tflite.context import (
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
 
+_LARGEST = {"MAXIMUM": "max", "MINIMUM": "min"}
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
 
 
@@ -28,17 +32,17 @@ def binary(context: Context, operator: RawOperator) -> None:
     """ADD, SUB, MUL, DIV, MAXIMUM and MINIMUM."""
     a, b = context.inputs(operator, 2)
     y = context.output(operator)
-    function = Arithmetic(operator.kind.lower())
+    function = _LARGEST.get(operator.kind, operator.kind.lower())
     options = operator.options(_OPTIONS[operator.kind]) if operator.kind in _OPTIONS else None
     if not a.dtype == b.dtype == y.dtype:
         refuse(f"operands of types {a.dtype} and {b.dtype}, a result of type {y.dtype}")
     expect_shape(y, broadcast_shape(a, b))
     quantised = y.quantisation is not None
-    if quantised and function is Arithmetic.DIV and y.dtype != np.int8:
+    if quantised and function == "div" and y.dtype != np.int8:
         refuse(f"division of stored values of type {y.dtype}; int8 and float32 are supported")
     if quantised and (a.quantisation is None or b.quantisation is None):
         refuse("an operand has no quantisation")
-    if quantised and function is Arithmetic.DIV and a.scale >= b.scale * y.scale * (1 << 20):
+    if quantised and function == "div" and a.scale >= b.scale * y.scale * (1 << 20):
         refuse(f"a quotient of scales {a.scale} and {b.scale} with the scale {y.scale}")
     if y.dtype.name in ("int64", "uint32", "uint64") and (a.data is None or b.data is None):
         refuse(
@@ -47,14 +51,27 @@ def binary(context: Context, operator: RawOperator) -> None:
         )
     if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
-    if function is Arithmetic.MUL:
+    if function == "mul":
         expect_symmetric_words(a, b, y)
     activation = options.FusedActivationFunction() if options else 0
-    if y.dtype == np.int32 and not quantised and function is Arithmetic.ADD and activation:
+    if y.dtype == np.int32 and not quantised and function == "add" and activation:
         refuse("a fused activation function of whole numbers, which TFLM leaves out")
-    if quantised and function in (Arithmetic.MAXIMUM, Arithmetic.MINIMUM):
+    limits = clamp(activation, y)
+    if quantised and operator.kind not in _LARGEST:
+        _emit_stored(context, operator, Call.of(function, 2), [a, b], y, limits)
+        return
+    if quantised:
         context.copy_stored(operator, a, b, y)
-    context.emit(Binary(**common(operator, [a, b], y), function=function, clamp=clamp(activation, y)))
+    reals.emit(context, operator, function, [a, b], y, clamp=limits if activation else UNLIMITED)
+
+
+def _emit_stored(
+    context: Context, operator: RawOperator, call: Call, inputs: list[Value], y: Value,
+    limits: tuple[float, float] = UNLIMITED,
+) -> None:  # fmt: skip
+    """Add a function of what stored values stand for, rounded as TFLM rounds it."""
+    fields = common(operator, inputs, y)
+    context.emit(Map(**fields, expression=call, rounding=Rounding.TFLM, clamp=limits))
 
 
 def pair(context: Context, operator: RawOperator) -> None:
@@ -83,13 +100,18 @@ def pair(context: Context, operator: RawOperator) -> None:
         expect_symmetric_words(a, b, y)
     if compared and max(a.scale, b.scale) >= 1:
         refuse("a comparison of values with a scale of 1 or more")
-    context.emit(
-        Binary(
-            **common(operator, [a, b], y),
-            function=Arithmetic(operator.kind.lower()),
-            clamp=clamp(0, y) if not compared else (0, 1),
-        )
-    )
+    call = Call.of(operator.kind.lower(), 2)
+    _emit_stored(context, operator, call, [a, b], y, (0, 1) if compared else clamp(0, y))
+
+
+_UNARY: Final = {
+    "ABS": Call.of("abs"), "ELU": Call.of("elu", 1, (1.0,)), "EXP": Call.of("exp"),
+    "HARD_SWISH": Call.of("hard_swish"), "LOG": Call.of("log"), "LOGISTIC": Call.of("sigmoid"),
+    "NEG": Call.of("neg"), "RELU": Call.of("clip", 1, (0.0, math.inf)),
+    "RELU6": Call.of("clip", 1, (0.0, 6.0)), "RELU_N1_TO_1": Call.of("clip", 1, (-1.0, 1.0)),
+    "RSQRT": Call.of("rsqrt"), "SQRT": Call.of("sqrt"), "SQUARE": Call.of("square"), "TANH": Call.of("tanh"),
+}  # fmt: skip
+_OF_WORDS: Final = ("LOGISTIC", "TANH", "RELU", "ABS")
 
 
 def unary(context: Context, operator: RawOperator) -> None:
@@ -97,37 +119,27 @@ def unary(context: Context, operator: RawOperator) -> None:
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    function, alpha = operator.kind.lower(), 0.0
-    if function == "hard_swish" and is_byte(x) and is_byte(y) and tables.hard_swish_exponent(x, y) > 0:
-        refuse(f"from the scale {x.scale} to {y.scale}")
-    if function == "elu" and x.dtype == y.dtype == np.float32:
-        reals.emit(context, operator, function, [x], y, (1.0,))
-        return
-    if function == "rsqrt" and is_byte(x) and x.dtype != np.int8:
-        refuse(f"is not supported from {x.dtype} to {y.dtype}")
-    if function == "leaky_relu":
+    bytes_ = is_byte(x) and is_byte(y)
+    if operator.kind == "LEAKY_RELU":
         options = operator.options("LeakyReluOptions")
-        alpha = float(options.Alpha()) if options else 0.0
-    _function(context, operator, function, x, y, alpha)
-
-
-def _function(
-    context: Context, operator: RawOperator, function: str, x: Value, y: Value, alpha: float
-) -> None:
-    fields = common(operator, [x], y)
-    if is_byte(x) and is_byte(y) and function in tables.FUNCTIONS:
-        context.emit(Table(**fields, table=tables.table_of(function, x, y, alpha)))
-    elif function in ("logistic", "tanh", "relu", "abs") and _is_wide(x) and _is_wide(y):
-        expect_symmetric_words(x, y)
-        if function in reference.WIDE and y.scale != 2.0**-15:
-            refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
-        context.emit(Elementwise(**fields, function=function))
-    elif (x.dtype.kind == "f" and y.dtype.kind == "f" and function in reference.FUNCTIONS) or (
-        function == "leaky_relu" and x.quantisation and y.quantisation
-    ):
-        context.emit(Elementwise(**fields, function=function, alpha=alpha))
+        call = Call.of("leaky_relu", 1, (float(options.Alpha()) if options else 0.0,))
     else:
+        call = _UNARY[operator.kind]
+    if x.dtype == y.dtype == np.float32:
+        context.emit(Map(**common(operator, [x], y), expression=call))
+        return
+    if operator.kind == "HARD_SWISH" and bytes_ and hard_swish_exponent(x, y) > 0:
+        refuse(f"from the scale {x.scale} to {y.scale}")
+    words = operator.kind in _OF_WORDS and _is_wide(x) and _is_wide(y)
+    if words:
+        expect_symmetric_words(x, y)
+        if call.function in WIDE and y.scale != 2.0**-15:
+            refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
+    stored = operator.kind == "LEAKY_RELU" and x.quantisation and y.quantisation
+    table = bytes_ and call.function in BYTE_FUNCTIONS
+    if (operator.kind == "RSQRT" and x.dtype != np.int8) or not (table or words or stored):
         refuse(f"is not supported from {x.dtype} to {y.dtype}")
+    _emit_stored(context, operator, call, [x], y)
 
 
 def _is_wide(x: Value) -> bool:
@@ -146,7 +158,7 @@ def convert(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     expect_shape(y, x.shape)
     if is_byte(x) and is_byte(y):
-        _function(context, operator, "requantise", x, y, 0.0)
+        context.emit(Convert(**common(operator, [x], y)))
         return
     if operator.kind == "DEQUANTIZE" and x.dtype != np.float16 and x.quantisation is None:
         refuse("its input has no quantisation")

@@ -8,8 +8,19 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import AddN, FullyConnected, L2Normalise, Mean, Move, Reshape, Softmax
-from mlf_sdk.compiler.reals import Accumulate, MatMul, Pointwise, Reduce, Reduction, Resample
+from mlf_sdk.compiler.operators import (
+    UNLIMITED,
+    AddN,
+    Call,
+    FullyConnected,
+    L2Normalise,
+    Map,
+    Move,
+    Reshape,
+    Rounding,
+    Softmax,
+)
+from mlf_sdk.compiler.reals import Accumulate, MatMul, Reduce, Reduction, Resample
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -40,10 +51,11 @@ _REDUCTIONS = {
 
 def emit(
     context: Context, operator: RawOperator, function: str, inputs: list[Value], y: Value,
-    parameters: tuple[float, ...] = (),
+    parameters: tuple[float, ...] = (), clamp: tuple[float, float] = UNLIMITED,
 ) -> None:  # fmt: skip
-    """Add a function of the elements at one place."""
-    context.emit(Pointwise(**common(operator, inputs, y), function=function, parameters=parameters))
+    """Add a function of the elements at one place, and its limits."""
+    call = Call.of(function, len(inputs), parameters).limited(clamp)
+    context.emit(Map(**common(operator, inputs, y), expression=call))
 
 
 def pointwise(context: Context, operator: RawOperator) -> None:
@@ -134,7 +146,7 @@ def reduce(context: Context, operator: RawOperator) -> None:
     fields = {**common(operator, [x], y), "axes": axes}
     quantised = x.quantisation is not None and y.quantisation is not None
     if operator.kind == "SUM" and quantised:
-        context.emit(Mean(**fields, total=True))
+        context.emit(Reduce(**fields, function=Reduction.SUM, rounding=Rounding.TFLM))
         return
     adds = operator.kind in ("SUM", "REDUCE_PROD")
     if (x.scale, x.zero_point) != (y.scale, y.zero_point) or (adds and x.dtype.kind != "f"):

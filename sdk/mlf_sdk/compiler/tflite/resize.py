@@ -8,7 +8,8 @@ import numpy as np
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Convert, Reshape, ResizeBilinear
+from mlf_sdk.compiler.operators import Array, Convert, Reshape
+from mlf_sdk.compiler.reals import Resample
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import Context, common, expect_shape, whole_numbers
 from mlf_sdk.compiler.tflite.file import RawOperator
@@ -44,9 +45,31 @@ def resize_bilinear(context: Context, operator: RawOperator) -> None:
         return
     if x.dtype != np.int8 or y.dtype != np.int8:
         refuse(f"values of type {x.dtype}: int8, uint8 and float32 are supported")
-    context.emit(
-        ResizeBilinear(**common(operator, [x], y), align_corners=aligned, half_pixel_centres=centred)
+    (rows, down), (columns, across) = (
+        _positions(x.shape[a], y.shape[a], aligned=aligned, centred=centred) for a in (1, 2)
     )
+    context.emit(
+        Resample(
+            **common(operator, [x], y), rows=rows, columns=columns, row_weights=down, column_weights=across
+        )
+    )
+
+
+def _positions(size: int, wanted: int, *, aligned: bool, centred: bool) -> tuple[Array, Array]:
+    """Lower and upper neighbour of each output position, and the weights of both in 1/1024."""
+    scale = ((size << 10) + wanted // 2) // wanted
+    if aligned and wanted > 1:
+        scale = ((1 << 10) * (size - 1) + (wanted - 1) // 2) // (wanted - 1)
+    steps = np.arange(wanted, dtype=np.int64)
+    scaled = steps * scale
+    if centred:
+        scaled = scaled + scale // 2 - (1 << 9)
+    whole = np.where(scaled >= 0, scaled // 1024, -((-scaled) // 1024))
+    lower = np.maximum(whole, 0)
+    ceiling = np.where(scaled + 1023 >= 0, (scaled + 1023) // 1024, 0)
+    upper = np.minimum(ceiling, size - 1)
+    part = scaled - lower * 1024
+    return np.stack([lower, upper], axis=1), np.stack([1024 - part, part], axis=1)
 
 
 def _resample_bytes(

@@ -16,15 +16,15 @@ from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
-    Arithmetic,
-    Binary,
+    Call,
     FullyConnected,
+    Map,
     Move,
     ReadState,
     Reshape,
     WriteState,
 )
-from mlf_sdk.compiler.reals import Pointwise, Reduce, Reduction
+from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
 
@@ -59,12 +59,12 @@ def real_svdf(
         add(f"{y.name}_sums", shape=y.shape),
     )
     context.emit(Reshape(**common(operator, [lines], cube)))
-    context.emit(Pointwise(**common(operator, [cube, times], weighted), function="mul"))
+    context.emit(Map(**common(operator, [cube, times], weighted), expression=Call.of("mul", 2)))
     context.emit(Reshape(**common(operator, [weighted], rows)))
     context.emit(Reduce(**common(operator, [rows], total), function=Reduction.SUM, axes=(2,)))
     term = bias[0] if bias else context.add_constant(f"{y.name}_bias", np.zeros(units, np.float32))
-    limits = clamp(activation, y)
-    context.emit(Binary(**common(operator, [total, term], y), function=Arithmetic.ADD, clamp=limits))
+    total_with_bias = Call.of("add", 2).limited(clamp(activation, y))
+    context.emit(Map(**common(operator, [total, term], y), expression=total_with_bias))
 
 
 def _check(state: State, values: list[Value], y: Value, rank: int) -> None:

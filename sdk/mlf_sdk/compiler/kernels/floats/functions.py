@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C expressions of the functions of `Pointwise`; exponentials and their like in single precision alone.
+"""C text of scalar functions; exponentials and their like in single precision alone.
 
 Those of C libraries for microcontrollers compute in double precision, which no Cortex-M4 has: some 200
 instructions a call. The polynomials here are fitted to less than half a unit of the last place.
@@ -7,9 +7,16 @@ instructions a call. The polynomials here are fitted to less than half a unit of
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+
+from mlf_sdk.compiler.functions import FUNCTIONS
+from mlf_sdk.compiler.operators import Call
+
+_OPERAND: Final = re.compile(r"\b[abc]\b")
 
 EXP = """static inline float real_exp(float x)
 {
@@ -153,6 +160,11 @@ LIMIT = """static inline float real_limit(float x, float low, float high)
     return x < low ? low : x > high ? high : x;
 }
 """
+WHOLE_LIMIT = """static inline int64_t whole_limit(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+"""
 MODULO = """static inline float real_modulo(float a, float b)
 {
     float rest = fmodf(a, b);
@@ -161,7 +173,7 @@ MODULO = """static inline float real_modulo(float a, float b)
 """
 
 _TEXTS: Final = {
-    "real_limit": LIMIT, "real_modulo": MODULO,
+    "real_limit": LIMIT, "whole_limit": WHOLE_LIMIT, "real_modulo": MODULO,
     "real_exp": EXP, "real_log": LOG, "real_sigmoid": SIGMOID, "real_tanh": TANH, "real_erf": ERF,
     "real_softplus": SOFTPLUS, "real_elu": ELU, "real_round": ROUND,
 }  # fmt: skip
@@ -171,109 +183,6 @@ _NEEDS: Final = {
     "real_erf": ("real_exp",),
     "real_softplus": ("real_exp", "real_log"),
     "real_elu": ("real_exp",),
-}
-
-# By function: of real operands and of whole numbers. a, b, c are the operands, {0}, {1}... the parameters.
-REAL: Final = {
-    "abs": "fabsf(a)",
-    "acos": "acosf(a)",
-    "acosh": "acoshf(a)",
-    "add": "a + b",
-    "asin": "asinf(a)",
-    "asinh": "asinhf(a)",
-    "atan": "atanf(a)",
-    "atanh": "atanhf(a)",
-    "cast": "a",
-    "ceil": "ceilf(a)",
-    "clip": "real_limit(a, {0}, {1})",
-    "cos": "cosf(a)",
-    "cosh": "coshf(a)",
-    "dequantise": "(float)((int32_t)a - (int32_t)b) * c",
-    "div": "a / b",
-    "elu": "a > 0.0f ? a : {0} * real_elu(a)",
-    "equal": "a == b",
-    "erf": "real_erf(a)",
-    "exp": "real_exp(a)",
-    "floor": "floorf(a)",
-    "floor_div": "floorf(a / b)",
-    "fmod": "fmodf(a, b)",
-    "gelu": "0.5f * a * (1.0f + real_erf(a * 0.707106781f))",
-    "gelu_tanh": "0.5f * a * (1.0f + real_tanh(0.797884561f * (a + 0.044715f * a * a * a)))",
-    "greater": "a > b",
-    "greater_equal": "a >= b",
-    "hard_sigmoid": "real_limit({0} * a + {1}, 0.0f, 1.0f)",
-    "hard_swish": "a * real_limit(a * 0.166666667f + 0.5f, 0.0f, 1.0f)",
-    "is_inf": "(a == INFINITY && {0} > 0.0f) || (a == -INFINITY && {1} > 0.0f)",
-    "is_nan": "a != a",
-    "leaky_relu": "a >= 0.0f ? a : {0} * a",
-    "less": "a < b",
-    "less_equal": "a <= b",
-    "log": "real_log(a)",
-    "max": "a > b ? a : b",
-    "min": "a < b ? a : b",
-    "mish": "a * real_tanh(real_softplus(a))",
-    "mod": "real_modulo(a, b)",
-    "mul": "a * b",
-    "neg": "-a",
-    "not_equal": "a != b",
-    "pow": "powf(a, b)",
-    "prelu": "a >= 0.0f ? a : b * a",
-    "real_cast": "a",
-    "quantise": "real_limit(real_round(b / c) + (float)a, {0}, {1})",
-    "reciprocal": "1.0f / a",
-    "round": "real_round(a)",
-    "scaled_swish": "a * real_sigmoid({0} * a)",
-    "selu": "{1} * (a > 0.0f ? a : {0} * real_elu(a))",
-    "shrink": "a < -{1} ? a + {0} : a > {1} ? a - {0} : 0.0f",
-    "sigmoid": "real_sigmoid(a)",
-    "sign": "(float)((a > 0.0f) - (a < 0.0f))",
-    "sin": "sinf(a)",
-    "sinh": "sinhf(a)",
-    "softplus": "real_softplus(a)",
-    "softsign": "a / (1.0f + fabsf(a))",
-    "sqrt": "sqrtf(a)",
-    "squared_difference": "(a - b) * (a - b)",
-    "sub": "a - b",
-    "swish": "a * real_sigmoid(a)",
-    "tan": "tanf(a)",
-    "tanh": "real_tanh(a)",
-    "thresholded_relu": "a > {0} ? a : 0.0f",
-    "truth": "a != 0.0f",
-    "where": "a ? b : c",
-}
-WHOLE: Final = {
-    "abs": "a < 0 ? -a : a",
-    "add": "a + b",
-    "and": "a && b",
-    "bit_and": "a & b",
-    "bit_not": "~a",
-    "bit_or": "a | b",
-    "bit_xor": "a ^ b",
-    "cast": "a",
-    "clip": "(int64_t)a < {0} ? {0} : (int64_t)a > {1} ? {1} : (int64_t)a",
-    "div": "a / b",
-    "equal": "a == b",
-    "fmod": "a % b",
-    "greater": "a > b",
-    "greater_equal": "a >= b",
-    "less": "a < b",
-    "less_equal": "a <= b",
-    "max": "a > b ? a : b",
-    "min": "a < b ? a : b",
-    "mod": "(a % b + b) % b",
-    "mul": "a * b",
-    "neg": "-a",
-    "not": "!a",
-    "not_equal": "a != b",
-    "or": "a || b",
-    "real_cast": "a",
-    "shift_left": "b > 63 ? 0 : (uint64_t)a << b",
-    "shift_right": "b > 63 ? 0 : (uint64_t)a >> b",
-    "sign": "(a > 0) - (a < 0)",
-    "sub": "a - b",
-    "truth": "a != 0",
-    "where": "a ? b : c",
-    "xor": "!a != !b",
 }
 
 
@@ -296,13 +205,11 @@ def _whole(value: float) -> str:
     return f"INT64_C({int(value)})"
 
 
-def expression(function: str, parameters: tuple[float, ...], *, real: bool) -> tuple[str, dict[str, str]]:
-    """Expression of a function of ``a``, ``b``, ``c``, and the static functions that it calls."""
-    if real:
-        text = REAL[function].format(*(number(p) for p in parameters))
-    else:
-        text = WHOLE[function].format(*(_whole(p) for p in parameters))
-    return text, helpers_of(text)
+def text_of(call: Call, names: Sequence[str], *, real: bool) -> str:
+    """C expression of a call whose arguments are variables."""
+    row = FUNCTIONS[call.function]
+    text = (row.real if real else row.whole).format(*map(number if real else _whole, call.parameters))
+    return _OPERAND.sub(lambda found: names["abc".index(found[0])], text)
 
 
 def helpers_of(text: str) -> dict[str, str]:

@@ -1,68 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of elementwise functions of real and whole numbers, and of running sums, lookups and quantisation."""
+"""Kernels of running sums and lookups."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.elementwise import broadcast
-from mlf_sdk.compiler.kernels.floats.functions import expression, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_elements
-from mlf_sdk.compiler.reals import Accumulate, Lookup, Pointwise, Quantise
-
-
-def pointwise(graph: Graph, operator: Pointwise) -> Kernel:
-    """Any elementwise function; operands may be constant."""
-    values = graph.read(operator)
-    (y,) = graph.written(operator)
-    real = values[-1].dtype.kind == "f"
-    text, helpers = expression(operator.function, operator.parameters, real=real)
-    heads, places = broadcast(values, y)
-    literal = {
-        i: number(float(v.data.reshape(-1)[0]))
-        for i, v in enumerate(values)
-        if v.data is not None and v.elements == 1 and v.dtype.kind == "f"
-    }
-    parameters, constants = operands(graph, operator, skip=literal)
-    lines, passed = [*heads, "    {"], iter(parameters)
-    for position, (letter, value) in enumerate(zip("abc", values, strict=False)):
-        source = literal.get(position) or f"{next(passed).name}[{places[position]}]"
-        lines.append(f"        {c_type(value.dtype)} {letter} = {source};")
-    lines += [f"        y0[{places[-1]}] = ({c_type(y.dtype)})({text});", "    }", ""]
-    overlaps: Overlaps = {}
-    for position, value in enumerate(values):
-        if value.data is None and value.shape == y.shape:
-            overlaps |= of_elements(value, y, position)
-    return Kernel(
-        family=operator.function,
-        parameters=parameters,
-        body="\n".join(lines),
-        helpers=helpers,
-        constants=constants,
-        overlaps=overlaps,
-    )
-
-
-def quantise(graph: Graph, operator: Quantise) -> Kernel:
-    """Division by the scale and rounding to even: added to 3 * 2**22, a number has its rounded bits last."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    info = np.iinfo(y.dtype)
-    body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
-        float v = x0[i] / {number(y.scale)};
-        v = v > {info.min - y.zero_point}.0f ? v : {info.min - y.zero_point}.0f;
-        v = (v < {info.max - y.zero_point}.0f ? v : {info.max - y.zero_point}.0f) + 12582912.0f;
-        int32_t bits;
-        memcpy(&bits, &v, 4);
-        y0[i] = ({c_type(y.dtype)})(bits - 0x4b400000 + ({y.zero_point}));
-    }}
-"""
-    return Kernel(
-        family="quantise", parameters=arguments(graph, operator), body=body, overlaps=of_elements(x, y)
-    )
+from mlf_sdk.compiler.reals import Accumulate, Lookup
 
 
 def lookup(graph: Graph, operator: Lookup) -> Kernel:

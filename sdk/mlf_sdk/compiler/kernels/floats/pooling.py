@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of pooling and interpolation of real numbers."""
+"""Kernel of pooling of real numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.panel import limit
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
-from mlf_sdk.compiler.reals import Resample
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
@@ -63,40 +62,3 @@ def taps_inside(window: Window, height: int, width: int) -> str:
         int32_t bottom = iy + {(kh - 1) * dh} < {height} ? {kh} : ({height} - iy + {dh - 1}) / {dh};
         int32_t right = ix + {(kw - 1) * dw} < {width} ? {kw} : ({width} - ix + {dw - 1}) / {dw};
 """
-
-
-def resample(graph: Graph, operator: Resample) -> Kernel:
-    """Weighted sums of a few rows and columns."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    planes, ih, iw, inner = x.shape
-    _, oh, ow, _ = y.shape
-    down, across = operator.rows.shape[1], operator.columns.shape[1]
-    constants = (
-        operator.rows.astype(np.int32).reshape(-1),
-        operator.columns.astype(np.int32).reshape(-1),
-        operator.row_weights.astype(np.float32).reshape(-1),
-        operator.column_weights.astype(np.float32).reshape(-1),
-    )
-    body = f"""    for (int32_t b = 0; b < {planes}; ++b)
-    for (int32_t oy = 0; oy < {oh}; ++oy)
-    for (int32_t ox = 0; ox < {ow}; ++ox) {{
-        float *u = y0 + ((b * {oh} + oy) * {ow} + ox) * {inner};
-        for (int32_t c = 0; c < {inner}; ++c) {{
-            u[c] = 0.0f;
-        }}
-        for (int32_t i = oy * {down}; i < (oy + 1) * {down}; ++i)
-        for (int32_t j = ox * {across}; j < (ox + 1) * {across}; ++j) {{
-            const float *v = x0 + ((b * {ih} + p0[i]) * {iw} + p1[j]) * {inner};
-            float weight = p2[i] * p3[j];
-            for (int32_t c = 0; c < {inner}; ++c) {{
-                u[c] += weight * v[c];
-            }}
-        }}
-    }}
-"""
-    return Kernel(
-        family="resample",
-        parameters=arguments(graph, operator, constants=constants),
-        body=body,
-        constants=constants,
-    )

@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, text_of
 from mlf_sdk.compiler.kernels.floats.panel import Panels
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
+from mlf_sdk.compiler.operators import Call
 from mlf_sdk.compiler.reals import Cell, Recurrent
 
 GATES = {Cell.LSTM: 4, Cell.GRU: 3, Cell.RNN: 1}
@@ -66,8 +67,7 @@ def recurrent(graph: Graph, operator: Recurrent) -> Kernel:
 
 def _call(function: str, value: str) -> str:
     """C expression of an activation."""
-    simple = {"sigmoid": "real_sigmoid", "tanh": "real_tanh"}
-    return f"{simple[function]}({value})" if function in simple else f"fmaxf({value}, 0.0f)"
+    return text_of(Call.of(function), [value], real=True)
 
 
 def _lstm(operator: Recurrent, n: int, _: Panels | None) -> str:

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.operators import Softmax
-from mlf_sdk.compiler.reals import MatMul, Normalise, Reduce, Reduction
+from mlf_sdk.compiler.reals import MatMul, Normalise
 from mlf_sdk.compiler.regions import strides
 
 
@@ -96,57 +93,6 @@ def normalise(graph: Graph, operator: Normalise) -> Kernel:
         body=body,
         constants=constants,
         overlaps={0: 0},
-    )
-
-
-# Start, what an element adds, what the sum becomes: real numbers and whole ones.
-_STEPS: Final = {
-    Reduction.SUM: ("0", "sum += v;", "sum"),
-    Reduction.MEAN: ("0", "sum += v;", "sum / {count}"),
-    Reduction.MAX: ("v", "sum = v > sum ? v : sum;", "sum"),
-    Reduction.MIN: ("v", "sum = v < sum ? v : sum;", "sum"),
-    Reduction.PROD: ("1", "sum *= v;", "sum"),
-    Reduction.L1: ("0", "sum += v < 0 ? -v : v;", "sum"),
-    Reduction.L2: ("0", "sum += v * v;", "sqrtf(sum)"),
-    Reduction.SUM_SQUARE: ("0", "sum += v * v;", "sum"),
-    Reduction.LOG_SUM: ("0", "sum += v;", "real_log(sum)"),
-    Reduction.LOG_SUM_EXP: ("0", "sum += real_exp(v - most);", "most + real_log(sum)"),
-}
-
-
-def reduce(graph: Graph, operator: Reduce) -> Kernel:
-    """Reductions along any axes."""
-    (x,), (y,) = graph.read(operator), graph.written(operator)
-    step = strides(x.shape)
-    kept = [a for a in range(len(x.shape)) if a not in operator.axes]
-    extents = tuple(x.shape[a] for a in kept)
-    inner = "\n".join(loops("r", (x.shape[a] for a in operator.axes), "        "))
-    at = place("r", (step[a] for a in operator.axes))
-    start, work, result = _STEPS[operator.function]
-    kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
-    count = math.prod(x.shape[a] for a in operator.axes)
-    value = result.format(count=f"{count}.0f" if kind == "float" else str(count))
-    first = ""
-    if operator.function is Reduction.LOG_SUM_EXP:
-        first = f"        {kind} most = t[0];\n{inner}\n        {{\n            most = t[{at}] > most ? t[{at}] : most;\n        }}\n"
-    start = "t[0]" if start == "v" else start
-    body = f"""{chr(10).join(loops("k", extents))}
-    {{
-        const {c_type(x.dtype)} *t = x0 + {place("k", (step[a] for a in kept))};
-{first}        {kind} sum = {start};
-{inner}
-        {{
-            {kind} v = t[{at}];
-            {work}
-        }}
-        y0[{place("k", strides(extents))}] = ({c_type(y.dtype)})({value});
-    }}
-"""
-    return Kernel(
-        family=f"reduce_{operator.function.value}",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers=helpers_of(body),
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one 8-bit value as tables, exactly as TFLM's reference kernels compute them."""
+"""References of functions of one 8-bit value, for all 256, exactly as TFLM computes them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from mlf_sdk.compiler.graph import Value
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.operators import Array, Call
 from mlf_sdk.compiler.reference.fixed import inverse_root, logistic_of_positive, tanh_of_positive
-from mlf_sdk.compiler.reference.pointwise import convert_values, leaky_relu, rectified
+from mlf_sdk.compiler.reference.wide import leaky_relu, rectified
 from mlf_sdk.compiler.requantise import Multiplier, multiply, round_half_away, rounding_shift, saturated
 from mlf_sdk.compiler.scales import single_ratio
 
@@ -24,16 +24,13 @@ def all_values(x: Value) -> Array:
     return np.arange(256, dtype=np.uint8).view(x.dtype)
 
 
-def table_of(function: str, x: Value, y: Value, alpha: float = 0.0) -> Array:
-    """Stored results for every stored value of ``x``.
+def results_of(call: Call, x: Value, y: Value) -> Array:
+    """Stored results for every stored value of ``x``, in the order of `all_values`.
 
     Args:
-        function: key of `TABLES`.
-        alpha: slope of ``leaky_relu``.
+        call: a function of `BYTE_FUNCTIONS`.
     """
-    if function == "leaky_relu":
-        return leaky_relu(x, y, all_values(x), alpha)
-    return TABLES[function](x, y)
+    return BYTE_FUNCTIONS[call.function](x, y, *call.parameters)
 
 
 def _logistic(x: Value, y: Value) -> Array:
@@ -78,15 +75,15 @@ def _fixed_point(x: Value, y: Value, function: Callable[[Array], Array], bits: i
     return np.where(values <= -radius, -128, np.where(values >= radius, 127, result)).astype(y.dtype)
 
 
-def _rectify(low: float, high: float | None) -> Callable[[Value, Value], Array]:
-    def build(x: Value, y: Value) -> Array:
-        info = np.iinfo(y.dtype)
-        scaled = multiply(all_values(x).astype(np.int64) - x.zero_point, single_ratio(x, y)) + y.zero_point
-        least = max(info.min, stored(low, y))
-        most = info.max if high is None else min(info.max, stored(high, y))
-        return np.clip(scaled, least, most).astype(y.dtype)
-
-    return build
+def _clip(x: Value, y: Value, low: float, high: float) -> Array:
+    """RELU and its like; TFLM limits int8 values of RELU6 in the quantisation of the input and keeps that."""
+    if x.dtype == np.int8 and (low, high) == (0.0, 6.0):
+        six = min(stored(6.0, x), 127)
+        return np.clip(all_values(x), max(x.zero_point, -128), max(six, x.zero_point)).astype(y.dtype)
+    info = np.iinfo(y.dtype)
+    scaled = multiply(all_values(x).astype(np.int64) - x.zero_point, single_ratio(x, y)) + y.zero_point
+    most = info.max if high == math.inf else min(info.max, stored(high, y))
+    return np.clip(scaled, max(info.min, stored(low, y)), most).astype(y.dtype)
 
 
 def stored(real: float, y: Value) -> int:
@@ -94,27 +91,8 @@ def stored(real: float, y: Value) -> int:
     return y.zero_point + round_half_away(float(np.float32(real) / np.float32(y.scale)))
 
 
-def _requantise(x: Value, y: Value) -> Array:
-    return convert_values(x, y, all_values(x))
-
-
-def _concatenated(x: Value, y: Value) -> Array:
-    """A uint8 input of CONCATENATION in the quantisation of the output, in single precision."""
-    scale = np.float32(x.scale) * (np.float32(1) / np.float32(y.scale))
-    moved = (all_values(x).astype(np.float32) * scale + np.float32(-x.zero_point) * scale).astype(np.float64)
-    return saturated(np.sign(moved) * np.floor(np.abs(moved) + 0.5) + y.zero_point, y.dtype)
-
-
 def _abs(x: Value, y: Value) -> Array:
     return rectified("abs", x, y, all_values(x))
-
-
-def _relu6(x: Value, y: Value) -> Array:
-    """RELU6: TFLM limits int8 values in the quantisation of the input and keeps that."""
-    if x.dtype != np.int8:
-        return _rectify(0.0, 6.0)(x, y)
-    six = min(stored(6.0, x), 127)
-    return np.clip(all_values(x), max(x.zero_point, -128), max(six, x.zero_point)).astype(y.dtype)
 
 
 def _elu(x: Value, y: Value) -> Array:
@@ -178,17 +156,14 @@ def _rsqrt(x: Value, y: Value) -> Array:
     return saturated(found, y.dtype)
 
 
-TABLES: dict[str, Callable[[Value, Value], Array]] = {
-    "logistic": _logistic,
-    "tanh": _tanh,
-    "relu": _rectify(0.0, None),
-    "relu6": _relu6,
+BYTE_FUNCTIONS: dict[str, Callable[..., Array]] = {
     "abs": _abs,
-    "elu": _elu,
+    "clip": _clip,
+    "elu": lambda x, y, _: _elu(x, y),
     "hard_swish": _hard_swish,
-    "relu_n1_to_1": _rectify(-1.0, 1.0),
-    "requantise": _requantise,
-    "concatenated": _concatenated,
+    "leaky_relu": lambda x, y, alpha: leaky_relu(x, y, all_values(x), alpha),
     "rsqrt": _rsqrt,
+    "sigmoid": _logistic,
+    "tanh": _tanh,
 }
-FUNCTIONS = frozenset(TABLES) | {"leaky_relu"}
+"""By function: of the values of input and output, and of the parameters."""

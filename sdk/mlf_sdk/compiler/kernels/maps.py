@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel of an expression over tensors: one loop, with broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.overlap import of_operands
+from mlf_sdk.compiler.operators import Call, Map
+from mlf_sdk.compiler.regions import strides
+
+LETTERS = "abcdefgh"
+
+
+def map_(graph: Graph, operator: Map) -> Kernel | None:
+    """An expression of real or whole numbers; operands may be constant. None for what stored values stand for."""
+    if operator.rounding is not None:
+        return None
+    values = graph.read(operator)
+    (y,) = graph.written(operator)
+    kind = values[-1].dtype
+    heads, places = broadcast(values, y)
+    literal = {
+        i: number(float(v.data.reshape(-1)[0]))
+        for i, v in enumerate(values)
+        if v.data is not None and v.elements == 1 and v.dtype.kind == "f"
+    }
+    parameters, constants = operands(graph, operator, skip=literal)
+    lines, passed = [*heads, "    {"], iter(parameters)
+    for position, (letter, value) in enumerate(zip(LETTERS, values, strict=False)):
+        source = literal.get(position) or f"{next(passed).name}[{places[position]}]"
+        lines.append(f"        {c_type(value.dtype)} {letter} = {source};")
+    inner = list(dict.fromkeys(_inner(operator.expression)))
+    for place_, call in enumerate(inner):
+        text = text_of(call, _names(call, inner), real=kind.kind == "f")
+        lines.append(f"        {c_type(kind)} t{place_} = ({c_type(kind)})({text});")
+    text = text_of(operator.expression, _names(operator.expression, inner), real=kind.kind == "f")
+    lines += [f"        y0[{places[-1]}] = ({c_type(y.dtype)})({text});", "    }", ""]
+    body = "\n".join(lines)
+    return Kernel(
+        family="_".join(call.function for call in (*inner, operator.expression)),
+        parameters=parameters,
+        body=body,
+        helpers=helpers_of(body),
+        constants=constants,
+        overlaps=of_operands(values, y),
+    )
+
+
+def _inner(call: Call) -> Iterator[Call]:
+    """Calls that a call's arguments are, each behind those that it needs."""
+    for argument in call.arguments:
+        if isinstance(argument, Call):
+            yield from _inner(argument)
+            yield argument
+
+
+def _names(call: Call, inner: Sequence[Call]) -> list[str]:
+    """Variables of a call's arguments."""
+    return [LETTERS[a] if isinstance(a, int) else f"t{inner.index(a)}" for a in call.arguments]
+
+
+def broadcast(values: Sequence[Value], y: Value) -> tuple[list[str], list[str]]:
+    """Loops over the output, and the places in each operand and in the output."""
+    rank = len(y.shape)
+    distances = []
+    for value in (*values, y):
+        shape = (1,) * (rank - len(value.shape)) + value.shape
+        distances.append([0 if e == 1 else d for e, d in zip(shape, strides(shape), strict=True)])
+    groups: list[tuple[int, list[int]]] = []
+    for axis in range(rank):
+        if y.shape[axis] == 1:
+            continue
+        here = [d[axis] for d in distances]
+        if groups and all(old == new * y.shape[axis] for old, new in zip(groups[-1][1], here, strict=True)):
+            groups[-1] = (groups[-1][0] * y.shape[axis], here)
+        else:
+            groups.append((y.shape[axis], here))
+    places = [place("i", (here[number] for _, here in groups)) for number in range(len(values) + 1)]
+    return loops("i", (extent for extent, _ in groups)), places

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernel of reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, place
+from mlf_sdk.compiler.kernels.overlap import of_elements
+from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
+from mlf_sdk.compiler.reals import Reduce, Reduction
+from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.scales import mean_multiplier, ratio
+
+# Start, what an element adds, what the sum becomes: real numbers and whole ones.
+_STEPS: Final = {
+    Reduction.SUM: ("0", "sum += v;", "sum"),
+    Reduction.MEAN: ("0", "sum += v;", "sum / {count}"),
+    Reduction.MAX: ("v", "sum = v > sum ? v : sum;", "sum"),
+    Reduction.MIN: ("v", "sum = v < sum ? v : sum;", "sum"),
+    Reduction.PROD: ("1", "sum *= v;", "sum"),
+    Reduction.L1: ("0", "sum += v < 0 ? -v : v;", "sum"),
+    Reduction.L2: ("0", "sum += v * v;", "sqrtf(sum)"),
+    Reduction.SUM_SQUARE: ("0", "sum += v * v;", "sum"),
+    Reduction.LOG_SUM: ("0", "sum += v;", "real_log(sum)"),
+    Reduction.LOG_SUM_EXP: ("0", "sum += real_exp(v - most);", "most + real_log(sum)"),
+}
+
+
+def reduce(graph: Graph, operator: Reduce) -> Kernel:
+    """Reductions along any axes."""
+    (x,), (y,) = graph.read(operator), graph.written(operator)
+    stored = operator.rounding is not None
+    step = strides(x.shape)
+    kept = [a for a in range(len(x.shape)) if a not in operator.axes]
+    extents = tuple(x.shape[a] for a in kept)
+    inner = "\n".join(loops("r", (x.shape[a] for a in operator.axes), "        "))
+    at = place("r", (step[a] for a in operator.axes))
+    start, work, result = _STEPS[operator.function]
+    kind = c_type(x.dtype) if x.dtype.kind == "f" else "int64_t" if x.dtype.itemsize == 8 else "int32_t"
+    count = math.prod(x.shape[a] for a in operator.axes)
+    value = result.format(count=f"{count}.0f" if kind == "float" else str(count))
+    if stored:  # sums of 32 bits wrap, as TFLM's do
+        kind = "uint32_t"
+        by = ratio(x, y) if operator.function is Reduction.SUM else mean_multiplier(x, y, count)
+        value = saturated(scaled(f"(int32_t)(sum - (uint32_t)({count * x.zero_point}))", by), y)
+    first = ""
+    if operator.function is Reduction.LOG_SUM_EXP:
+        first = f"        {kind} most = t[0];\n{inner}\n        {{\n            most = t[{at}] > most ? t[{at}] : most;\n        }}\n"
+    start = "t[0]" if start == "v" else start
+    body = f"""{chr(10).join(loops("k", extents))}
+    {{
+        const {c_type(x.dtype)} *t = x0 + {place("k", (step[a] for a in kept))};
+{first}        {kind} sum = {start};
+{inner}
+        {{
+            {kind} v = {f"({kind})" if stored else ""}t[{at}];
+            {work}
+        }}
+        y0[{place("k", strides(extents))}] = ({c_type(y.dtype)})({value});
+    }}
+"""
+    return Kernel(
+        family=f"reduce_{operator.function.value}",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers=SCALING if stored else helpers_of(body),
+        overlaps=of_elements(x, y),  # what an element is made of lies no further in front than it does
+    )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reference of maps: of numbers as they are, and of what stored values stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mlf_sdk.compiler.functions import FUNCTIONS, evaluate
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.operators import Array, Expression, Map, Rounding
+from mlf_sdk.compiler.reference.bytes import results_of
+from mlf_sdk.compiler.reference.convert import dequantised, nearest_even
+from mlf_sdk.compiler.reference.fixed import quotient
+from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference.wide import of_words
+from mlf_sdk.compiler.requantise import Multiplier, multiply, saturated
+from mlf_sdk.compiler.scales import (
+    COMPARED_SHIFT,
+    COMPARISONS,
+    SUMS,
+    difference_multipliers,
+    product_multiplier,
+    quotient_multiplier,
+    ratio,
+    sum_multipliers,
+)
+
+
+@reference(Map)
+def map_(graph: Graph, operator: Map, inputs: list[Array], _: States) -> list[Array]:
+    """Expressions."""
+    values, (y,) = graph.read(operator), graph.written(operator)
+    if operator.rounding is None:
+        return [evaluate(operator.expression, inputs)]
+    if operator.rounding is Rounding.NEAREST_EVEN:
+        return [rounded_to_even(operator.expression, values, y, inputs)]
+    if len(values) == 2:
+        return [_of_two(graph, operator, inputs)]
+    if values[0].dtype.itemsize == y.dtype.itemsize == 1:
+        return [results_of(operator.expression, values[0], y)[inputs[0].view(np.uint8)]]
+    return [of_words(operator.expression, values[0], y, inputs[0])]
+
+
+def rounded_to_even(expression: Expression, values: Sequence[Value], y: Value, inputs: list[Array]) -> Array:
+    """Stored results of an expression of what stored values stand for, each step in single precision."""
+    real = [dequantised(x, data) for x, data in zip(values, inputs, strict=True)]
+    return nearest_even(y, evaluate(expression, real))
+
+
+def _of_two(graph: Graph, operator: Map, inputs: list[Array]) -> Array:
+    """Stored results of ADD, SUB, MUL, DIV, PRELU, SQUARED_DIFFERENCE and comparisons."""
+    a, b = graph.read(operator)
+    (y,) = graph.written(operator)
+    function = operator.expression.function
+    left, right = inputs[0].astype(np.int64) - a.zero_point, inputs[1].astype(np.int64) - b.zero_point
+    if function in COMPARISONS:
+        scaled = (multiply(v << COMPARED_SHIFT, Multiplier.of(x.scale)) for v, x in ((left, a), (right, b)))
+        return FUNCTIONS[function].numpy(*scaled)
+    if function == "prelu":
+        slopes = multiply(left * right, product_multiplier(a, b, y))
+        result = np.where(left >= 0, multiply(left, ratio(a, y)), slopes)
+    elif function == "squared_difference":
+        shift, first, second, last = difference_multipliers(a, b, y)
+        difference = multiply(left << shift, first) - multiply(right << shift, second)
+        result = multiply(difference * difference, last)
+    elif function in SUMS:
+        shift, first, second, last = sum_multipliers(function, a, b, y)
+        left, right = multiply(left << shift, first), multiply(right << shift, second)
+        result = multiply(left + right if function == "add" else left - right, last)
+    elif function == "div":
+        result = quotient(left, right, quotient_multiplier(a, b, y))
+    else:
+        result = multiply(left * right, product_multiplier(a, b, y))
+    return np.clip(saturated(result + y.zero_point, y.dtype), *operator.clamp)
