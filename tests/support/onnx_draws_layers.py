@@ -11,16 +11,19 @@ from onnx_draws import axis_of, bias, draws, factors, ints, parameter, put, real
 from onnx_network import Array, Network, Unfit, Value
 
 
-def window_of(n: Network, space: tuple[int, ...], *, dilated: bool = True) -> dict[str, Any]:
-    """Attributes of a window: its extents, strides, dilations and one kind of padding."""
+def window_of(
+    n: Network, space: tuple[int, ...], *, dilated: bool = True, weighted: bool = True
+) -> dict[str, Any]:
+    """Attributes of a window, of a layer with weights or of pooling: extents, strides, dilations, a padding."""
     rank = len(space)
     size = [n.choice((1, 2, 3, 3, 4, 5)) for _ in range(rank)]
     size = [min(k, e) for k, e in zip(size, space, strict=True)]
     found: dict[str, Any] = {"kernel_shape": size}
-    if n.chance(0.6):
-        found["strides"] = [n.choice((1, 1, 2, 3)) for _ in range(rank)]
     mode = n.choice(("", "", "pads", "pads", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"))
-    if dilated and n.chance(0.4) and not mode.startswith("SAME"):  # ONNX Runtime doesn't have both
+    same = mode.startswith("SAME")
+    if n.chance(0.6):  # with SAME, also such as leave elements between windows out
+        found["strides"] = [n.choice((1, 1, 2, 3, *((3, 4, 5) if same else ()))) for _ in range(rank)]
+    if dilated and n.chance(0.4) and not (same and weighted):  # ONNX Runtime doesn't have both
         found["dilations"] = [
             n.choice([d for d in (1, 2, 3) if d == 1 or (k - 1) * d < e])
             for k, e in zip(size, space, strict=True)
@@ -97,7 +100,7 @@ def pool(n: Network, kind: str) -> None:
     else:
         x = _picture(n)
     since = 10 if largest else 19
-    found = window_of(n, x.shape[2:], dilated=n.opset >= since)
+    found = window_of(n, x.shape[2:], dilated=n.opset >= since, weighted=False)
     if n.opset >= 10 and n.chance(0.35):
         found["ceil_mode"] = 1
     if not largest and n.chance(0.4):

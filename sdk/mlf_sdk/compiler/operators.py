@@ -36,7 +36,8 @@ class Window:
 
     Attributes:
         size, stride, dilation: height and width.
-        before: rows above and columns left of the input that the window covers as padding.
+        before: rows above and columns left of the input that the window covers as padding; of pooling also
+            below zero, where the first window begins so many behind the input's first.
     """
 
     size: tuple[int, int]

@@ -15,6 +15,7 @@ from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.errors import MlfError
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from onnx_models import Array, OnnxMaker
 
@@ -107,6 +108,66 @@ def test_padding_that_counts_and_is_not_stated(mode: str, tmp_path: Path) -> Non
     m = OnnxMaker()
     m.add("AveragePool", m.input(1, 2, 6, 5), kernel_shape=[2, 4], auto_pad=mode, count_include_pad=1)
     agree(m, tmp_path, reals(1, 2, 6, 5))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize(("space", "size", "strides"), [((9, 8), [2, 1], [4, 5]), ((8, 9), [1, 2], [4, 3])])
+def test_windows_that_leave_elements_between_them_out(
+    space: tuple[int, int], size: list[int], strides: list[int], mode: str, tmp_path: Path
+) -> None:
+    """The first window of pooling is then behind the first element."""
+    m = OnnxMaker(opset=19)
+    x = m.input(1, 2, *space)
+    same = {"kernel_shape": size, "strides": strides, "auto_pad": mode}
+    averages = [m.add("AveragePool", x, count_include_pad=counted, **same) for counted in (0, 1)]
+    largest = m.add("MaxPool", x, outputs=2, **same)
+    places = m.add("Cast", largest + "_1", to=TensorProto.FLOAT)
+    m.add("Concat", *averages, largest, places, axis=1)
+    agree(m, tmp_path, reals(1, 2, *space))
+
+
+def test_convolutions_that_leave_elements_between_windows_out(tmp_path: Path) -> None:
+    """Theirs begins at the first element, if few are left out."""
+    for mode, most in (("SAME_UPPER", 2), ("SAME_LOWER", 3)):
+        for out in range(1, most + 1):
+            m = OnnxMaker()
+            same = {"kernel_shape": [1, 1], "strides": [1, 1 + out], "auto_pad": mode}
+            m.add("Conv", m.input(1, 2, 2, 2 + 2 * out), m.weights(3, 2, 1, 1), **same)
+            agree(m, tmp_path, reals(1, 2, 2, 2 + 2 * out))
+        m = OnnxMaker()
+        same = {"kernel_shape": [1, 1], "strides": [1, 2 + most], "auto_pad": mode}
+        m.add("Conv", m.input(1, 2, 2, 4 + 2 * most), m.weights(3, 2, 1, 1), **same)
+        with pytest.raises(MlfError, match=f"{mode} leaves 1 elements in front"):
+            load_onnx(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0]))
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_stored_pooling_that_leaves_elements_between_windows_out(mode: str, tmp_path: Path) -> None:
+    same = {"kernel_shape": [1, 3], "strides": [3, 7], "auto_pad": mode}
+    given = np.random.default_rng(3).integers(-50, 50, (1, 4, 6, 14)).astype(np.int8)
+    m = OnnxMaker(opset=19)
+    scale, zero = m.constant(np.float32(0.5)), m.constant(np.int8(1))
+    x = m.add("MaxPool", m.input(*given.shape, dtype=TensorProto.INT8), kernel_shape=[1, 1])
+    largest = m.add("MaxPool", x, **same)
+    average = m.add("AveragePool", m.add("DequantizeLinear", x, scale, zero), **same)
+    finer = m.constant(np.float32(0.25))
+    parts = [m.add("QuantizeLinear", average, s, zero) for s in (scale, finer)]
+    m.add("Concat", largest, *parts, axis=1)
+    wanted, found = answers(m, tmp_path, given)
+    assert len(np.unique(wanted)) > 20
+    for one in found:
+        assert np.abs(one.reshape(wanted.shape).astype(int) - wanted).max() <= 1  # of two as near, either
+
+
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("stride", [1, 4])
+def test_dilated_pooling_is_padded_as_if_it_were_not(mode: str, stride: int, tmp_path: Path) -> None:
+    m = OnnxMaker(opset=19)
+    x = m.input(1, 2, 9, 8)
+    same = {"kernel_shape": [3, 2], "dilations": [2, 3], "strides": [stride, 3], "auto_pad": mode}
+    averages = [m.add("AveragePool", x, count_include_pad=counted, **same) for counted in (0, 1)]
+    m.add("Concat", *averages, m.add("MaxPool", x, **same), axis=1)
+    agree(m, tmp_path, reals(1, 2, 9, 8))
 
 
 @pytest.mark.parametrize("counted", [0, 1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of layers with weights and of pooling."""
+"""Builders of layers with weights."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, bias_values, is_stored, layer_output, stored_weights, target
 from mlf_sdk.compiler.onnx.tensor import Shape, Tensor, check_vector, last_shape, to_last
+from mlf_sdk.compiler.onnx.window import space_of, two, window_of
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Array,
@@ -28,62 +29,6 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.ir.tensor import Quantisation
-
-
-def two(values: tuple[int, ...], first: int) -> tuple[int, int]:
-    """Values of height and width; a layer over one axis has the height 1."""
-    return (first, values[0]) if len(values) == 1 else (values[0], values[1])
-
-
-def window_of(node: Node, space: tuple[int, ...], size: tuple[int, ...]) -> tuple[Window, tuple[int, ...]]:
-    """Window of a layer and the extents of its output.
-
-    Args:
-        space: height and width of the input, or its one axis.
-        size: of the window.
-    """
-    rank = len(space)
-    strides = node.integers("strides", (1,) * rank)
-    dilations = node.integers("dilations", (1,) * rank)
-    pads = node.integers("pads", (0,) * 2 * rank)
-    if (len(size), len(strides), len(dilations), len(pads)) != (rank, rank, rank, 2 * rank):
-        refuse(f"its window doesn't have {rank} axes, which its input has")
-    if min((*size, *strides, *dilations)) < 1 or min(pads) < 0:
-        refuse("its window has an extent, a stride or a padding that is not possible")
-    mode = node.attribute("auto_pad", "NOTSET")
-    before, output = [], []
-    for axis in range(rank):
-        reach = (size[axis] - 1) * dilations[axis] + 1
-        if mode in ("SAME_UPPER", "SAME_LOWER"):
-            count = -(-space[axis] // strides[axis])
-            total = max((count - 1) * strides[axis] + reach - space[axis], 0)
-            before.append(total // 2 if mode == "SAME_UPPER" else total - total // 2)
-        else:
-            first, behind = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + rank])
-            spare = space[axis] + first + behind - reach
-            if spare < 0:
-                refuse(f"its window of {reach} is larger than the input of {space[axis]} with its padding")
-            count = spare // strides[axis] + 1
-            if node.attribute("ceil_mode", 0):
-                count = -(-spare // strides[axis]) + 1
-                if (count - 1) * strides[axis] >= space[axis] + first:
-                    count -= 1
-            before.append(first)
-        output.append(count)
-    window = Window(
-        size=two(size, 1),
-        stride=two(strides, 1),
-        dilation=two(dilations, 1),
-        before=two(tuple(before), 0),
-    )
-    return window, tuple(output)
-
-
-def space_of(x: Tensor) -> tuple[int, ...]:
-    """Height and width of a tensor, or its one axis behind the channels."""
-    if x.rank not in (3, 4):
-        refuse(f"its input has {x.rank} axes; layers over one or two axes are supported")
-    return x.shape[2:]
 
 
 def conv_shape(node: Node, x: Tensor, weights: Shape) -> tuple[Window, Shape]:

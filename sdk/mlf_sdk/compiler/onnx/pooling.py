@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Final
 
@@ -12,10 +13,10 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.computed import PoolIndices
 from mlf_sdk.compiler.graph import INT64, Value
 from mlf_sdk.compiler.onnx.context import Context
-from mlf_sdk.compiler.onnx.layers import space_of, two, window_of
 from mlf_sdk.compiler.onnx.node import Node
 from mlf_sdk.compiler.onnx.stored import Target, is_stored, layer_output, target
 from mlf_sdk.compiler.onnx.tensor import Tensor
+from mlf_sdk.compiler.onnx.window import padding_of, space_of, two, window_of
 from mlf_sdk.compiler.operators import UNLIMITED, DepthwiseConv2D, Pool2D, PoolKind, Rounding, Window
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.ir.tensor import Quantisation
@@ -53,8 +54,9 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
     elif (
         _is_sum(context, node, x)
         and stored is not None
-        and (counted or not any(window.before))
-        and not _reaches(window, space, output, _behind(node, window, space, output) if counted else (0, 0))
+        and (counted or max(window.before) <= 0)
+        and min(window.before) >= 0
+        and not _reaches(window, space, output, _behind(node, space) if counted else (0, 0))
     ):
         _weighted(context, node, stored, window, shape)
         return context.tensors[node.name]
@@ -62,10 +64,8 @@ def _pool(context: Context, node: Node, x: Tensor) -> Tensor:
         source = context.last(x)
         if x.dtype.kind != "f":
             clamp = (int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max))
-        if counted and (any(window.before) or _reaches(window, space, output, (0, 0))):
-            source, window = _with_padding(
-                context, node, source, window, _behind(node, window, space, output)
-            )
+        if counted and (max(window.before) > 0 or _reaches(window, space, output, (0, 0))):
+            source, window = _with_padding(context, node, source, window, _behind(node, space))
         _, y = context.output(node.name, x.dtype, shape, last=True, quantisation=x.quantisation)
     context.emit(Pool2D(**node.common([source], y), function=function, window=window, clamp=clamp))
     return context.tensors[node.name]
@@ -108,16 +108,10 @@ def _weighted(context: Context, node: Node, x: Tensor, window: Window, shape: tu
     context.emit(DepthwiseConv2D(**node.common(inputs, y), window=window, clamp=clamp, multiplier=1))
 
 
-def _behind(node: Node, window: Window, space: tuple[int, ...], output: tuple[int, ...]) -> tuple[int, int]:
+def _behind(node: Node, space: tuple[int, ...]) -> tuple[int, int]:
     """Padding behind the input, of height and width."""
-    rank = len(space)
-    if node.attribute("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        ends = _ends(window, output)
-        height, width = (max(e - x, 0) for e, x in zip(ends, two(space, 1), strict=True))
-        return height, width
-    if node.attribute("auto_pad", "NOTSET") == "VALID":
-        return 0, 0
-    return two(node.integers("pads", (0,) * 2 * rank)[rank:], 0)
+    _, after = padding_of(node, space, node.integers("kernel_shape"))
+    return two(tuple(max(a, 0) for a in after), 0)
 
 
 def _ends(window: Window, output: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,10 +133,11 @@ def _with_padding(
 ) -> tuple[Value, Window]:
     """The input with its padding as zeros, which count."""
     n, h, w, c = x.shape
-    wide = (n, h + window.before[0] + behind[0], w + window.before[1] + behind[1], c)
+    top, left = (max(b, 0) for b in window.before)
+    wide = (n, h + top + behind[0], w + left + behind[1], c)
     padded = context.add(node.name + "_padded", x.dtype, wide)
-    context.move(x, padded, (regions.pad(x.shape, (0, *window.before, 0), wide),), "AveragePool", 0.0)
-    return padded, Window(size=window.size, stride=window.stride, dilation=window.dilation)
+    context.move(x, padded, (regions.pad(x.shape, (0, top, left, 0), wide),), "AveragePool", 0.0)
+    return padded, dataclasses.replace(window, before=(window.before[0] - top, window.before[1] - left))
 
 
 def global_pool(context: Context, node: Node) -> None:

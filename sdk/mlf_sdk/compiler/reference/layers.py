@@ -32,10 +32,12 @@ Layer = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:
     """Windows of an NHWC array: (N, OH, OW, KH, KW, C), padding filled."""
-    n, h, w, c = x.shape
+    n, c = x.shape[0], x.shape[3]
     kh, kw = ((k - 1) * d + 1 for k, d in zip(window.size, window.dilation, strict=True))
     need = tuple((o - 1) * s + k for o, s, k in zip(output, window.stride, (kh, kw), strict=True))
-    top, left = window.before
+    top, left = (max(b, 0) for b in window.before)
+    x = x[:, max(-window.before[0], 0) :, max(-window.before[1], 0) :]
+    h, w = x.shape[1:3]
     padded = np.full((n, max(need[0], top + h), max(need[1], left + w), c), fill, x.dtype)
     padded[:, top : top + h, left : left + w] = x
     views = np.lib.stride_tricks.sliding_window_view(padded, (kh, kw), axis=(1, 2))
