@@ -161,6 +161,33 @@ def test_a_function_behind_operators_of_onnx_runtime(tmp_path: Path) -> None:
     agree(m.save(tmp_path / "concat.onnx", m.add("Celu", m.add("DequantizeLinear", y, scale, zero))), {})
 
 
+def test_a_function_behind_classical_operators(tmp_path: Path) -> None:
+    """ONNX infers no type of most operators of ai.onnx.ml, in functions and outside of them."""
+    domain = "ai.onnx.ml"
+    given: dict[str, Any] = {"kernel_type": "LINEAR", "kernel_params": [0.0] * 3}
+    given |= {"rho": [0.5], "coefficients": [0.5, -0.25, 1.0]}
+    m = OnnxMaker()
+    body = [
+        helper.make_node("Normalizer", ["a"], ["b"], domain=domain, norm="L2"),
+        helper.make_node("SVMRegressor", ["b"], ["c"], domain=domain, **given),
+        helper.make_node("Celu", ["c"], ["d"]),
+    ]
+    opsets = [helper.make_opsetid("", m.opset), helper.make_opsetid(domain, m.domains[domain])]
+    m.domains["my"] = 1
+    model = m.model(m.add("F", m.input(2, 3), domain="my"))
+    model.functions.append(helper.make_function("my", "F", ["a"], ["d"], body, opsets))
+    (tmp_path / "function.onnx").write_bytes(model.SerializeToString())
+    agree(tmp_path / "function.onnx", {})
+    m = OnnxMaker()
+    coefficients = {"coefficients": [0.5, -0.25, 1.0, 1.0, 0.0, -1.0], "intercepts": [0.1, 0.2]}
+    m.add(
+        "LinearClassifier", m.input(2, 3), outputs=2, domain=domain,
+        classlabels_ints=[3, 4], **coefficients,
+    )  # fmt: skip
+    scores = m.add("Imputer", m.nodes[-1].output[1], domain=domain, imputed_value_floats=[1.0])
+    agree(m.save(tmp_path / "scores.onnx", m.add("Celu", scores)), {})
+
+
 def test_functions_with_large_constants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlf_sdk.compiler.onnx.inline.MAX_EXPANDED_BYTES", 100)
     few = {"F0": ("F1",) * 30, "F1": ("F2",) * 3, "F2": ()}

@@ -17,6 +17,7 @@ from mlf_sdk.tools.checks import shown
 
 Whatever = Any  # messages of protobuf
 STANDARD: Final = ("", "ai.onnx")
+CLASSICAL: Final = "ai.onnx.ml"
 MAX_NODES: Final = 1 << 16
 MAX_DEPTH: Final = 64  # of functions that call functions
 MAX_EXPANDED_BYTES: Final = 128 << 20  # beyond the file's own
@@ -175,13 +176,13 @@ def _nodes_of_schema(onnx: Whatever, name: str) -> int:
 def _with_types(onnx: Whatever, model: Whatever) -> Whatever:
     """The model with the types of its tensors, also behind operators that ONNX does not know."""
     found = onnx.shape_inference.infer_shapes(model)
-    if not any(_of_known_type(node) for node in model.graph.node):
+    nodes = [(node, _of_same_types(onnx, node)) for node in model.graph.node]
+    if not any(others for _, others in nodes):
         return found
     plain = onnx.ModelProto()
     plain.CopyFrom(model)
-    for node in filter(_of_known_type, plain.graph.node):
-        typed_by = node.input[_TYPED_BY.get(node.op_type, 0) :][:1]
-        node.CopyFrom(onnx.helper.make_node("Identity", typed_by, node.output[:1]))
+    del plain.graph.node[:]
+    plain.graph.node.extend(other for node, others in nodes for other in others or (node,))
     stated = {v.name for v in (*found.graph.value_info, *found.graph.output)}
     for value in onnx.shape_inference.infer_shapes(plain).graph.value_info:
         if value.name not in stated:
@@ -190,10 +191,36 @@ def _with_types(onnx: Whatever, model: Whatever) -> Whatever:
     return found
 
 
-def _of_known_type(node: Whatever) -> bool:
-    """True for operators of ONNX Runtime whose outputs have the type of an input."""
+def _of_same_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
+    """Nodes with results of the types of a node's, which ONNX doesn't infer; none where it does."""
+    if node.domain == CLASSICAL:
+        return _of_classical_types(onnx, node)
     kinds = ("Gelu", "QuickGelu", "QLinear", "QGemm")
-    return bool(node.domain == "com.microsoft" and node.op_type.startswith(kinds))
+    if node.domain == "com.microsoft" and node.op_type.startswith(kinds):
+        typed_by = node.input[_TYPED_BY.get(node.op_type, 0) :][:1]
+        return [onnx.helper.make_node("Identity", typed_by, node.output[:1])]
+    return []
+
+
+def _of_classical_types(onnx: Whatever, node: Whatever) -> list[Whatever]:
+    """Nodes of the types that an operator of ai.onnx.ml is defined with; labels are int64 or strings."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, domain=CLASSICAL)
+    except onnx.defs.SchemaError:
+        return []
+    real = [output.type_str == "tensor(float)" for output in schema.outputs]
+    if not node.input or (schema.has_type_and_shape_inference_function and not any(real)):
+        return []
+    proto = onnx.TensorProto
+    text = any(a.name == "classlabels_strings" and a.strings for a in node.attribute)
+    nodes = []
+    for name, output, is_real in zip(node.output, schema.outputs, real, strict=False):
+        if output.type_str == schema.inputs[0].type_str:
+            nodes.append(onnx.helper.make_node("Identity", node.input[:1], [name]))
+        elif name:
+            to = proto.FLOAT if is_real else proto.STRING if text else proto.INT64
+            nodes.append(onnx.helper.make_node("Cast", node.input[:1], [name], to=to))
+    return nodes
 
 
 def _state_defaults(onnx: Whatever, model: Whatever, chosen: list[str]) -> None:
