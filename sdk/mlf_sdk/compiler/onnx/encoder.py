@@ -9,10 +9,12 @@ import numpy as np
 
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.computed import LabelEncoder
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.onnx.file import Whatever
 from mlf_sdk.compiler.onnx.raw import text_of
 from mlf_sdk.compiler.onnx.steps import Steps
 from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reference import evaluate
 
 _KINDS: Final = ("strings", "int64s", "floats", "tensor")
 _DEFAULTS: Final[dict[str, tuple[str, Whatever]]] = {
@@ -96,10 +98,15 @@ def _emit(steps: Steps, keys: Array, values: Array, default: Whatever) -> None:
             refuse("NaN is its only key")
     keys, first = np.unique(keys, return_index=True)
     context, x = steps.context, steps.node.input()
-    _, y = context.output(steps.raw.outputs[0], values.dtype, x.shape)
-    context.emit(
-        LabelEncoder(
-            **context.common(steps.kind, [context.value(x)], y),
-            keys=keys, values=values[first], default=default, missing=missing,
-        )
+    source, name = context.value(x), steps.raw.outputs[0]
+    _, y = context.output(name, values.dtype, x.shape)
+    operator = LabelEncoder(
+        **context.common(steps.kind, [source], y),
+        keys=keys, values=values[first], default=default, missing=missing,
     )  # fmt: skip
+    if source.data is None:
+        context.emit(operator)
+        return
+    graph = Graph(name="", values=tuple(context.values), operators=(), inputs=(), outputs=())
+    (found,) = evaluate(graph, operator, [source.data], [])
+    context.constant(name, found.reshape(x.shape))

@@ -80,7 +80,9 @@ BUILDERS: Final[dict[str, Builder]] = {
 _WHEN_READ: Final = ("If", "Shape", "Size")  # what they are follows from what they read
 # What computes more than it says, or depends on numbers of a run.
 _REASONS: Final = {
-    **dict.fromkeys(("Loop", "Scan"), "control flow is not supported; export the model without it"),
+    "Loop": "control flow is not supported; export the model without it",
+    "Scan": "control flow is not supported; export the model without it, or, where it stands for the "
+    "distances of nearest neighbours, take another kind of model",
     **dict.fromkeys(
         ("NonZero", "Unique", "Compress", "NonMaxSuppression"),
         "the shape of its result depends on the input; cut the model in front of it",
