@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysed import load_model
-from mlf_sdk.codegen.ctext import c_comment, c_string
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.writer import write_project
 from mlf_sdk.ir.model import Model
+from mlf_sdk.tools.ctext import c_comment, c_string
 from mlf_sdk.tools.process import run_process
 from model_cases import Net
 from planning import plan_project

@@ -117,7 +117,7 @@ def test_helpers_of_one_name_that_differ_are_in_two_sources(tmp_path: Path) -> N
     check = next(c for c in _checks(tmp_path) if c.kernel.helpers)
     other = {name: text + "\n" for name, text in check.kernel.helpers.items()}
     again = dataclasses.replace(check, kernel=dataclasses.replace(check.kernel, helpers=other))
-    assert len(units([check.kernel, again.kernel, check.kernel])) == 2
+    assert len(units([check.kernel, again.kernel, check.kernel], tmp_path)) == 2
     library = KernelLibrary([check, again], tmp_path)
     assert [fault for one in (check, again) for fault in library.faults(one)] == []
 

@@ -170,7 +170,7 @@ class TestOnACore:
         (tmp_path / "model.tflite").write_bytes(m.finish(y))
         graph = load_tflite(tmp_path / "model.tflite")
         compiled = compile_graph(graph, Choice(core=CORTEX_M4))
-        (tile,) = re.findall(r"\nstatic void (conv_2ch_\w+)\(", compiled.source)
+        (tile,) = re.findall(r"\nstatic void (conv_2ch_\w+)\(", compiled.code.own)
         elf = link(image_text(compiled, 0, None)[0], CORTEX_M4, tmp_path, "-g")
         stub = " ".join(
             [*emulator(elf, CORTEX_M4), "-monitor", "none", "-serial", "none", "-S", "-gdb", "stdio"]

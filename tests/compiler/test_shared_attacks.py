@@ -67,7 +67,7 @@ def test_on_the_host(name: str, tmp_path: Path) -> None:
     different: dict[str, CompiledGraph] = {}
     for core, goal in product((core_named("generic"), *CORES), Goal):
         compiled = compile_graph(graph, Choice(core=core, goal=goal))
-        different.setdefault(compiled.source, compiled)
+        different.setdefault(compiled.code, compiled)
     for number, compiled in enumerate(different.values()):
         folder = tmp_path / str(number)
         folder.mkdir()

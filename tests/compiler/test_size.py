@@ -129,7 +129,8 @@ def autoencoder(m: Maker) -> int:
 def flash_bytes(found: CompiledGraph, core: Core, folder: Path) -> int:
     """Bytes of code, tables and constants of all kernels, as the project's compiler flags make them."""
     source, built = folder / "kernels.c", folder / "kernels.o"
-    source.write_text(found.source)
+    source.write_text(found.code.own)
+    (folder / found.code.header_name).write_text(found.code.header)
     command = ["arm-none-eabi-gcc", "-mthumb", *MACHINES[core].flags, "-O2", "-ffp-contract=off", "-c"]
     subprocess.run([*command, "-o", str(built), str(source)], check=True)
     sizes = subprocess.run(["arm-none-eabi-size", str(built)], check=True, capture_output=True, text=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ccode import WARNINGS
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf.load import load_model
@@ -73,13 +74,17 @@ class KernelRunner:
         ((name, self.module),) = metadata["modules"].items()
         self.facts = self.module["mlf_sdk"]
         self.graph = json.loads(files[f"executor-config/graph/{name}.graph"])
-        text = files[f"codegen/host/src/{name}_lib0.c"]
-        source = folder / f"{name}.c"
-        source.write_bytes(text)
+        code = {member: data for member, data in files.items() if member.startswith("codegen/host/")}
+        for member, data in code.items():
+            (folder / member.rpartition("/")[2]).write_bytes(data)
+        sources = [member for member in code if member.endswith(".c")]
         # A library of a path that was loaded before would be the old one.
-        library = folder / f"{name}-{hashlib.sha256(text + repr(flags).encode()).hexdigest()[:12]}.so"
-        command = ["gcc", *flags, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        subprocess.run([*command, "-o", library, source, "-lm"], check=True)
+        library = folder / f"{name}-{hashlib.sha256(repr((code, flags)).encode()).hexdigest()[:12]}.so"
+        objects = [
+            self._object(folder / m.rpartition("/")[2], flags, clean=m in self.facts["clean"])
+            for m in sources
+        ]
+        subprocess.run(["gcc", *flags, "-shared", "-o", library, *objects, "-lm"], check=True)
         self.library = ctypes.CDLL(str(library))
         faults = FaultCollector(name)
         blob = files.get(f"parameters/{name}.params")
@@ -87,6 +92,14 @@ class KernelRunner:
         self.states = {s: self._guarded(self.params[s].nbytes) for s in self.facts.get("states", ())}
         for state, memory in self.states.items():
             memory[GUARD:-GUARD] = np.frombuffer(self.params[state].tobytes(), np.uint8)
+
+    @staticmethod
+    def _object(source: Path, flags: tuple[str, ...], *, clean: bool) -> Path:
+        """Object of a source: the compiler's own code is built with the warnings of the runtime."""
+        strict = WARNINGS if clean else ["-std=c11", "-Wall", "-Wextra", "-Werror"]
+        built = source.with_suffix(".o")
+        subprocess.run(["gcc", *flags, *strict, "-fPIC", "-c", "-o", built, source], check=True)
+        return built
 
     @staticmethod
     def _guarded(size: int) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from core_images import LINK, MACHINES, START
 from kernel_checks import Array, KernelCheck, differences
-from kernel_library import key_of, units
+from kernel_library import units
 from mlf_sdk.compiler.cores import Core
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
 
@@ -177,12 +177,12 @@ def _constant(call: _Call, parameter: Parameter) -> bytes | None:
 def _built(calls: Sequence[_Call], core: Core, folder: Path) -> bool:
     """Build the image of calls; False where it is too large for the machine."""
     machine, blob = MACHINES[core], _Blob()
-    symbols: dict[tuple[str, str], str] = {}
+    symbols: dict[str, str] = {}
     sources = []
-    for number, (text, kernels, names) in enumerate(units([call.check.kernel for call in calls])):
+    for number, (text, kernels, names) in enumerate(units([call.check.kernel for call in calls], folder)):
         sources.append(f"kernels{number}.c")
         (folder / sources[-1]).write_text(text)
-        symbols.update({key_of(k): name for k, name in zip(kernels, names, strict=True)})
+        symbols.update({k.key: name for k, name in zip(kernels, names, strict=True)})
     rows, tables = [], []
     for number, call in enumerate(calls):
         found = []
@@ -194,7 +194,7 @@ def _built(calls: Sequence[_Call], core: Core, folder: Path) -> bool:
         )
         given = blob.add(call.given) if call.given else 0
         rows.append(
-            f"    {{(void (*)(void)){symbols[key_of(call.check.kernel)]}, {len(found)}, a{number},"
+            f"    {{(void (*)(void)){symbols[call.check.kernel.key]}, {len(found)}, a{number},"
             f" {call.states}, {len(call.given)}, {given}}},\n"
         )
     (folder / "blob.bin").write_bytes(b"".join(blob.parts))

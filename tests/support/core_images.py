@@ -194,7 +194,13 @@ def image_text(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple
     values = {v.id: v.data for v in graph.values if v.data is not None}
     places: dict[int, str] = {}
     size = max((c.kernel.workspace_bytes for c in compiled.operators if c.kernel), default=0)
-    parts = [compiled.source, START, f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n"]
+    code = compiled.code
+    own = code.own.replace(f'#include "{code.header_name}"', code.header)
+    parts = [
+        own,
+        START,
+        f"static uint8_t b[{size + 16}] __attribute__((aligned(16)));\n",
+    ]
     calls, symbols = [], []
     states = [state.initial.copy() for state in graph.states]
     parts += [_bytes(f"s{i}", data, const=False) for i, data in enumerate(states)]

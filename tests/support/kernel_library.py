@@ -19,10 +19,10 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
 _FILL = 0xA5
 
 
-def units(kernels: Sequence[Kernel]) -> list[tuple[str, list[Kernel], list[str]]]:
+def units(kernels: Sequence[Kernel], folder: Path) -> list[tuple[str, list[Kernel], list[str]]]:
     """Sources of kernels: their text, the kernels that are new in it and the function of each.
 
-    Helpers of one name are one text in a source.
+    Helpers of one name are one text in a source. Headers are written to ``folder``.
     """
     groups: list[tuple[dict[str, str], dict[str, Kernel]]] = []
     for kernel in kernels:
@@ -39,8 +39,9 @@ def units(kernels: Sequence[Kernel]) -> list[tuple[str, list[Kernel], list[str]]
     found = []
     for number, (_, own) in enumerate(groups):
         members = list(own.values())
-        text, symbols = emit(f"u{number}", members)
-        found.append((text, members, symbols))
+        code = emit(f"u{number}", members)
+        (folder / code.header_name).write_text(code.header)
+        found.append((code.own + code.foreign, members, list(code.symbols)))
     return found
 
 
@@ -55,11 +56,11 @@ class KernelLibrary:
         self, checks: Sequence[KernelCheck], folder: Path, flags: Sequence[str] = ("-O0", "-w")
     ) -> None:
         sources = []
-        symbols: dict[tuple[str, str], str] = {}
-        for number, (text, kernels, names) in enumerate(units([check.kernel for check in checks])):
+        symbols: dict[str, str] = {}
+        for number, (text, kernels, names) in enumerate(units([check.kernel for check in checks], folder)):
             sources.append(folder / f"kernels{number}.c")
             sources[-1].write_text(text)
-            symbols.update({key_of(k): name for k, name in zip(kernels, names, strict=True)})
+            symbols.update({k.key: name for k, name in zip(kernels, names, strict=True)})
         self.symbols = symbols
         library = folder / "kernels.so"
         command = ["gcc", *flags, "-std=c11", "-shared", "-fPIC", "-o", library, *sources, "-lm"]
@@ -68,14 +69,9 @@ class KernelLibrary:
 
     def faults(self, check: KernelCheck) -> Iterator[str]:
         """Everything that is wrong with a kernel: values, writes beside its memory, overlaps that it does not bear."""
-        call = getattr(self.library, self.symbols[key_of(check.kernel)])
+        call = getattr(self.library, self.symbols[check.kernel.key])
         for run, values in enumerate(check.runs):
             yield from _run(check, run, values, call)
-
-
-def key_of(kernel: Kernel) -> tuple[str, str]:
-    """Key of a kernel among those of several sources."""
-    return kernel.key, repr(sorted(kernel.helpers.items()))
 
 
 def _run(check: KernelCheck, run: int, values: Values, call: Any) -> Iterator[str]:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mlf_sdk.codegen.bundleplan import CONSTANT, BundlePlan
-from mlf_sdk.codegen.context import passed_values
-from mlf_sdk.codegen.ctext import Values, c_comment, c_string
+from mlf_sdk.codegen.entry import passed_values
 from mlf_sdk.codegen.link import external_symbols, link_models
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError
@@ -17,6 +16,7 @@ from mlf_sdk.frontends.glow.types import PlaceholderType, type_text
 from mlf_sdk.ir.abi import Value, ValueKind
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.planner.layout import align_up
+from mlf_sdk.tools.ctext import Values, c_comment, c_string
 
 _TEXT_BYTES: Final = 20  # of the weights in a line of their text form
 

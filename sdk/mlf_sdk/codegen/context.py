@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Template values of a laid-out model.
+"""Template values of a laid-out model; those of its entry are in `mlf_sdk.codegen.entry`.
 
 Everything is decided here; templates hold layout only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from mlf_sdk.codegen.ctext import Values, byte_rows, c_comment, c_string
 from mlf_sdk.codegen.linkage import Linkage
-from mlf_sdk.codegen.regions import apart_regions, tensor_symbol, workspace_symbol
+from mlf_sdk.codegen.regions import tensor_symbol, workspace_symbol
 from mlf_sdk.codegen.regionvalues import region_values
 from mlf_sdk.codegen.tensortext import c_type, quantisation_text, type_text
-from mlf_sdk.ir.abi import Convention, Value, ValueKind
+from mlf_sdk.ir.abi import Convention
 from mlf_sdk.ir.model import Model, Step, Tensor, TensorKind
 from mlf_sdk.ir.names import legal_identifier
-from mlf_sdk.planner.layout import ModelLayout, align_up
+from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.tools.ctext import Values, byte_rows, c_comment, c_string
 
 DL_TENSOR_HANDLE = 7  # TVM's type code of a DLTensor*
 
@@ -25,66 +25,23 @@ def model_values(
     layout: ModelLayout, linkage: Linkage, params: str = "flash", executor: str = "static"
 ) -> Values:
     """Values for ``model.h.j2``, ``model.c.j2`` and ``params.S.j2``; ``params``: memory of the parameters."""
-    values = {**_ModelView(layout, linkage).values(), **region_values(layout, linkage, params)}
+    values = {**ModelView(layout, linkage).values(), **region_values(layout, linkage, params)}
     return {**values, "sequence": values["sequence"] if executor == "static" else ""}
-
-
-def entry_values(layout: ModelLayout, linkage: Linkage, steps: Sequence[Step]) -> Values:
-    """Values for ``entry.c.j2``: adapters of steps that the runtime can't call itself.
-
-    Args:
-        steps: of one unit; where they have none, of one header.
-    """
-    view = _ModelView(layout, linkage)
-    entries = [view.entry(step) for step in steps]
-    abi = steps[0].abi
-    declared = {
-        entry["symbol"]: entry for entry, step in zip(entries, steps, strict=True) if not step.abi.header
-    }
-    return {
-        "unit": abi.unit,
-        "header": abi.header.rpartition("/")[2],
-        "declared": list(declared.values()),
-        "uses_ffi": any(step.abi.convention is Convention.FFI for step in steps),
-        "regions": [region.symbol for region in apart_regions(layout)] if not layout.shared else [],
-        "entries": entries,
-        "calls": [view.entry(step) for step in layout.steps if is_sequence([step])],
-    }
-
-
-def passed_values(step: Step, pointer: Callable[[Step, Value], str]) -> Values:
-    """Arguments of a plain C function as C expressions, and the structs that some of them point to."""
-    arguments = list(enumerate(step.abi.arguments))
-    return {
-        "structs": [
-            {
-                "tag": argument.struct,
-                "name": f"argument_{index}",
-                "fields": [(f.name, pointer(step, f.value)) for f in argument.fields],
-            }
-            for index, argument in arguments
-            if argument.value is None
-        ],
-        "passed": [
-            f"&argument_{index}" if argument.value is None else pointer(step, argument.value)
-            for index, argument in arguments
-        ],
-    }
 
 
 def is_sequence(steps: Sequence[Step]) -> bool:
     """Return whether one generated function can call all steps: plain functions that allocate nothing."""
-    return bool(steps) and all(
+    return len({step.abi.header for step in steps}) == 1 and all(
         step.abi.convention is Convention.C
-        and not (step.is_direct or step.abi.unit or step.abi.header)
+        and not (step.is_direct or step.abi.unit)
         and not (step.allocated or step.workspace_stack_bytes)
         and all(argument.value is not None for argument in step.abi.arguments)
         for step in steps
     )
 
 
-class _ModelView:
-    """Template values of one layout."""
+class ModelView:
+    """Template values of one layout, and C expressions of addresses."""
 
     def __init__(self, layout: ModelLayout, linkage: Linkage) -> None:
         self.layout = layout
@@ -100,6 +57,7 @@ class _ModelView:
         self._table = {tensor: index for index, tensor in enumerate(taken)}
 
     def values(self) -> Values:
+        """Values that do not depend on where regions lie."""
         steps = [self._step(position, step) for position, step in enumerate(self.layout.steps)]
         inputs = [self._io(i, "input", self.model.tensors[i].name) for i in self.model.inputs]
         outputs = [
@@ -148,20 +106,6 @@ class _ModelView:
         """Symbol of the generated adapter of ``step``."""
         return f"{self.c_name}_entry_{step.index}"
 
-    def entry(self, step: Step) -> Values:
-        """Values of the adapter of ``step``, or of its call in a sequence."""
-        stack_bytes = step.workspace_stack_bytes
-        return {
-            "convention": step.abi.convention.value,
-            "count": len(step.arguments),
-            "symbol": self.linkage.symbol(step.symbol),
-            "result": step.abi.result,
-            "adapter": self.adapter(step),
-            "stack_bytes": align_up(stack_bytes),
-            "stack_address": self.workspace(step, step.stack_slot) if stack_bytes else "NULL",
-            **passed_values(step, self.pointer),
-        }
-
     def address(self, tensor: int) -> str:
         """C expression of a tensor's address."""
         root = self.model.root(tensor)
@@ -184,19 +128,6 @@ class _ModelView:
             return self._apart(workspace_symbol(self.c_name, step.index, slot))
         offset = self.layout.plan.workspace_offsets[step.index][slot]
         return f"{self.linkage.arena_symbol} + {self.linkage.guard_bytes + offset}"
-
-    def pointer(self, step: Step, value: Value) -> str:
-        """C expression of a pointer that is passed to a step's function."""
-        if value.kind is ValueKind.TENSOR and value.tensor is not None:
-            return f"MLF_ABI_POINTER({self.address(value.tensor)})"
-        if value.kind is ValueKind.NULL:
-            return "NULL"
-        base = f"&{value.symbol}" if value.slot is None else self.workspace(step, value.slot)
-        if not value.offset_bytes:
-            return base if value.slot is not None else f"MLF_ABI_POINTER({base})"
-        # As a number: the address may lie before the object, of which the code uses what is in it alone.
-        sign = "-" if value.offset_bytes < 0 else "+"
-        return f"(void *)((uintptr_t)({base}) {sign} {abs(value.offset_bytes)}u)"
 
     def _reset(self, state: Tensor) -> Values:
         """Address of a state, and its initial bytes: rows, or one byte that all of them are equal to."""

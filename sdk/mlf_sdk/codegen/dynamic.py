@@ -9,13 +9,13 @@ from itertools import accumulate
 
 import msgspec
 
-from mlf_sdk.codegen.ctext import Values
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.tools.ctext import Values
 
 DYNAMIC_FOLDERS = ("graph", "params")  # of crt
 _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))

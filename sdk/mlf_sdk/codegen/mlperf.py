@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from mlf_sdk.codegen.ctext import c_string
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.dtype import FLOAT
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.tensor import Tensor
+from mlf_sdk.tools.ctext import c_string
 
 VENDOR: Final = "mlf-sdk"
 

@@ -16,8 +16,21 @@ Plan = Literal["shared", "none"]
 
 # No contraction to fused multiply-adds: kernels then compute the same floats on every machine, but for libm.
 DEFAULT_KERNEL_FLAGS = ("-O2", "-ffp-contract=off")
-# Generated code warns a lot, and newer compilers refuse its pointers; but a function without a declaration
-# would be called as one that returns an int.
+# Kernels read words of bytes, and plans put other values into memory that was read from: accesses of other
+# types must keep their order, whatever the user chose.
+NEEDED_FLAGS = ("-fno-strict-aliasing",)
+# Those of the runtime, and of kernels that the SDK's own compiler writes.
+WARNINGS = (
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wcast-qual",
+    "-Wundef",
+    "-Wshadow",
+    "-Wmissing-prototypes",
+)
+# Code of other generators warns a lot, and newer compilers refuse its pointers; but a function without a
+# declaration would be called as one that returns an int.
 QUIET_C_FLAGS = (
     "-Wno-error",
     "-Wno-all",

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from mlf_sdk.codegen.ctext import Values, byte_rows, c_comment
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.regions import Region, apart_regions, regions_of
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.tools.ctext import Values, byte_rows, c_comment
 
 
 def region_values(layout: ModelLayout, linkage: Linkage, params: str) -> Values:

@@ -8,23 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mlf_sdk.codegen.context import entry_values, model_values
-from mlf_sdk.codegen.ctext import Values
+from mlf_sdk.codegen.context import model_values
 from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
+from mlf_sdk.codegen.entry import entry_values
 from mlf_sdk.codegen.linkage import Linkage
 from mlf_sdk.codegen.lock import Lock, encode_lock
 from mlf_sdk.codegen.mlperf import mlperf_values
-from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
+from mlf_sdk.codegen.options import QUIET_C_FLAGS, WARNINGS, ProjectOptions
 from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
+from mlf_sdk.codegen.sources import build_values, entry_files, unit_paths
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.codegen.writer import LOCK_NAME
-from mlf_sdk.frontends.codechecks import needs_cmsis_nn
-from mlf_sdk.ir.model import CodeUnit, Step, UnitKind
 from mlf_sdk.ir.names import legal_identifier
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.resources import data_dir
+from mlf_sdk.tools.ctext import Values
 
 if TYPE_CHECKING:
     from mlf_sdk.codegen.samples import SampleOutput
@@ -42,7 +42,6 @@ _MODULE_FILES = frozenset(
     }
 )
 _WHOLE_FOLDERS = ("crt/src/", "crt/rpc/", "crt/graph/", "crt/mlperf/")  # all their sources are built
-_COMPILED = {UnitKind.C: ".c", UnitKind.CXX: ".cc"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ class _Renderer:
                 sample = {"s": sample_values(layout, outputs), "m": values}
                 path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
                 files[path] = template_text("common/sample.h.j2", sample)
-            models.append({**values, **_build_values(layout, linkage)})
+            models.append({**values, **build_values(layout, linkage)})
         crt = _crt_files(self.platform.crt_folders)
         files.update(crt)
         top = self._top_values(models, crt)
@@ -166,6 +165,7 @@ class _Renderer:
             "models": models,
             "kernel_flags": self.options.kernel_flags,
             "quiet_c_flags": QUIET_C_FLAGS,
+            "warnings": WARNINGS,
             "trace": self.options.traces,
             "apart": self.options.plan == "none",
             "has_cxx": any(s.endswith(".cc") for m in models for s in m["sources"]),
@@ -218,10 +218,12 @@ class _Renderer:
         model = layout.model
         folder = f"model/{model.c_name}"
         view = {"m": values}
-        files = {f"{folder}/{unit.member}": unit.data for unit in model.units}
+        paths = unit_paths(model)
+        files = {f"{folder}/{paths[unit.member]}": unit.data for unit in model.units}
         files.update(self._tables(layout, linkage, values))
-        for path, steps in _entry_files(layout).items():
-            entries = {"g": entry_values(layout, linkage, steps), **view}
+        for path, steps in entry_files(layout).items():
+            unit = paths.get(steps[0].abi.unit, "")
+            entries = {"g": entry_values(layout, linkage, steps, unit), **view}
             files[path] = template_text("common/entry.c.j2", entries)
         if model.exports:
             files[f"{folder}/exports.syms"] = "".join(f"{name}\n" for name in model.exports).encode()
@@ -241,64 +243,6 @@ def _plain_templates(app: str) -> dict[str, str]:
         "app.cmake": "common/app.cmake.j2",
         "src/main.c": f"common/main_{app}.c.j2",
     }
-
-
-def _entry_files(layout: ModelLayout) -> dict[str, list[Step]]:
-    """Files of adapters, and the steps of each: those of one unit, else of one header, are together."""
-    groups: dict[tuple[str, str], list[Step]] = {}
-    for step in layout.model.steps:
-        if not step.is_direct:
-            groups.setdefault((step.abi.unit, "" if step.abi.unit else step.abi.header), []).append(step)
-    stem = f"model/{layout.model.c_name}/{layout.model.c_name}_entry"
-    return {f"{stem}_{steps[0].index}.c": steps for steps in groups.values()}
-
-
-def _build_values(layout: ModelLayout, linkage: Linkage) -> Values:
-    """Values of a model for the CMake templates."""
-    model = layout.model
-    folder = f"model/{model.c_name}"
-    linked = [unit for unit in model.units if unit.linked]
-    included = {s.abi.unit for s in layout.steps if s.abi.unit}
-    entries = list(_entry_files(layout))
-    sources = [f"{folder}/{u.member}" for u in linked if u.kind in _COMPILED and u.member not in included]
-    headers = {f"{folder}/{u.member}".rpartition("/")[0] for u in model.units if u.kind is UnitKind.HEADER}
-    return {
-        "dir": folder,
-        "sources": sources + entries,
-        "entries": entries,
-        "objects": _objects(folder, layout, linkage),
-        "renames": bool(linkage.renames),
-        "flags": _needed_flags(layout),
-        "include_dirs": sorted(headers),
-        "needs_cmsis_nn": needs_cmsis_nn(model),
-    }
-
-
-def _needed_flags(layout: ModelLayout) -> list[str]:
-    """Compiler flags that the plan requires, whatever the user chose.
-
-    Where a plan puts another value into memory that the same kernel has read from, the compiler must not
-    reorder accesses because their types differ.
-    """
-    return ["-fno-strict-aliasing"] if any(step.phases > 1 for step in layout.steps) else []
-
-
-def _objects(folder: str, layout: ModelLayout, linkage: Linkage) -> list[dict[str, Any]]:
-    """Objects to link, and those that are made from the model's: joined, or with other names of symbols."""
-    model = layout.model
-    units = [unit for unit in model.units if unit.linked and unit.kind is UnitKind.OBJECT]
-    paths = [f"{folder}/{unit.member}" for unit in units]
-    if not model.exports:
-        made = bool(linkage.renames)
-        return [{"path": path, "made": made, "joins": [], "output": path.replace("/", "_")} for path in paths]
-    output = f"{folder}/joined.o".replace("/", "_")
-    return [{"path": output, "made": True, "joins": paths, "output": output, "absent": _absent(units)}]
-
-
-def _absent(units: Sequence[CodeUnit]) -> list[str]:
-    """Symbols of the C++ unwinder that are only named, to have it linked; the joined object has none."""
-    named = {name for unit in units for name in (b"__aeabi_unwind_cpp_pr0",) if name in unit.data}
-    return sorted(name.decode() for name in named)
 
 
 def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:

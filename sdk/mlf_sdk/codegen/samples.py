@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mlf_sdk.codegen.ctext import byte_rows
 from mlf_sdk.codegen.tensortext import c_type
 from mlf_sdk.ir.dtype import FLOAT, INT, UINT, DType
 from mlf_sdk.planner.layout import ModelLayout
+from mlf_sdk.tools.ctext import byte_rows
 
 
 class SampleOutput(msgspec.Struct, frozen=True, kw_only=True):

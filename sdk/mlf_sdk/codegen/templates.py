@@ -10,9 +10,9 @@ from functools import cache
 import jinja2
 from jinja2.bccache import Bucket
 
-from mlf_sdk.codegen.ctext import Values
 from mlf_sdk.errors import MlfError
 from mlf_sdk.resources import cache_dir, data_dir
+from mlf_sdk.tools.ctext import Values
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from mlf_sdk.codegen.ctext import c_float
 from mlf_sdk.ir.dtype import FLOAT, INT, DType
 from mlf_sdk.ir.model import Tensor
+from mlf_sdk.tools.ctext import c_float
 
 
 def type_text(tensor: Tensor) -> str:

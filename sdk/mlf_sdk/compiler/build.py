@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlf_sdk.compiler.emit import emit
+from mlf_sdk.compiler.emit import Code, emit
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.schedule import Choice
@@ -32,33 +33,40 @@ class CompiledOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledGraph:
-    """A graph, its operators in order, and the C source of all kernels."""
+    """A graph, its operators in order, and the C code of all kernels."""
 
     graph: Graph
     operators: tuple[CompiledOperator, ...]
-    source: str
+    code: Code
 
 
-def compile_graph(graph: Graph, choice: Choice, tuner: Tuner | None = None) -> CompiledGraph:
+def compile_graph(
+    graph: Graph, choice: Choice, tuner: Tuner | None = None, *, assembly: bool = True
+) -> CompiledGraph:
     """Improve ``graph`` and compile each of its operators.
 
     Args:
         tuner: measures kernels; None: they are chosen by rule.
+        assembly: False: the code is C alone.
     """
     graph = improve(graph)
     found = kernels_of(graph, choice, tuner)
-    return with_kernels(graph, found)
+    return with_kernels(graph, found, assembly=assembly)
 
 
-def with_kernels(graph: Graph, found: Sequence[tuple[Counted, ...]]) -> CompiledGraph:
+def with_kernels(
+    graph: Graph, found: Sequence[tuple[Counted, ...]], *, assembly: bool = True
+) -> CompiledGraph:
     """Compile each operator of a graph with the first of its kernels."""
     chosen = [
         (operator, kernels[0].kernel if kernels else None, kernels)
         for operator, kernels in zip(graph.operators, found, strict=True)
     ]
     name = legal_identifier(graph.name, fallback="model", max_length=40)
-    source, symbols = emit(name, [kernel for _, kernel, _ in chosen if kernel is not None])
-    remaining = iter(symbols)
+    used = [(operator, kernel, kernels[0].cost) for operator, kernel, kernels in chosen if kernel is not None]
+    notes = [note_of(graph, operator, kernel, cost) for operator, kernel, cost in used]
+    code = emit(name, [kernel for _, kernel, _ in used], notes, assembly=assembly)
+    remaining = iter(code.symbols)
     return CompiledGraph(
         graph=graph,
         operators=tuple(
@@ -70,5 +78,5 @@ def with_kernels(graph: Graph, found: Sequence[tuple[Counted, ...]]) -> Compiled
             )
             for o, k, kernels in chosen
         ),
-        source=source,
+        code=code,
     )

@@ -3,39 +3,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
 
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
+from mlf_sdk.compiler.support import definitions, without_assembly
 
-_HEAD = """// SPDX-License-Identifier: Apache-2.0
+_HEAD: Final = """// SPDX-License-Identifier: Apache-2.0
 // Kernels of {name}, made by mlf-sdk compile for this model alone.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "{header}"
+
 """
+_HEADER: Final = """// SPDX-License-Identifier: Apache-2.0
+// Kernels of {name}: inputs x, constants p, states s, outputs y, workspace b.
+#ifndef {macro}
+#define {macro}
+
+{includes}
+#ifdef __cplusplus
+extern "C" {{
+#endif
+{prototypes}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+_INLINE: Final = re.compile(r"^(MLF_ALWAYS_INLINE )?static inline ", re.MULTILINE)
+_HEADER_END: Final = "_kernels.h"
 
 
-def emit(name: str, kernels: Sequence[Kernel]) -> tuple[str, list[str]]:
-    """Text of the source, and the function of each kernel.
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """C texts of a model's kernels.
+
+    Attributes:
+        header: prototypes of all functions; the sources include it by ``header_name``.
+        own: functions of this compiler, which build without a warning.
+        foreign: functions of other generators; empty for none.
+        symbols: the function of each kernel.
+    """
+
+    header: str
+    header_name: str
+    own: str
+    foreign: str
+    symbols: tuple[str, ...]
+
+
+def emit(name: str, kernels: Sequence[Kernel], notes: Sequence[str] = (), *, assembly: bool = True) -> Code:
+    """Functions of kernels; those of equal code share one.
 
     Args:
         name: prefix of all functions, a C identifier.
+        notes: a text about each kernel for the comment before its function: its layer. Empty: there is none.
+        assembly: False: C alone.
+
+    Raises:
+        ValueError: two kernels have different helper functions of one name, a defect of the compiler.
     """
     symbols: dict[str, str] = {}
     counts: dict[str, int] = {}
-    helpers: dict[str, str] = {}
-    functions: list[str] = []
-    found = []
-    for kernel in kernels:
+    about: dict[str, list[str]] = {}
+    different: dict[str, Kernel] = {}
+    for kernel, note in zip(kernels, notes or [""] * len(kernels), strict=True):
         if kernel.key not in symbols:
             number = counts[kernel.family] = counts.get(kernel.family, -1) + 1
             symbols[kernel.key] = f"{name}_{kernel.family}_{number}"
-            helpers.update(kernel.helpers)
-            functions.append(_function(symbols[kernel.key], kernel))
-        found.append(symbols[kernel.key])
-    prototypes = "".join(f.partition("\n{")[0] + ";\n" for f in functions)
-    return _HEAD.format(name=name) + "\n".join([*helpers.values(), prototypes, *functions]), found
+            different[kernel.key] = kernel
+        about.setdefault(kernel.key, []).append(note)
+    texts = {False: "", True: ""}
+    head = _HEAD.format(name=name, header=f"{name}{_HEADER_END}")
+    for foreign in texts:
+        mine = {key: kernel for key, kernel in different.items() if bool(kernel.origin) is foreign}
+        functions = [_comment(about[key]) + _function(symbols[key], k) for key, k in mine.items()]
+        if mine or not foreign:
+            parts = [*_helpers(mine.values()), *functions]
+            parts = parts if assembly else [without_assembly(part) for part in parts]
+            parts = [_INLINE.sub(r"\1static MLF_INLINE ", part) for part in parts]
+            texts[foreign] = head + "\n".join([*definitions(parts), *parts])
+    return Code(
+        header=_header(name, [(symbols[key], kernel) for key, kernel in different.items()]),
+        header_name=f"{name}{_HEADER_END}",
+        own=texts[False],
+        foreign=texts[True],
+        symbols=tuple(symbols[kernel.key] for kernel in kernels),
+    )
+
+
+def _helpers(kernels: Iterable[Kernel]) -> list[str]:
+    """Texts of the functions that kernels call, each once."""
+    found: dict[str, str] = {}
+    for kernel in kernels:
+        for helper, text in kernel.helpers.items():
+            if found.setdefault(helper, text) != text:
+                raise ValueError(f"{kernel.family}: another kernel has a different helper '{helper}'")
+    return list(found.values())
+
+
+def _comment(notes: Sequence[str]) -> str:
+    """Comment before a function: its layers."""
+    lines = [line for note in notes for line in note.splitlines()]
+    return "/* " + "\n * ".join(lines) + " */\n" if lines else ""
+
+
+def _header(name: str, kernels: Sequence[tuple[str, Kernel]]) -> str:
+    booleans = any(p.type == "bool" for _, kernel in kernels for p in kernel.parameters)
+    return _HEADER.format(
+        name=name,
+        macro=f"{name}_kernels_h".upper(),
+        includes="#include <stdbool.h>\n" * booleans + "#include <stdint.h>\n",
+        prototypes="".join(
+            f"void {symbol}({', '.join(p.declaration for p in kernel.parameters)});\n"
+            for symbol, kernel in kernels
+        ),
+    )
 
 
 def _function(symbol: str, kernel: Kernel) -> str:

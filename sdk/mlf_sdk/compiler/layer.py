@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about operators for people: multiply-accumulates, and a text that distinguishes two of a kind."""
+"""Facts about operators for people: multiply-accumulates, windows, and the comment before a kernel."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mlf_sdk.compiler.computed import Convolve
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
@@ -18,6 +20,7 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
+from mlf_sdk.tools.ctext import c_comment
 
 
 def macs_of(graph: Graph, operator: Operator) -> int:
@@ -56,3 +59,40 @@ def _window_text(window: Window) -> str:
         if pair != (1, 1):
             parts.append(f"{name} {pair[0] if pair[0] == pair[1] else f'{pair[0]}x{pair[1]}'}")
     return ", ".join(parts)
+
+
+def note_of(graph: Graph, operator: Operator, kernel: Kernel, cost: int | None) -> str:
+    """Lines about the layer that a kernel computes, for the comment before its function.
+
+    Args:
+        cost: of one call, where it was measured, in the unit of the measurement.
+    """
+    detail, macs = detail_of(operator), macs_of(graph, operator)
+    name = next((v.name for v in graph.written(operator)), "").partition(";")[0]
+    read = [v for v in graph.read(operator) if v.data is None]
+    work = [f"tile of {kernel.tile}"] if kernel.tile else []
+    work += [f"{macs:,} MACs"] if macs else []
+    work += [f"{cost / macs:.2f} for each as measured"] if macs and cost is not None else []
+    lines = [
+        f"Layer {operator.number}: {operator.kind}{f' {detail}' if detail else ''} '{name}'",
+        f"  {_types(read)} -> {_types(graph.written(operator))}{'; ' if work else ''}{', '.join(work)}",
+    ]
+    for p in kernel.parameters:
+        if p.role is Role.CONSTANT:
+            size = kernel.constants[p.number].nbytes
+            lines.append(f"  {p.name}: parameter '{constant_name(operator, p.number)}', {size:,} bytes")
+    return "\n".join(c_comment(line, max_length=140) for line in lines)
+
+
+def node_name(operator: Operator) -> str:
+    """Name of an operator in its graph: ``conv_2d_4``."""
+    return f"{operator.kind.lower().replace(':', '_')}_{operator.number}"
+
+
+def constant_name(operator: Operator, number: int) -> str:
+    """Name of the array that ``p0``, ``p1``... of an operator's kernel points to."""
+    return f"{node_name(operator)}_p{number}"
+
+
+def _types(values: Sequence[Value]) -> str:
+    return ", ".join(f"{v.dtype.name} {list(v.shape)}" for v in values) or "nothing"

@@ -32,6 +32,13 @@ class Kernels(enum.Enum):
     TVM = "tvm"
 
 
+class Asm(enum.Enum):
+    """Form of assembly in kernels."""
+
+    INLINE = "inline"
+    NO = "no"
+
+
 class Io(enum.Enum):
     """Types of inputs and outputs."""
 
@@ -41,6 +48,7 @@ class Io(enum.Enum):
 
 GOALS: Final = tuple(goal.value for goal in Goal)
 IOS: Final = tuple(io.value for io in Io)
+ASMS: Final = tuple(asm.value for asm in Asm)
 KERNELS: Final = tuple(kernels.value for kernels in Kernels)
 
 
@@ -72,6 +80,7 @@ class CompileOptions:
         custom: C code of custom operators of a .tflite model: ``NAME=FILE.c``, several with semicolons.
         tuned: board, unit and compiler of the measurement that chose kernels; empty: rules did.
         kernels: value of `Kernels`.
+        asm: value of `Asm`.
     """
 
     core: str = GENERIC
@@ -82,6 +91,7 @@ class CompileOptions:
     custom: str = ""
     tuned: str = ""
     kernels: str = Kernels.AUTO.value
+    asm: str = Asm.INLINE.value
 
     @property
     def generation(self) -> Generation:
@@ -89,9 +99,10 @@ class CompileOptions:
         return Generation(kernels=Kernels(self.kernels), unroll=self.goal != Goal.SIZE.value)
 
     def texts(self) -> dict[str, str]:
-        """Options by name, as an archive keeps them."""
+        """Options by name, as an archive keeps them: some only where they are not the usual ones."""
         found = {one.name: str(getattr(self, one.name)) for one in fields(self)}
-        return {name: text for name, text in found.items() if text or name not in ("custom", "tuned")}
+        usual = {"custom": "", "tuned": "", "asm": Asm.INLINE.value}
+        return {name: text for name, text in found.items() if text != usual.get(name)}
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> CompileOptions:

@@ -127,7 +127,7 @@ def _compiled_lines(text: str, core: Core) -> list[str]:
             taken[-1] = [not taken[-1][1], True]
         elif word.startswith("#endif"):
             taken.pop()
-        elif all(now for now, _ in taken):
+        elif not word.startswith("MLF_UNWIND") and all(now for now, _ in taken):
             found.append(line)
     return found
 

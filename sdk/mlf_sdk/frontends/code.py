@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -135,8 +135,13 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
         names = dict.fromkeys(name for part in self.parts[member] for name in part.includes)
         return tuple(name for name in names if name not in _PROVIDED and name not in own)
 
-    def units(self, linked: Iterable[str]) -> tuple[CodeUnit, ...]:
-        """All files as code units; those in ``linked`` go into the image."""
+    def units(self, linked: Iterable[str], clean: Collection[str] = ()) -> tuple[CodeUnit, ...]:
+        """All files as code units.
+
+        Args:
+            linked: members that go into the image.
+            clean: members that build without a warning.
+        """
         wanted = set(linked)
         return tuple(
             CodeUnit(
@@ -146,6 +151,7 @@ class CodeIndex(msgspec.Struct, frozen=True, kw_only=True):
                 linked=member in wanted,
                 symbols=self.external_symbols(member) if file.kind != "h" else (),
                 headers=self.external_headers(member),
+                clean=member in clean,
             )
             for member, file in self.files.items()
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.options import CompileOptions, Goal, Io
+from mlf_sdk.compiler.options import Asm, CompileOptions, Goal, Io
 from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.filetype import file_kind
@@ -119,7 +119,8 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.compiler.build import compile_graph
         from mlf_sdk.frontends.direct import model_of
 
-        compiled = compile_graph(self._prepared(path, options, ""), choice_of(options))
+        graph = self._prepared(path, options, "")
+        compiled = compile_graph(graph, choice_of(options), assembly=options.asm != Asm.NO.value)
         return model_of(compiled, options, self.digest(path), self.short)
 
     def compile(
@@ -135,7 +136,8 @@ class CompilingFrontend(StatedFrontend):
         from mlf_sdk.frontends.mlf.writer import tar_of
 
         graph = self._prepared(path, options, name)
-        compiled = compile_graph(graph, choice_of(options), tuner)
+        assembly = options.asm != Asm.NO.value
+        compiled = compile_graph(graph, choice_of(options), tuner, assembly=assembly)
         return tar_of(archive_of(compiled, options, self.digest(path)))
 
     def choices(

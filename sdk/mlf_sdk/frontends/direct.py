@@ -111,10 +111,15 @@ class _Builder:
 
 def _units(compiled: CompiledGraph, content: ArchiveContent) -> Iterator[CodeUnit]:
     """Code by the names of its files; the compiler says what its own defines, the user's is read."""
-    symbols = tuple(dict.fromkeys(o.symbol for o in compiled.operators if o.symbol))
+    symbols = {True: dict[str, None](), False: dict[str, None]()}
+    for operator in compiled.operators:
+        if operator.kernel is not None:
+            symbols[not operator.kernel.origin][operator.symbol] = None
     given = {unit.member: unit for unit in _given(custom_code(compiled.graph))}
     for member, data in sorted(content.code.items()):
-        own = CodeUnit(member=member, kind=UnitKind.C, data=data, linked=bool(symbols), symbols=symbols)
+        kind, clean = UnitKind(member.rpartition(".")[2]), member in content.clean
+        mine = tuple(symbols[clean]) if kind is UnitKind.C else ()
+        own = CodeUnit(member=member, kind=kind, data=data, linked=bool(mine), symbols=mine, clean=clean)
         yield given.get(member, own)
 
 

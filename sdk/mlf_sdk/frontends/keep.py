@@ -18,7 +18,7 @@ from mlf_sdk.resources import cache_dir, data_dir
 from mlf_sdk.tools.files import write_whole
 from mlf_sdk.version import __version__
 
-_CODE: Final = ("compiler", "frontends", "ir")
+_CODE: Final = ("analysis", "compiler", "frontends", "ir", "tools")
 _DATA: Final = ("cores", "instruction_sets")
 
 

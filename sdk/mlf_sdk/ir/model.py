@@ -51,6 +51,7 @@ class CodeUnit:
         linked: whether any step needs it.
         symbols: external symbols that it defines.
         headers: that it includes and that neither the archive nor the runtime has.
+        clean: it builds without a warning, as the runtime does.
     """
 
     member: str
@@ -59,6 +60,7 @@ class CodeUnit:
     linked: bool
     symbols: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    clean: bool = False
 
 
 class FileDigest(msgspec.Struct, frozen=True, kw_only=True):

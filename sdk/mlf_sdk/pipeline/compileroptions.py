@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlf_sdk.compiler.cores import core_names
-from mlf_sdk.compiler.options import GOALS, IOS, KERNELS, Goal, Io, Kernels
+from mlf_sdk.compiler.options import ASMS, GOALS, IOS, KERNELS, Asm, Goal, Io, Kernels
 from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
 
 _compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)
@@ -54,4 +54,10 @@ class CompilerRequest(Options):
         "Kernels of an ONNX or PyTorch model that is compiled: TVM's where there are no own ones and TVM is "
         "installed; own ones alone; or TVM's alone.",
         choices=KERNELS,
+    )
+    asm: str = _compiler_option(
+        Asm.INLINE.value,
+        "Assembly in the kernels of a model that is compiled: inline, for GCC and clang, with C beside it; "
+        "or no: C alone, for any compiler of C99.",
+        choices=ASMS,
     )

@@ -60,6 +60,7 @@ def options_in(request: Request) -> CompileOptions:
         shapes=";".join(request.shape),
         custom=";".join(request.custom),
         kernels=request.kernels,
+        asm=request.asm,
     )
 
 

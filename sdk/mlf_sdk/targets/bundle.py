@@ -12,7 +12,7 @@ from typing import Final
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.codegen.bundle import header, renames, source, weights, weights_text
 from mlf_sdk.codegen.bundleplan import BundlePlan
-from mlf_sdk.codegen.options import QUIET_C_FLAGS, ProjectOptions
+from mlf_sdk.codegen.options import NEEDED_FLAGS, QUIET_C_FLAGS, ProjectOptions
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, UnitKind
@@ -121,9 +121,7 @@ class _Builder:
         return output
 
     def _kernel_flags(self) -> list[str]:
-        aliasing = any(step.phases > 1 for step in self.plan.layout.steps)
-        flags = [*self.options.kernel_flags, *QUIET_C_FLAGS]
-        return [*flags, "-fno-strict-aliasing"] if aliasing else flags
+        return [*self.options.kernel_flags, *QUIET_C_FLAGS, *NEEDED_FLAGS]
 
     def _renamed(self, path: str) -> str:
         """An object of the model's code, with the names of symbols that the bundle gives them."""

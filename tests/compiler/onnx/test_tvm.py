@@ -138,7 +138,7 @@ def test_a_whole_model(generation: Generation, tmp_path: Path) -> None:
     m = convolutional()
     made = agree(m.save(tmp_path / "m.onnx", m.nodes[-1].output[0]), generation)
     assert set(origins(made)) == {"TVM 0.27.0"}
-    assert "restrict" in made.source and "TVMBackend" not in made.source
+    assert "restrict" in made.code.foreign and "TVMBackend" not in made.code.foreign
 
 
 @pytest.mark.qemu

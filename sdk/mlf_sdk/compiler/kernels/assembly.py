@@ -3,19 +3,59 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Final
 
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 
-DSP: Final = "defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
+GNU: Final = "defined(__GNUC__)"  # statements and functions in assembly: GCC, clang, armclang
+UNALIGNED: Final = f"{GNU} && defined(__ARM_FEATURE_UNALIGNED)"  # words at any address
+DSP: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_DSP) && defined(__thumb2__)"
 INCLUDE_ACLE: Final = f"#if {DSP}\n#include <arm_acle.h>\n#endif\n"
+_STACK: Final = re.compile(
+    r"(?:(?P<grows>v?push|sub sp, sp,)|v?pop|add sp, sp,) (?:\{(?P<list>[^}]*)\}|#(?P<bytes>\d+))"
+)
 MAX_OFFSET: Final = 4095  # of a load or store with a constant offset, in bytes
 
 
 def _assembly(lines: list[str]) -> str:
     """Body of a naked function."""
-    text = "\n".join(f'        "{line}\\n"' for line in lines)
+    text = "\n".join(f"        {line}" for line in _with_unwind_rules(lines))
     return f"    __asm__ volatile(\n{text});\n"
+
+
+def _with_unwind_rules(lines: list[str]) -> Iterator[str]:
+    """C strings of instructions, and after each that moves the stack pointer what debuggers must know of it."""
+    depth, saved = 0, set()
+    for number, line in enumerate(lines, 1):
+        yield f'"{line}\\n"'
+        found = _STACK.fullmatch(line)
+        if found is None:
+            continue
+        if "pc" in (found["list"] or ""):
+            if number < len(lines):  # what follows is reached from before
+                yield f'MLF_UNWIND("def_cfa_offset {depth}")'
+            continue
+        names = register_names(found["list"] or "")
+        size = int(found["bytes"] or 0) or sum(8 if name[0] == "d" else 4 for name in names)
+        grows = found["grows"] is not None
+        depth += size if grows else -size
+        yield f'MLF_UNWIND("def_cfa_offset {depth}")'
+        for position, name in enumerate(names if grows else ()):
+            if name not in saved and name[0] != "d":  # a second push is of other values
+                saved.add(name)
+                yield f'MLF_UNWIND("offset {name}, {4 * position - depth}")'
+
+
+def register_names(text: str) -> list[str]:
+    """Registers of a list such as ``r4-r7, lr``."""
+    found = []
+    for part in filter(None, text.split(", ")):
+        first, _, last = part.partition("-")
+        numbers = range(int(first[1:]), int(last[1:]) + 1) if last else ()
+        found += [f"{first[0]}{k}" for k in numbers] or [first]
+    return found
 
 
 def function(name: str, parameters: str, lines: list[str], plain: str) -> str:

@@ -24,7 +24,7 @@ from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, has_
 
 _HEAD: Final = 20  # 16-bit words
 _MOST: Final = (1 << 15) - 1
-_SCALE: Final = """static __attribute__((noinline)) int32_t scale_rounded(int32_t a, int32_t q, int32_t shift)
+_SCALE: Final = """static MLF_NOINLINE int32_t scale_rounded(int32_t a, int32_t q, int32_t shift)
 {
     if (shift > 0) {
         a = (int32_t)((uint32_t)a << shift);
@@ -179,7 +179,7 @@ class _Layer:
         include, fours = (INCLUDE_ACLE, _FOURS) if bytes_ else ("", "")
         text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
 {{
-    typedef int16_t __attribute__((may_alias)) number_t; /* stands in words of another type */
+    typedef int16_t MLF_MAY_ALIAS number_t; /* stands in words of another type */
     const number_t *h = (const number_t *)p;
     const int32_t *scales = p + {_HEAD // 2} + {"2 * " if wide else ""}h[5];
     const int8_t *shifts = (const int8_t *)(scales + h[14]);

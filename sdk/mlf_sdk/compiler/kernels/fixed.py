@@ -36,9 +36,9 @@ _LIMITED_SHIFT: Final = """static inline int32_t limited_shift(int32_t v, int32_
 """
 _LOG_OF_SUM: Final = """static int32_t log_of_sum(int32_t sum)
 {
-    int32_t over = __builtin_clz((uint32_t)sum);
+    int32_t over = leading_zeros((uint32_t)sum);
     int32_t less = high_product(sum, 1518500250);
-    int32_t under = __builtin_clz((uint32_t)less) - 1;
+    int32_t under = leading_zeros((uint32_t)less) - 1;
     int32_t first = limited_shift(high_product(limited_shift(sum, over - 1), 1518500250), 1);
     int32_t second = limited_shift(sum, under);
     int32_t one = (12 - over) * (1 << 25) + (1 << 23);
@@ -63,7 +63,7 @@ _INVERSE_ROOT: Final = """static int32_t inverse_root(int32_t v, int32_t *shift)
     for (; v >= 1 << 29; ++right) {
         v /= 4;
     }
-    int32_t pairs = (__builtin_clz((uint32_t)v) - 1) / 2 - 1;
+    int32_t pairs = (leading_zeros((uint32_t)v) - 1) / 2 - 1;
     right -= pairs;
     v = (int32_t)((uint32_t)v << 2 * pairs) >> 1;
     int32_t half = divide_by_power(v, 1);
@@ -84,9 +84,9 @@ _QUOTIENT: Final = """static int32_t quotient(int32_t a, int32_t b, int32_t q, i
     }
     a = b < 0 ? -a : a;
     uint32_t size = (uint32_t)(b < 0 ? -b : b);
-    int32_t over = __builtin_clz(size);
+    int32_t over = leading_zeros(size);
     int32_t inverse = reciprocal_of_one_plus((int32_t)((size << over) - ((uint32_t)1 << 31)));
-    int32_t signs = a == 0 ? 31 : a > 0 ? __builtin_clz((uint32_t)a) - 1 : __builtin_clz((uint32_t)(2 * -a - 1));
+    int32_t signs = a == 0 ? 31 : a > 0 ? leading_zeros((uint32_t)a) - 1 : leading_zeros((uint32_t)(2 * -a - 1));
     int32_t whole = high_product((int32_t)((uint32_t)a << signs), inverse);
     int32_t right = 31 - over + signs - shift;
     return right > 31 ? 0 : divide_by_power(high_product(whole, q), right);

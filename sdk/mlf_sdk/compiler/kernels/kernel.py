@@ -69,6 +69,7 @@ class Kernel:
         joins: of a kernel that only puts inputs behind each other: byte offset of each in the output.
         slices: of a kernel that only takes runs out of its input: byte offset of each output in it.
         origin: generator of the code, e.g. ``TVM 0.27.0``; empty: this package.
+        tile: what its inner loop computes at once, for people: ``4 pixels x 2 channels``; empty: one result.
     """
 
     family: str
@@ -82,6 +83,7 @@ class Kernel:
     slices: tuple[int, ...] = ()
     variant: str = ""
     origin: str = ""
+    tile: str = ""
 
     def __post_init__(self) -> None:
         """Put the parameters in the order of an archive's calls: outputs behind all that is read, then scratch."""
@@ -107,10 +109,10 @@ class Kernel:
 
     @property
     def key(self) -> str:
-        """Hash of the code: operators with equal ones share a function."""
-        text = "\n".join(
-            [self.family, *(p.declaration for p in self.parameters), str(bool(self.overlaps)), self.body]
-        )
+        """Hash of the code and of its helpers: operators with equal ones share a function."""
+        parts = [self.family, *(p.declaration for p in self.parameters), str(bool(self.overlaps)), self.body]
+        parts += [text for _, text in sorted(self.helpers.items())]
+        text = "\n".join(parts)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import function_of_cores
+from mlf_sdk.compiler.kernels.assembly import UNALIGNED, function_of_cores
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 
-MVE: Final = "defined(__ARM_FEATURE_MVE)"
+MVE: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_MVE)"
 INCLUDE: Final = f"#if {MVE}\n#include <arm_mve.h>\n#endif\n"
 COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s, int32_t n)
 {{

@@ -12,14 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import function_of_cores, label
+from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, function_of_cores, label
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 
-ARM_V6M: Final = "defined(__ARM_ARCH_6M__)"
-ARM_V7M: Final = "defined(__ARM_ARCH_7M__)"
+ARM_V6M: Final = f"{GNU} && defined(__ARM_ARCH_6M__)"
+ARM_V7M: Final = f"{UNALIGNED} && defined(__ARM_ARCH_7M__)"
 UNIFIED: Final = ".syntax unified"  # which GCC does not take for granted here
 _SAFE_TAPS: Final = 256
 _ROWS: Final = 4

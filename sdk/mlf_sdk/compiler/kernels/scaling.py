@@ -63,7 +63,11 @@ static inline int32_t saturate(int32_t v, int32_t low, int32_t high)
 {
 #if defined(__ARM_FEATURE_SAT)
     if (low == -128 && high == 127) {
+#if defined(__GNUC__) && !defined(__clang__) /* whose macro __ssat is not free of warnings */
+        return (int32_t)__builtin_arm_ssat(v, 8);
+#else
         return __ssat(v, 8);
+#endif
     }
 #endif
     return v < low ? low : v > high ? high : v;

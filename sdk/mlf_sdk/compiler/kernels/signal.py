@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, operands
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 
@@ -45,7 +45,7 @@ def auto_scale(graph: Graph, operator: signals.SignalAutoScale) -> Kernel:
         int32_t v = x0[i];
         most = v > most ? v : -v > most ? (int16_t)-v : most;
     }}
-    int32_t bits = most > 0 ? __builtin_clz((uint32_t)most) - 17 : 0;
+    int32_t bits = most > 0 ? leading_zeros((uint32_t)most) - 17 : 0;
     for (int32_t i = 0; i < {x.elements}; ++i)
         y0[i] = (int16_t)(x0[i] * (1 << bits));
     y1[0] = bits;
@@ -180,34 +180,6 @@ def log(graph: Graph, operator: signals.SignalLog) -> Kernel:
     )
 
 
-def overlap_add(graph: Graph, operator: signals.SignalOverlapAdd) -> Kernel:
-    """Complete samples to the output; the others move to the front of the state, behind which zeros follow."""
-    (x,) = graph.read(operator)
-    kind, size, step = c_type(x.dtype), x.shape[-1], operator.step
-    frames = x.shape[-2]
-    total = "x[i] + s[i]"
-    if x.dtype.kind != "f":
-        total = f"({kind})saturate({total}, -32768, 32767)"
-    body = f"""    const {kind} *x = x0;
-    {kind} *y = y0;
-    for (int32_t f = 0; f < {x.elements // size}; ++f, x += {size}, y += {step}) {{
-        {kind} *s = s0 + f / {frames} * {size};
-        for (int32_t i = 0; i < {step}; ++i)
-            y[i] = {total};
-        for (int32_t i = {step}; i < {size}; ++i)
-            s[i - {step}] = {total};
-        for (int32_t i = {size - step}; i < {size}; ++i)
-            s[i] = 0;
-    }}
-"""
-    return Kernel(
-        family="overlap_add",
-        parameters=arguments(graph, operator),
-        body=body,
-        helpers={} if x.dtype.kind == "f" else {"saturate": SATURATE},
-    )
-
-
 _ROOT: Final = """static uint32_t root_of_word(uint32_t v)
 {
     uint32_t root = 0;
@@ -229,7 +201,7 @@ static uint32_t rounded_root(uint64_t v)
         root = root_of_word((uint32_t)v);
         return root + ((uint32_t)v - root * root > root && root < 0xFFFF);
     }
-    int32_t half = __builtin_clz(high) / 2;
+    int32_t half = leading_zeros(high) / 2;
     uint64_t u = v << 2 * half;
     high = (uint32_t)(u >> 32);
     uint32_t first = root_of_word(high);
@@ -245,7 +217,7 @@ _GAIN: Final = """static int32_t gain_at(uint32_t v, const int16_t *table)
 {
     if (v <= 2)
         return table[v];
-    int32_t bits = 32 - __builtin_clz(v);
+    int32_t bits = 32 - leading_zeros(v);
     const int16_t *t = table + 4 * bits - 6;
     int32_t part = (int32_t)((bits < 11 ? v << (11 - bits) : v >> (bits - 11)) & 0x3FF);
     int32_t bent = (((t[2] * part) >> 5) + t[1] * 32) * part;
@@ -254,7 +226,7 @@ _GAIN: Final = """static int32_t gain_at(uint32_t v, const int16_t *table)
 """
 _LOG: Final = """static uint32_t natural_log(uint32_t v, const uint16_t *table)
 {
-    uint32_t zeros = (uint32_t)__builtin_clz(v), power = 31 - zeros;
+    uint32_t zeros = (uint32_t)leading_zeros(v), power = 31 - zeros;
     uint32_t part = (v << zeros << 1) >> 16;
     const uint16_t *t = table + (part >> 9);
     int32_t bent = t[0] + (((t[1] - t[0]) * (int32_t)(part & 511)) >> 16);

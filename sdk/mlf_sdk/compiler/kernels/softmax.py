@@ -44,7 +44,7 @@ def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
     info = np.iinfo(y.dtype)
     bits = y.dtype.itemsize * 8
     body = f"""{_sum_of_exponentials(x, rows, size)}
-        int32_t over = __builtin_clz((uint32_t)sum);
+        int32_t over = leading_zeros((uint32_t)sum);
         int32_t scale = reciprocal_of_one_plus((int32_t)(((uint32_t)sum << over) - ((uint32_t)1 << 31)));
         for (int32_t i = 0; i < {size}; ++i) {{
             int32_t value = divide_by_power(high_product(scale, p0[most - v[i]]), {12 + 31 - bits} - over);
@@ -123,7 +123,7 @@ def _of_words(graph: Graph, operator: Softmax, rows: int, size: int) -> Kernel:
             u[i] = (int16_t)interpolate(p0, place);
             sum += u[i];
         }}
-        int32_t over = __builtin_clz((uint32_t)sum);
+        int32_t over = leading_zeros((uint32_t)sum);
         int32_t part = (int32_t)(((((int64_t)sum << (over - 1)) + (1 << 13)) >> 14) - 3 * (1 << 15));
         int32_t inverse = interpolate(p1, saturate(part, -32768, 32767));
         for (int32_t i = 0; i < {size}; ++i) {{

@@ -50,7 +50,7 @@ static inline int32_t pair_at(const int8_t *x, int odd)
     memcpy(&quad, x, 4);
     return pair_of(quad, odd);
 }}
-__attribute__((always_inline)) static inline void column_of(const int8_t *x, int32_t row_bytes, int odd, int32_t *v)
+MLF_ALWAYS_INLINE static inline void column_of(const int8_t *x, int32_t row_bytes, int odd, int32_t *v)
 {{
     int32_t a = pair_at(x, odd), b = pair_at(x + row_bytes, odd);
     int32_t c = pair_at(x + 2 * row_bytes, odd), d = pair_at(x + 3 * row_bytes, odd);
@@ -91,7 +91,7 @@ def transform(squares: int, ic: int) -> tuple[str, str]:
     body = "\n".join(lines)
     return (
         name,
-        f"""__attribute__((always_inline)) static inline void {name}_half(const int8_t *x, int32_t *b, int32_t row_bytes, int odd)
+        f"""MLF_ALWAYS_INLINE static inline void {name}_half(const int8_t *x, int32_t *b, int32_t row_bytes, int odd)
 {{
     int32_t v[4][4];
 {body}

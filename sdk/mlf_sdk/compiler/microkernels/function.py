@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from mlf_sdk.compiler.microkernels.assembly import UNWIND, assembly
+from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
 from mlf_sdk.compiler.microkernels.plain import plain
@@ -27,4 +27,4 @@ static void {name}({", ".join(declarations)})
 {body}}}
 #endif
 """
-    return {"unwind": UNWIND, **functions, name: text}
+    return {**functions, name: text}

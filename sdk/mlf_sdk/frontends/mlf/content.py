@@ -52,6 +52,7 @@ class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps of a model that a graph can't express.
         made_from: the model file that was compiled.
+        clean: members with code that builds without a warning.
     """
 
     name: str
@@ -71,6 +72,7 @@ class ArchiveContent(msgspec.Struct, frozen=True, kw_only=True):
     symbol_prefix: str | None = None
     model: StatedModel | None = None
     made_from: FileDigest | None = None
+    clean: tuple[str, ...] = ()
 
     @property
     def workspaces(self) -> dict[str, int]:

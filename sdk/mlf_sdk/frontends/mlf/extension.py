@@ -80,6 +80,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         slices: byte offset of each output in the first input; the call only copies them from there.
         macs: multiplications with weights in one call, for reports.
         layer: the operator that it computes, for reports.
+        header: member with the function's prototype; empty: none has it.
     """
 
     writes: tuple[Count, ...] = ()
@@ -89,6 +90,7 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slices: tuple[Count, ...] = ()
     macs: LargeCount = 0
     layer: LayerFacts | None = None
+    header: str = ""
 
 
 class StatedTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,6 +135,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
         symbol_prefix: of all functions; None: the model's name in C.
         model: tensors and steps, in place of a graph.
         made_from: the model file that was compiled.
+        clean: members with code that builds without a warning.
         seal: hash of the archive, see `mlf_sdk.frontends.mlf.seal`; empty for none.
     """
 
@@ -147,6 +150,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     model: StatedModel | None = None
     made_from: FileDigest | None = None
     seal: str = ""
+    clean: tuple[str, ...] = ()
 
 
 def parse_extension(

@@ -38,7 +38,7 @@ def archive_of_model(model: Model) -> dict[str, bytes]:
         model: as loaded, with or without the analysis of its code.
     """
     members = _members(model.units)
-    calls = _calls(model) if _fits_graph(model) else None
+    calls = _calls(model, members) if _fits_graph(model) else None
     tensors = model.tensors
     names = {t.id: t.name for t in tensors} if calls else _parameter_names(model)
     held = [t for t in tensors if t.kind in _HELD and t.data is not None]
@@ -50,6 +50,7 @@ def archive_of_model(model: Model) -> dict[str, bytes]:
         compiler_version=model.provenance.compiler_version,
         options=model.provenance.options,
         made_from=model.provenance.made_from,
+        clean=tuple(members[unit.member] for unit in model.units if unit.clean),
         code={members[unit.member]: unit.data for unit in model.units},
         inputs=tuple((tensors[i].name, _type(tensors[i])) for i in model.inputs),
         outputs=tuple(
@@ -133,7 +134,7 @@ def _is_node(model: Model, step: Step) -> bool:
     )
 
 
-def _calls(model: Model) -> dict[int, Call]:
+def _calls(model: Model, members: Mapping[str, str]) -> dict[int, Call]:
     """Nodes by the tensor that they are called as: calls, and other names of tensors."""
     steps = {step.outputs[0]: step for step in model.steps}
     found = {}
@@ -147,7 +148,7 @@ def _calls(model: Model) -> dict[int, Call]:
             symbol=NOP if step is None else step.symbol,
             inputs=tuple(model.tensors[i].name for i in inputs),
             outputs=tuple(_type(model.tensors[i]) for i in (step.outputs if step else (tensor.id,))),
-            facts=None if step is None or step.is_packed else facts_of(step),
+            facts=None if step is None or step.is_packed else facts_of(_with_members(step, members)),
         )
     return found
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from mlf_sdk.compiler.build import CompiledGraph, CompiledOperator
+from mlf_sdk.compiler.emit import Code
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Role
-from mlf_sdk.compiler.layer import detail_of, macs_of
+from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.compiler.states import states_of
@@ -23,23 +24,27 @@ from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import FileDigest
 from mlf_sdk.version import __version__
 
+_SOURCES: Final = "codegen/host/src/"
+_INCLUDE: Final = "codegen/host/include/"
+
 
 def content_of(
     compiled: CompiledGraph, options: CompileOptions | None = None, made_from: FileDigest | None = None
 ) -> ArchiveContent:
     """Everything that is to be said of the compiled graph, its options and the file it was made from."""
-    builder = _Builder(compiled.graph)
+    builder = _Builder(compiled.graph, f"{_INCLUDE}{compiled.code.header_name}")
     for operator in compiled.operators:
         builder.add(operator)
-    content = builder.content(compiled.source, options or CompileOptions())
+    content = builder.content(compiled.code, options or CompileOptions())
     return msgspec.structs.replace(content, made_from=made_from)
 
 
 class _Builder:
     """Collects tensors and calls in the archive's terms."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, header: str) -> None:
         self.graph = graph
+        self.header = header
         self.taken: set[str] = set()
         self.tensors: dict[int, str] = {}
         self.params: dict[str, Array] = {}
@@ -68,7 +73,7 @@ class _Builder:
             if parameter.role is Role.INPUT:
                 arguments.append(self._value(operator.inputs[parameter.number]))
             elif parameter.role is Role.CONSTANT:
-                name = self._unique(f"{compiled.symbol}_{operator.number}_p{parameter.number}")
+                name = self._unique(constant_name(operator, parameter.number))
                 self.params[name] = kernel.constants[parameter.number]
                 arguments.append(name)
             elif parameter.role is Role.STATE:
@@ -86,6 +91,7 @@ class _Builder:
             joins=kernel.joins,
             slices=kernel.slices,
             macs=macs_of(self.graph, operator),
+            header=self.header,
             layer=LayerFacts(
                 number=operator.number,
                 operator=operator.kind,
@@ -105,7 +111,7 @@ class _Builder:
         self, operator: Operator, symbol: str, arguments: list[str], facts: CallFacts | None = None
     ) -> None:
         outputs = []
-        name = self._unique(f"{operator.kind.lower().replace(':', '_')}_{operator.number}")
+        name = self._unique(node_name(operator))
         for position, number in enumerate(operator.outputs):
             self.tensors[number] = name if not position else f"{name}:{position}"
             value = self.graph.values[number]
@@ -122,17 +128,22 @@ class _Builder:
             self.params[name] = value.constant
         return self.tensors[number]
 
-    def content(self, source: str, options: CompileOptions) -> ArchiveContent:
+    def content(self, code: Code, options: CompileOptions) -> ArchiveContent:
         """Everything that the archive holds."""
         graph = self.graph
         inputs = [graph.values[i] for i in graph.inputs]
         outputs = [(self._value(i), graph.values[i]) for i in graph.outputs]
+        own = f"{_SOURCES}{graph.name}_lib0.c"
+        sources = {own: code.own, self.header: code.header}
+        if code.foreign:
+            sources[f"{_SOURCES}{graph.name}_lib1.c"] = code.foreign
         seen: list[tuple[str, Value]] = [(self.tensors[v.id], v) for v in inputs] + outputs
         return ArchiveContent(
             name=graph.name,
             compiler=OWN_COMPILER,
             compiler_version=__version__,
-            code={f"codegen/host/src/{graph.name}_lib0.c": source.encode(), **custom_code(graph)},
+            code={member: text.encode() for member, text in sources.items()} | custom_code(graph),
+            clean=(own, self.header),
             inputs=tuple((self.tensors[v.id], (_dtype(v.dtype), v.shape)) for v in inputs),
             outputs=tuple(
                 (name, v.name or f"output{index}", (_dtype(v.dtype), v.shape))
@@ -149,7 +160,7 @@ class _Builder:
 def custom_code(graph: Graph) -> dict[str, bytes]:
     """Sources of custom operators, by member of the archive."""
     found = [operator for operator in graph.operators if isinstance(operator, Custom)]
-    return {f"codegen/host/src/custom_{one.symbol}.c": one.source for one in found}
+    return {f"{_SOURCES}custom_{one.symbol}.c": one.source for one in found}
 
 
 def _dtype(dtype: np.dtype[Any]) -> DType:

@@ -32,7 +32,7 @@ def stated_step(
         symbol=symbol,
         inputs=inputs,
         outputs=outputs,
-        abi=call_with(values, result="void"),
+        abi=call_with(values, result="void", header=facts.header),
         writes=facts.writes,
         overlaps=tuple(
             Overlap(input=o.input, output=o.output, distance_bytes=o.distance_bytes) for o in facts.overlaps
@@ -83,6 +83,7 @@ def facts_of(step: Step) -> CallFacts | None:
             for o in step.overlaps
         ),
         macs=layer.macs if layer else 0,
+        header=step.abi.header,
         layer=LayerFacts(
             number=layer.number,
             operator=layer.operator,

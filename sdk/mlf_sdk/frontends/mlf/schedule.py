@@ -67,7 +67,9 @@ def assemble(source: BuildInput, schedule: Schedule) -> Model:
         outputs=schedule.outputs,
         output_names=schedule.output_names,
         steps=schedule.steps,
-        units=source.code.units(dict.fromkeys([*linked, *units_of_entries])),
+        units=source.code.units(
+            dict.fromkeys([*linked, *units_of_entries]), extension.clean if extension else ()
+        ),
         summary=_summary_of(metadata),
         symbol_prefix=_symbol_prefix(c_name, metadata),
         alignment=schedule.alignment,

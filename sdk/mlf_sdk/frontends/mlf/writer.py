@@ -178,4 +178,5 @@ def _extension(content: ArchiveContent) -> Extension:
         symbol_prefix=content.symbol_prefix,
         model=content.model,
         made_from=content.made_from,
+        clean=content.clean,
     )

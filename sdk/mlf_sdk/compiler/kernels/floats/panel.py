@@ -13,10 +13,11 @@ from itertools import groupby
 
 import numpy as np
 
+from mlf_sdk.compiler.kernels.assembly import GNU
 from mlf_sdk.compiler.kernels.floats.functions import literal
 from mlf_sdk.compiler.operators import Array
 
-GUARD = "defined(__ARM_FEATURE_FMA) && defined(__thumb__) && (__ARM_FP & 4)"
+GUARD = f"{GNU} && defined(__ARM_FEATURE_FMA) && defined(__thumb__) && (__ARM_FP & 4)"
 WIDTHS = {1: 12, 2: 8}
 
 
