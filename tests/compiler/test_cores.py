@@ -82,7 +82,7 @@ def test_kernels_for_speed(goal: Goal, pairs: int, tmp_path: Path) -> None:
     counts = run_on_core(graph, core_named("cortex-m4"), tmp_path, pairs)
     names = [name for name, _ in counts]
     assert sum("winograd" in name for name in names) == 3
-    assert sum("pairs" in name for name in names) == pairs
+    assert sum("2ch_int16" in name for name in names) == pairs
 
 
 def test_a_tile_of_pairs_uses_its_whole_workspace(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_tile_of_pairs_uses_its_whole_workspace(tmp_path: Path) -> None:
     path.write_bytes(m.finish(m.conv(m.input((1, 10, 9, 3)), 8, (3, 3), 2, same=False)))
     graph = load_tflite(path)
     compiled = compile_graph(graph, Choice(core=core_named("cortex-m4"), goal=Goal.INSTRUCTIONS))
-    assert [c.kernel.family for c in compiled.operators if c.kernel] == ["conv_pairs"]
+    assert [c.kernel.family for c in compiled.operators if c.kernel] == ["conv_2ch_int16"]
     x = np.random.default_rng(1).integers(-128, 128, (1, 10, 9, 3)).astype(np.int8)
     (got,) = KernelRunner(archive_of(compiled), tmp_path, exact=True).run([x])
     np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])

@@ -116,4 +116,4 @@ def test_five_outputs_at_a_time(inputs: int, outputs: int, zero_point: int, tmp_
     m = Maker(inputs)
     x = m.input((1, inputs))
     y = m.dense(x, outputs, largest=127 if inputs < 200 else 60)
-    proven(limited(m, x, y, zero_point), tmp_path, "dense_fives")
+    proven(limited(m, x, y, zero_point), tmp_path, "dense_5rows")

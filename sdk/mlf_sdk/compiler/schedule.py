@@ -15,14 +15,15 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (
     compact,
     conv_2ch_int8,
+    conv_2ch_int16,
     convolution,
     custom,
     dense,
+    dense_5rows,
     depthwise,
     detection,
     elementwise,
     fields,
-    fives,
     fourier,
     general,
     indices,
@@ -31,7 +32,6 @@ from mlf_sdk.compiler.kernels import (
     movement,
     mve,
     mve_depthwise,
-    pairs,
     pooling,
     quantised,
     reduce,
@@ -53,13 +53,13 @@ from mlf_sdk.compiler.kernels import (
 from mlf_sdk.compiler.kernels import (
     trees as of_trees,
 )
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import MAX_PIXELS
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
 from mlf_sdk.compiler.kernels.floats import pointwise as real_pointwise
 from mlf_sdk.compiler.kernels.floats import pooling as real_pooling
 from mlf_sdk.compiler.kernels.floats import recurrent
 from mlf_sdk.compiler.kernels.floats import rows as real_rows
-from mlf_sdk.compiler.kernels.gemm import MAX_PIXELS
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.operators import Operator
@@ -165,15 +165,15 @@ _THUMB1: Final[Makers] = {
 }
 _DSP_BALANCED: Final[Makers] = {
     operators.Conv2D: (conv_2ch_int8.convolution,),
-    operators.FullyConnected: (fives.dense,),
+    operators.FullyConnected: (dense_5rows.dense,),
 }
 # The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
 _DSP_FEWEST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, pairs.paired, conv_2ch_int8.convolution),
+    operators.Conv2D: (winograd.convolution, conv_2ch_int16.convolution, conv_2ch_int8.convolution),
 }
 _DSP_FAST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, conv_2ch_int8.convolution, pairs.paired),
-    operators.FullyConnected: (fives.dense,),
+    operators.Conv2D: (winograd.convolution, conv_2ch_int8.convolution, conv_2ch_int16.convolution),
+    operators.FullyConnected: (dense_5rows.dense,),
 }
 
 

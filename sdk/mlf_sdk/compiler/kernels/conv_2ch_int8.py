@@ -3,7 +3,7 @@
 
 Loads take half of the cycles of a tile of one channel: each word of the buffer feeds one product. Here it feeds
 two, and SXTB16 takes a word of weights apart when the word itself was multiplied, so that the registers that
-are left hold operands. Words, sums and requantisation are those of `mlf_sdk.compiler.kernels.gemm` (FINE and
+are left hold operands. Words, sums and requantisation are those of `mlf_sdk.compiler.kernels.conv_1ch_int8` (FINE and
 SIGNED); the buffer holds pairs (1, 3) in front of pairs (0, 2).
 """
 
@@ -14,10 +14,10 @@ from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, widen
+from mlf_sdk.compiler.kernels.conv_2ch_int16 import in_twos, stream_of_twos
 from mlf_sdk.compiler.kernels.convolution import Layout, biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import best_tile, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.kernels.pairs import in_twos, stream_of_twos
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
@@ -39,7 +39,7 @@ def _cycles(width: int, quads: int, pixels: int) -> float:
 
 
 def _cycles_of_single(width: int, quads: int) -> float:
-    """Cycles of the tiles of one channel, `gemm.best_tile` pixels wide, for two channels."""
+    """Cycles of the tiles of one channel, `conv_1ch_int8.best_tile` pixels wide, for two channels."""
     pixels = best_tile(width)
     words = 2 if pixels == 5 else 4 / 3
     return -(-width // pixels) * 2 * (quads * (3 + words + 4 * pixels) + 13 + 3 * pixels)
@@ -131,15 +131,6 @@ def record(pixels: int, quads: int, channels: int, epilogue: Epilogue, *, short:
         if bound is not None:
             with b.loop(x, bound):
                 part(quads - rounds * count, count)
-        b.note(f"requantise {pixels} pixels of two channels")
-        if epilogue.words == 2:
-            words = [b.load(w, 2) for _ in sums]
-            stored = [epilogue.record(b, row, k) for row, k in zip(sums, words, strict=True)]
-        else:
-            stored = [epilogue.record(b, row, b.load(w, epilogue.words)) for row in sums]
-        for pixel in range(pixels):
-            for channel in range(2):
-                b.store_byte(y, stored[channel][pixel], pixel * channels + channel)
-        b.advance(y, 2)
+        epilogue.two_channels(b, sums, w, y, channels)
         b.advance(x, -size_bytes)
     return b

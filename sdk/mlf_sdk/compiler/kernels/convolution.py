@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
-from mlf_sdk.compiler.kernels.gemm import best_tile, tile_times_channels, widen
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, low_words, sum_bounds
@@ -127,7 +127,7 @@ class Layout:
         """Lay out the windows.
 
         Args:
-            pixels: most pixels of a tile; 0: the best for `gemm`.
+            pixels: most pixels of a tile; 0: the best for `conv_1ch_int8`.
             quad: number of bytes that a row of a window is filled up to a multiple of.
         """
         _, self.ih, self.iw, self.ic = x.shape

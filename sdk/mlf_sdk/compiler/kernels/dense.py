@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Final
+
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, limit, subtract, unrolling
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import widen
 from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.gemm import product, widen
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, sum_bounds
-from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.spill import weights_of
+from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array, FullyConnected
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.scales import dense_multipliers
+
+_ROWS: Final = 4
 
 
 def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
@@ -127,75 +135,7 @@ def rows_of_layer(quads: int, outputs: int, rescale: Rescale, *, unroll: int) ->
     count, last = unrolling(quads, unroll), outputs % 4
     low, high = rescale.clamp
     name = f"layer_{count}_{last}_{low & 255}_{high & 255}"
-    sums = ["r2", "r3", "r4", "r5"]
-    lines = ["push {r4-r11, lr}", "sub sp, sp, #36", "ldmia r1!, {r4, r5, r6, r7, r9, r10}", "mov r8, r2"]
-    lines += ["add r9, r9, r2", "add r11, r0, r10", "stm sp, {r4-r11}"]
-    lines += ["1:", "ldmia r1!, {r2, r3, r4, r5}"]
-    if count % 2:
-        lines += ["ldr lr, [sp, #24]", "2:", *_products(sums, count, fine=True)]
-        lines += [f"subs lr, lr, #{8 * count}"]
-    else:
-        lines += ["2:", *_pairs_of_products(sums, count), "ldr lr, [sp, #28]", "cmp r0, lr"]
-    lines += ["bne.w 2b", "ldm sp, {r6-r11, lr}"]
-    for number, a in enumerate(sums):
-        lines += [f"and r12, r8, {a}, asr #31", "add r12, r12, r7", f"smmla {a}, {a}, r6, r12"]
-        lines += [f"asr {a}, {a}, r9", f"ssat {a}, #8, {a}", *limit([a], rescale), f"strb {a}, [r10], #1"]
-        if last == number + 1:
-            lines += ["cmp r10, r11", "beq.w 3f"]
-    lines += ["sub r0, r0, lr", "str r10, [sp, #16]", "cmp r10, r11", "bne.w 1b", "3:"]
-    lines += ["add sp, sp, #36", "pop {r4-r11, pc}"]
-    one = f"saturate(rescale_signed((int32_t)sum, head, head[3]), {low}, {high})"
-    plain = f"""    const int32_t *head = w;
-    int32_t quads = head[5] / 8;
-    w += 6;
-    for (int32_t c = 0; c < head[4]; c += 4, w += 4 + 4 * quads) {{
-        for (int32_t i = 0; i < 4 && c + i < head[4]; ++i) {{
-{sum_of_row(rescale, 4, "quads")}            y[c + i] = (int8_t){one};
-        }}
-    }}
-"""
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
-    return name, {**helpers(Form.SIGNED), name: function(name, parameters, lines, plain)}
-
-
-def sum_of_row(rescale: Rescale, rows: int, quads: str) -> str:
-    """C text of the sum of row ``i`` of a group of ``rows`` whose words stand side by side at ``w``."""
-    return f"""            uint32_t sum = (uint32_t)w[i];
-            for (int32_t q = 0; q < {quads}; ++q) {{
-                const int32_t *k = w + {rows} + {rows} * q + i;
-                const int16_t *v = (const int16_t *)(b + 2 * q);
-                sum += (uint32_t)({product(rescale, "k", "v", 2)});
-            }}
-"""
-
-
-def _products(sums: list[str], count: int, *, fine: bool) -> list[str]:
-    """Products of ``count`` fours of the vector with the words of four rows."""
-    lines = []
-    for _ in range(count):
-        lines += ["ldmia r1!, {r6, r7, r8, r9}", "ldrd r10, r11, [r0], #8"]
-        for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
-            lines += [f"sxtb16 r12, {w}", f"smlad {a}, r10, r12, {a}"]
-            if not fine:
-                lines.append(f"sxtb16 {w}, {w}, ror #8")
-            lines.append(f"smlad {a}, r11, {w}, {a}")
-    return lines
-
-
-def _pairs_of_products(sums: list[str], count: int) -> list[str]:
-    """`_products` of an even number of fours, sums times 256: one load brings eight values of the vector.
-
-    SXTB16 writes over the word once that is multiplied, so that all other registers hold operands: each load of
-    several words costs a cycle beside its words.
-    """
-    lines = []
-    for _ in range(count // 2):
-        lines.append("ldmia r0!, {r10, r11, r12, lr}")
-        for low, whole in (("r10", "r11"), ("r12", "lr")):
-            lines.append("ldmia r1!, {r6, r7, r8, r9}")
-            for a, w in zip(sums, ("r6", "r7", "r8", "r9"), strict=True):
-                lines += [f"smlad {a}, {whole}, {w}, {a}", f"sxtb16 {w}, {w}", f"smlad {a}, {low}, {w}, {a}"]
-    return lines
+    return name, _layer_function(name, count, last, rescale.clamp)
 
 
 def rows_times_vector(
@@ -206,32 +146,95 @@ def rows_times_vector(
     The stream holds four biases, the words of four rows side by side, and four requantisations.
     """
     name = f"rows_{quads}_{outputs}_{label(rescale)}"
-    sums = ["r2", "r3", "r4", "r5"]
-    count = unrolling(quads, unroll)
-    width = rescale.rows.shape[1]
-    lines = [
-        "push {r4-r11, lr}",
-        "sub sp, sp, #12",
-        f"add r3, r2, #{outputs}" if outputs < 256 else f"addw r3, r2, #{outputs}",
-    ]
-    lines += ["strd r2, r3, [sp]", "1:", "ldmia r1!, {r2, r3, r4, r5}", f"movw lr, #{quads // count}", "2:"]
-    lines += _products(sums, count, fine=rescale.is_fine)
-    if count < quads:
-        lines += ["subs lr, lr, #1", "bne.w 2b"]
-    lines += ["ldrd r10, r11, [sp]"]
-    for number, a in enumerate(sums):
-        words = ("r6", "r7", "r8")[:width]
-        lines += [f"ldmia r1!, {{{', '.join(words)}}}", *finish([a], rescale, words), f"strb {a}, [r10], #1"]
-        if outputs % 4 == number + 1:
-            lines += ["cmp r10, r11", "beq.w 3f"]
-    lines += [*subtract("r0", quads * 8), "str r10, [sp]", "cmp r10, r11", "bne.w 1b", "3:"]
-    lines += ["add sp, sp, #12", "pop {r4-r11, pc}"]
-    result = expression(rescale, "(int32_t)sum", f"w + {4 + 4 * quads} + {width} * i")
-    plain = f"""    for (int32_t c = 0; c < {outputs}; c += 4, w += {4 + 4 * quads + 4 * width}) {{
-        for (int32_t i = 0; i < 4 && c + i < {outputs}; ++i) {{
-{sum_of_row(rescale, 4, str(quads))}            y[c + i] = (int8_t){result};
-        }}
-    }}
-"""
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
+    return name, _rows_function(name, quads, outputs, unrolling(quads, unroll), Epilogue.of(rescale))
+
+
+@functools.lru_cache(maxsize=64)
+def _layer_function(name: str, count: int, last: int, clamp: tuple[int, int]) -> dict[str, str]:
+    return static_function(name, record_layer(count, last, clamp), instruction_set("dsp"))
+
+
+@functools.lru_cache(maxsize=64)
+def _rows_function(name: str, quads: int, outputs: int, count: int, epilogue: Epilogue) -> dict[str, str]:
+    return static_function(name, record_rows(quads, outputs, count, epilogue), instruction_set("dsp"))
+
+
+def record_layer(count: int, last: int, clamp: tuple[int, int]) -> Builder:
+    """Record `rows_of_layer`: sums times 256.
+
+    Args:
+        count: fours of the vector in a row.
+        last: outputs of the last group; 0 for four.
+    """
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES)
+    x, w, y = b.parameters
+    m, r, lost, shift, outputs, size_bytes = b.load(w, 6)
+    bound, end = b.place(x, size_bytes), b.place(y, outputs)
+    epilogue = Epilogue(Form.SIGNED, 0, clamp, 3)
+    with b.loop(y, end):
+        sums = b.load(w, _ROWS)
+        with b.loop(x, bound):
+            if count % 2:
+                _products(b, x, w, sums, count, is_fine=True)
+            else:
+                _pairs_of_products(b, x, w, sums, count)
+        b.note("requantise four outputs")
+        for number, total in enumerate(sums):
+            high = epilogue.high_words(b, [total], [m, r, lost])
+            (value,) = epilogue.stored(b, b.each("shift_right_by", high, shift))
+            b.store_byte(y, value, 0)
+            b.advance(y, 1)
+            if last == number + 1:
+                b.leave_if(y, end)
+        b.do("subtract", x, size_bytes, into=x)
+    return b
+
+
+def record_rows(quads: int, outputs: int, count: int, epilogue: Epilogue) -> Builder:
+    """Record `rows_times_vector`; ``count`` fours of the vector are in a row."""
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES)
+    x, w, y = b.parameters
+    end = b.place(y, outputs)
+    bound = b.place(x, 8 * quads) if count < quads else None
+    with b.loop(y, end):
+        sums = b.load(w, _ROWS)
+        if bound is None:
+            _products(b, x, w, sums, count, is_fine=epilogue.is_fine)
+        else:
+            with b.loop(x, bound):
+                _products(b, x, w, sums, count, is_fine=epilogue.is_fine)
+        b.note("requantise four outputs")
+        for number, total in enumerate(sums):
+            (value,) = epilogue.record(b, [total], b.load(w, epilogue.words))
+            b.store_byte(y, value, 0)
+            b.advance(y, 1)
+            if outputs % _ROWS == number + 1:
+                b.leave_if(y, end)
+        b.advance(x, -8 * quads)
+    return b
+
+
+def _products(
+    b: Builder, x: Register, w: Register, sums: list[Register], count: int, *, is_fine: bool
+) -> None:
+    """Products of ``count`` fours of the vector with the words of four rows."""
+    for _ in b.repeat(count):
+        words = b.load(w, _ROWS)
+        even, odd = b.load(x, 2)
+        for total, word in zip(sums, words, strict=True):
+            b.do("smlad", even, b.do("sxtb16", word), total, into=total)
+            b.do("smlad", odd, word if is_fine else b.do("sxtb16_ror8", word), total, into=total)
+
+
+def _pairs_of_products(b: Builder, x: Register, w: Register, sums: list[Register], count: int) -> None:
+    """`_products` of an even number of fours, sums times 256: one load brings eight values of the vector.
+
+    SXTB16 may write over the word once that is multiplied, so that all other registers hold operands: each load of
+    several words costs a cycle beside its words.
+    """
+    for _ in b.repeat(count // 2):
+        values = b.load(x, 4)
+        for even, odd in (values[:2], values[2:]):
+            for total, word in zip(sums, b.load(w, _ROWS), strict=True):
+                b.do("smlad", odd, word, total, into=total)
+                b.do("smlad", even, b.do("sxtb16", word), total, into=total)

@@ -14,7 +14,7 @@ from mlf_sdk.compiler.microkernels.rewrite import grouped, without_copies
 from mlf_sdk.compiler.microkernels.spill import spilled
 
 _LONG = 40  # operations over which a long-lived register is live
-_LOADS = ("load", "reload", "reload_two")
+_LOADS = ("load", "reload", "reload_two", "reload_many")
 
 
 class Allocation(msgspec.Struct, frozen=True):
@@ -73,6 +73,8 @@ def _scan(
         for o in operations
         if len(o.operands) == 3 and o.results and o.operands[-1] not in o.results and {*o.results} & long
     }
+    groups = {r: o.operands[:-1] for o in operations if o.name == "store_many" for r in o.operands[:-1]}
+    held: dict[Register, int] = {}  # of values that are stored together, until they are computed
     places = {r: k for k, r in enumerate(operations[0].results)}
     active = set(places)
     for at, o in enumerate(operations[1:], 1):
@@ -81,9 +83,14 @@ def _scan(
         if not fresh:
             active |= {r for r in o.results if ranges[r][1] > at}
             continue
-        taken = {places[r] for r in active}
+        taken = {places[r] for r in active} | {*held.values()}
         free = [n for n in range(len(target.registers.all)) if n not in taken]
         active |= set(fresh)
+        if fresh[0] in groups and fresh[0] not in held:
+            held |= dict(zip(groups[fresh[0]], free, strict=False))
+        if fresh[0] in held:
+            places |= {r: held.pop(r) for r in fresh}
+            continue
         if o.name in _LOADS:  # any set will do: its order is that of the registers
             last = high and not starts.isdisjoint(fresh)
             places.update(zip(fresh, free[-len(fresh) :] if last else free, strict=False))
@@ -107,4 +114,6 @@ def _choice(
     high = [n for n in free if n >= short and n not in ends]
     if high and (is_long or not ends) and (o.name != "copy" or not ends):
         return high[-1]
-    return ends[-1] if ends else free[-1]
+    if ends:
+        return ends[-1] if is_long else min(ends)
+    return free[-1]

@@ -10,6 +10,7 @@ from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
 
 _WORD = 4
+_END = 99  # label in front of a function's last instructions
 UNWIND = """#if defined(__GCC_HAVE_DWARF2_CFI_ASM)
 #define MLF_UNWIND(rule) ".cfi_" rule "\\n"
 #else
@@ -38,6 +39,8 @@ def assembly(builder: Builder, target: InstructionSet) -> list[str]:
     writer = _Writer(allocation, target)
     for o in allocation.operations:
         lines += [f"/* {o.text} */"] if o.name == "note" else [_literal(t) for t in writer.text(o)]
+    if any(o.name == "leave_if" for o in allocation.operations):
+        lines += [_literal(t.format(label=_END)) for t in target.flow["label"]]
     if bytes_:
         lines += [_literal(t.format(i=bytes_)) for t in frame.release]
         lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
@@ -63,31 +66,41 @@ class _Writer:
 
     def text(self, o: Operation) -> Iterator[str]:
         """Instructions of an operation, one after the other."""
-        spelling = self._target.spellings.get(o.name)
-        if spelling is not None and o.results:
-            fields = dict(zip("abc", (self._name[r] for r in o.operands), strict=False))
-            if spelling.modifies and self._place[o.results[0]] != self._place[o.operands[0]]:
+        spelling, flow = self._target.spellings.get(o.name), self._target.flow
+        operands = [self._name[r] for r in o.operands]
+        results = [self._name[r] for r in o.results]
+        fields: dict[str, str | int] = dict(zip("abc", operands, strict=False))
+        if spelling is not None:
+            if spelling.modifies and results[0] != operands[0]:
                 raise ValueError(f"{o.name}: the result is not in the register of the first operand")
-            return (t.format(d=self._name[o.results[0]], i=o.i, **fields) for t in spelling.text)
-        if o.name in ("label", "again"):
-            fields = dict(zip("ab", (self._name[r] for r in o.operands), strict=False))
-            return (t.format(label=o.i, **fields) for t in self._target.flow[o.name])
+            fields |= {"d": results[0], "i": o.i, "low": o.i & 0xFFFF, "high": o.i >> 16 & 0xFFFF}
+            return (t.format(**fields) for t in spelling.text)
+        if o.name in flow:
+            fields |= {"d": results[0] if results else "", "label": o.i or _END}
+            return (t.format(**fields) for t in flow[o.name])
         if o.name in ("place", "advance"):
-            return self._added(self._name[o.results[0]], self._name[o.operands[0]], o.i)
-        return self._memory(o)
+            return self._added(results[0], operands[0], o.i)
+        key, fields = self._access(o, operands, results)
+        return (t.format(**fields) for t in self._target.memory[key])
 
-    def _memory(self, o: Operation) -> Iterator[str]:
-        memory = self._target.memory
+    def _access(
+        self, o: Operation, operands: list[str], results: list[str]
+    ) -> tuple[str, dict[str, str | int]]:
+        """Key and fields of a load or a store."""
         if o.name.startswith(("spill", "reload")):
-            letters, registers = ("ab", o.operands) if o.operands else ("de", o.results)
-            fields = dict(zip(letters, (self._name[r] for r in registers), strict=False))
-            return (t.format(i=_WORD * o.i, **fields) for t in memory[o.name])
-        base = self._name[o.operands[-1]]
-        if o.name == "load" and len(o.results) > 1:
-            return (t.format(base=base, list=self._list(o.results)) for t in memory["load_many"])
-        if o.name == "load":
-            return (t.format(base=base, d=self._name[o.results[0]]) for t in memory["load"])
-        return (t.format(base=base, a=self._name[o.operands[0]], i=o.i) for t in memory[o.name])
+            fields: dict[str, str | int] = {"i": _WORD * o.i, "list": self._list(o.results)}
+            fields |= dict(zip("ab", operands, strict=False)) | dict(zip("de", results, strict=False))
+            return o.name, fields
+        fields = {"base": operands[-1], "i": o.i}
+        many = o.results if o.results and o.name == "load" else o.operands[:-1]
+        if o.name in ("load", "store_many"):
+            fields["list"] = self._list(many)
+        if results:
+            fields["d"] = results[0]
+        if len(operands) > 1:
+            fields["a"] = operands[0]
+        keys = {"load": ("load", "load_many"), "store_many": ("store", "store_many")}
+        return keys[o.name][len(many) > 1] if o.name in keys else o.name, fields
 
     def _list(self, registers: tuple[Register, ...]) -> str:
         """Registers of a list, which are in ascending order."""

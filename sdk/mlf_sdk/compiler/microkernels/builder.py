@@ -19,6 +19,8 @@ class Kind(msgspec.Struct, frozen=True):
 
 WORD: Final = Kind("uint32_t ")
 WORDS: Final = Kind("const int32_t *", 4)
+BYTES: Final = Kind("const int8_t *", 1)
+OUTPUT_WORDS: Final = Kind("int32_t *", 4)
 OUTPUT_BYTES: Final = Kind("int8_t *", 1)
 
 
@@ -47,6 +49,7 @@ class Operation(msgspec.Struct, eq=False, gc=False):
 
 
 MARKS: Final = frozenset({"note", "repeat", "turn", "end_repeat"})
+BRANCHES: Final = frozenset({"again", "count_down"})  # the ends of loops, which go back
 MOVING: Final = frozenset({"load", "store_many"})  # operations that move their pointer, the last operand
 
 
@@ -87,11 +90,26 @@ class Builder:
         rows = zip(*([c] * count if isinstance(c, Register) else c for c in columns), strict=True)
         return [self.do(name, *row, i=i, into=into[k] if into else None) for k, row in enumerate(rows)]
 
-    def load(self, stream: Register, count: int) -> list[Register]:
-        """The next words of a stream, from which its pointer moves on."""
+    def load(self, stream: Register, count: int = 1, *, apart: bool = False) -> list[Register]:
+        """The next words of a stream, from which its pointer moves on.
+
+        Args:
+            apart: one instruction a word, which a pipeline may overlap with loads from elsewhere.
+        """
         words = [self.register("v") for _ in range(count)]
-        self._add("load", tuple(words), (stream,))
+        for some in [[word] for word in words] if apart else [words]:
+            self._add("load", tuple(some), (stream,), int(apart))
         return words
+
+    def load_at(self, pointer: Register, offset: int) -> Register:
+        """The word ``offset`` bytes behind a pointer; behind one to bytes it need not be aligned."""
+        word = self.register("v", WORD)
+        self._add("load_at", (word,), (pointer,), offset)
+        return word
+
+    def store_many(self, stream: Register, values: Sequence[Register]) -> None:
+        """Write words, behind which the stream's pointer moves."""
+        self._add("store_many", (), (*values, stream))
 
     def sums(self, start: Register, count: int) -> list[Register]:
         """Sums that begin with a value."""
@@ -122,6 +140,19 @@ class Builder:
         self._add("label", i=number)
         yield
         self._add("again", (), (pointer, end), number)
+
+    @contextmanager
+    def counted(self, count: Register) -> Iterator[None]:
+        """A body that runs ``count`` times, at least once; the register counts down to 0."""
+        self._loops += 1
+        number = self._loops
+        self._add("label", i=number)
+        yield
+        self._add("count_down", (count,), (count,), number)
+
+    def leave_if(self, one: Register, other: Register) -> None:
+        """Return from the function where two registers are equal."""
+        self._add("leave_if", (), (one, other))
 
     def repeat(self, count: int) -> Iterator[int]:
         """Numbers of repetitions: in assembly one after the other, in C a loop of those that are equal."""

@@ -32,9 +32,14 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
     while at < len(builder.operations):
         o = builder.operations[at]
         at += 1
-        if o.name == "again":
-            one, other = (values[r] for r in o.operands)
-            at = labels[o.i] if one[1] != other[1] else at
+        if o.name == "count_down":
+            values[o.results[0]] = values[o.results[0]] - 1
+            at = labels[o.i] if np.any(values[o.results[0]]) else at
+        elif o.name in ("again", "leave_if"):
+            one, other = (values[r][1] for r in o.operands)
+            if o.name == "leave_if" and one == other:
+                return
+            at = labels[o.i] if o.name == "again" and one != other else at
         elif o.name in codes and not (o.operands and o.operands[0].kind.unit):
             names = dict(zip("abc", (values[r] for r in o.operands), strict=False))
             value = eval(codes[o.name], PYTHON_FUNCTIONS, {**names, "i": o.i})  # noqa: S307 - of our own tables
@@ -45,15 +50,30 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
 
 def _access(o: Operation, values: dict[Register, Any]) -> None:
     """Run an operation of memory or on a pointer: elements, and a place in them."""
-    base = o.operands[0] if o.name in ("advance", "place", "add") else o.operands[-1]
+    base = o.operands[0] if o.name in ("advance", "place", "add", "subtract") else o.operands[-1]
     elements, place = values[base]
-    if o.name == "load":
+    unit = base.kind.unit
+    if o.name in ("load", "load_at"):
+        first = place + (o.i // unit if o.name == "load_at" else 0)
         for k, r in enumerate(o.results):
-            values[r] = elements[:, place + k]
-        values[base] = elements, place + len(o.results)
+            values[r] = _word(elements, first + k * 4 // unit, unit)
+        if o.name == "load":
+            values[base] = elements, place + len(o.results) * 4 // unit
+    elif o.name == "store_many":
+        for k, r in enumerate(o.operands[:-1]):
+            elements[:, place + k] = signed(values[r])
+        values[base] = elements, place + len(o.operands) - 1
     elif o.name == "store_byte":
         elements[:, place + o.i] = signed(values[o.operands[0]], 8)
-    elif o.name == "add":
-        values[o.results[0]] = elements, place + values[o.operands[1]]
+    elif o.name in ("add", "subtract"):
+        amount = int(np.max(values[o.operands[1]])) // unit
+        values[o.results[0]] = elements, place + (amount if o.name == "add" else -amount)
     else:
-        values[o.results[0]] = elements, place + o.i // base.kind.unit
+        values[o.results[0]] = elements, place + o.i // unit
+
+
+def _word(elements: NDArray[np.int64], place: int, unit: int) -> NDArray[np.int64]:
+    if unit > 1:
+        return elements[:, place]
+    parts = [(elements[:, place + k] & 255) << 8 * k for k in range(4)]
+    return signed(parts[0] | parts[1] | parts[2] | parts[3])

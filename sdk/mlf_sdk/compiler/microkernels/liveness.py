@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import msgspec
 
-from mlf_sdk.compiler.microkernels.builder import MOVING, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, Operation, Register
 
 Use = tuple[int, bool, bool]
 """A place where a register is read (second) or written (third); a pointer that moves is both."""
@@ -52,7 +52,7 @@ def flow_of(operations: Sequence[Operation]) -> Flow:
             wall += 1
         depth.append(len(open_loops))
         walls.append(wall)
-        if name == "again":
+        if name in BRANCHES:
             loops.append((open_loops.pop(), at))
             wall += 1
         if name in MOVING:

@@ -21,7 +21,19 @@ MEANINGS: Final = {
     "and_sign": "a & shift_right(b, 31)",
     "shift_left": "a << i",
     "shift_right_by": "shift_right(a, b)",
+    "subtract": "a - b",
+    "and_lsl8": "a & (b << 8)",
+    "immediate": "i",
+    "constant": "i",
     "smlad": "c + low_half(a) * low_half(b) + high_half(a) * high_half(b)",
+    "smlabt": "c + low_half(a) * high_half(b)",
+    "smlatb": "c + high_half(a) * low_half(b)",
+    "smuad": "low_half(a) * low_half(b) + high_half(a) * high_half(b)",
+    "ssub16": "halves(a - b, (a >> 16) - (b >> 16))",
+    "sxtab16": "halves(a + low_byte(b), (a >> 16) + low_byte(b >> 16))",
+    "sxtab16_ror8": "halves(a + low_byte(b >> 8), (a >> 16) + low_byte(b >> 24))",
+    "pkhbt_lsl16": "halves(a, b)",
+    "pkhtb_asr16": "halves(b >> 16, a >> 16)",
     "sxtb16": "halves(low_byte(a), low_byte(a >> 16))",
     "sxtb16_ror8": "halves(low_byte(a >> 8), low_byte(a >> 24))",
     "smmla": "c + high_word(a, b)",
@@ -56,6 +68,14 @@ C_FUNCTIONS: Final = {
     for name, (parameters, value) in _FUNCTIONS.items()
 }
 """Text of each function that a meaning may call; in C its name begins with ``word_``."""
+
+WORD_AT: Final = """static inline uint32_t word_at(const int8_t *p)
+{
+    uint32_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+"""
 
 
 def signed(a: Word, bits: int = 32) -> Word:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
-from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, WORD_AT
 
 _CALL = re.compile(r"\b(\w+)\(")
 _OPERAND = re.compile(r"\b([abci])\b")
@@ -33,7 +33,7 @@ class Scope:
                 return o
             if o.name == "label":
                 body = Scope(self)
-                self.items.append((body, body.read(operations, "again")))
+                self.items.append((body, body.read(operations, *BRANCHES)))
             elif o.name == "repeat":
                 turns: list[Scope] = []
                 end = next(operations)
@@ -70,7 +70,8 @@ def plain(builder: Builder, meanings: Mapping[str, str]) -> tuple[str, dict[str,
     called = {f for name in names for f in _CALL.findall(meanings[name])}
     lines = _Writer(root, builder, {name: meanings[name] for name in names}).body()
     text = "".join(f"    {line}\n" for line in lines)
-    return text, {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f in called}
+    functions = {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f in called}
+    return text, functions | ({"word_at": WORD_AT} if "word_at(" in text else {})
 
 
 class _Writer:
@@ -82,6 +83,7 @@ class _Writer:
             for name, text in meanings.items()
         }
         self._names: dict[Register, str] = {}
+        self._read = {r for o in builder.operations for r in o.operands}
         paths: dict[Register, tuple[Scope, ...]] = {}
         self._first: dict[Register, Scope] = {}
         for r, scope in root.uses():
@@ -115,8 +117,9 @@ class _Writer:
             elif isinstance(item, tuple):
                 body, again = item
                 lines += ["do {", *_indented(self._scope(body, dict(numbers), repeated=repeated))]
-                one, other = (self._names[r] for r in again.operands)
-                lines.append(f"}} while ({one} != {other});")
+                names = [self._names[r] for r in again.operands]
+                test = f"{names[0]} != {names[1]}" if again.name == "again" else f"--{names[0]} != 0"
+                lines.append(f"}} while ({test});")
             elif item.name != "note":
                 lines += self._statements(item, declared)
             elif not repeated:
@@ -135,21 +138,43 @@ class _Writer:
     def _statements(self, o: Operation, declared: set[Register]) -> list[str]:
         targets = []
         for r in o.results:
+            if o.name == "load" and r not in self._read:
+                targets.append("")
+                continue
             targets.append((r.kind.c_type if r in declared else "") + self._names[r])
             declared.discard(r)
         names = [self._names[r] for r in o.operands]
         if o.name in self._meanings and (not o.operands or not o.operands[0].kind.unit):
             value = self._meanings[o.name].format(i=o.i, **dict(zip("abc", names, strict=False)))
             return [f"{targets[0]} = {value};"]
-        if o.name == "load":
-            return [f"{target} = (uint32_t)*{names[0]}++;" for target in targets]
-        if o.name == "store_byte":
-            return [f"{names[1]}[{o.i}] = (int8_t){names[0]};"]
+        if o.name == "leave_if":
+            return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
+        if o.name in ("load", "load_at", "store_byte", "store_many"):
+            return _access(o, targets, names)
         unit = o.operands[0].kind.unit
         if o.name == "advance":
             return [f"{names[0]} += {o.i // unit};"]
-        offset = o.i // unit if o.name == "place" else names[1]
-        return [f"{targets[0]} = {names[0]} + {offset};"]
+        offset = str(o.i // unit) if o.name == "place" else f"{names[1]} / {unit}"
+        sign = "-" if o.name == "subtract" else "+"
+        return [f"{targets[0]} = {names[0]} {sign} {offset.removesuffix(' / 1')};"]
+
+
+def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
+    """Statements of a load or a store."""
+    pointer = names[-1]
+    if o.name == "store_byte":
+        return [f"{pointer}[{o.i}] = (int8_t){names[0]};"]
+    if o.name == "store_many":
+        return [f"*{pointer}++ = (int32_t){name};" for name in names[:-1]]
+    is_bytes = o.operands[0].kind.unit == 1
+    if o.name == "load_at":
+        value = f"word_at({pointer} + {o.i})" if is_bytes else f"(uint32_t){pointer}[{o.i // 4}]"
+        return [f"{targets[0]} = {value};"]
+    if is_bytes:
+        return [
+            line for target in targets for line in (f"{target} = word_at({pointer});", f"{pointer} += 4;")
+        ]
+    return [f"{t} = (uint32_t)*{pointer}++;" if t else f"++{pointer};" for t in targets]
 
 
 def _indented(lines: list[str]) -> list[str]:

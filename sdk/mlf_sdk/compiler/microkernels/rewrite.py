@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from mlf_sdk.compiler.microkernels.builder import Operation
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, Operation
 
-_WALLS = ("label", "again")
+_WALLS = BRANCHES | {"label"}
 
 
 def without_copies(operations: Sequence[Operation]) -> list[Operation]:
@@ -36,7 +36,7 @@ def grouped(operations: Sequence[Operation]) -> list[Operation]:
     last = -1  # place of a load that the next one may join
     for o in operations:
         if o.name == "load":
-            if last >= 0 and found[last].operands == o.operands:
+            if last >= 0 and found[last].operands == o.operands and not o.i and not found[last].i:
                 found[last] = replace(found[last], results=found[last].results + o.results)
                 continue
             last = len(found)
@@ -50,15 +50,17 @@ def grouped(operations: Sequence[Operation]) -> list[Operation]:
 
 def _merged_in_stores(found: list[Operation], advance: Operation) -> bool:
     """Move the pointer with the first of the stores at its places, if that one is at offset 0."""
-    first = len(found)
-    while (
-        first
-        and found[first - 1].name == "store_byte"
-        and found[first - 1].operands[1] is advance.operands[0]
-    ):
-        first -= 1
-    if first == len(found) or found[first].i:
+    pointer, stores = advance.operands[0], list[int]()
+    for at in range(len(found) - 1, -1, -1):
+        o = found[at]
+        if o.name == "store_byte" and o.operands[1] is pointer:
+            stores.append(at)
+        elif o.name in _WALLS or pointer in o.operands or pointer in o.results:
+            break
+    if not stores or found[stores[-1]].i:
         return False
+    for at in stores[:-1]:
+        found[at] = replace(found[at], i=found[at].i - advance.i)
+    first = stores[-1]
     found[first] = replace(found[first], name="store_byte_next", results=advance.results, i=advance.i)
-    found[first + 1 :] = [replace(o, i=o.i - advance.i) for o in found[first + 1 :]]
     return True

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from mlf_sdk.compiler.microkernels.builder import Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, Operation, Register
 from mlf_sdk.compiler.microkernels.liveness import Flow, Use, flow_of
 
 _LOOP_COST = 8  # of an instruction in a loop, for one outside
 _SHARED_COST = 4  # that two loads in one save
-_WALLS = ("label", "again")
+_WALLS = BRANCHES | {"label"}
 
 
 class Part:
@@ -42,7 +42,7 @@ def spilled(operations: list[Operation], count: int) -> tuple[list[Operation], i
         flow = flow_of(operations)
         crowded = flow.crowded(count)
         if not crowded:
-            return _paired(operations, count), slots
+            return _merged(operations, count), slots
         register, parts = _cheapest(operations, flow, crowded, temporary, shared=slots % 2 == 1)
         for number, part in reversed(list(enumerate(parts))):
             new = Register(f"{register.name}_{number}", register.kind, register.serial)
@@ -66,7 +66,7 @@ def _cheapest(
         if any(p.first <= crowded[0] <= p.last for p in parts):
             continue
         cost: float = sum(p.cost(flow.depth) for p in parts)
-        if shared and any(o.name == "again" for o in operations[first:last]):
+        if shared and any(o.name in BRANCHES for o in operations[first:last]):
             cost -= _SHARED_COST
         cost /= max(freed, 1)
         if best is None or cost < best[0]:
@@ -109,15 +109,56 @@ def _move(operations: list[Operation], old: Register, new: Register, part: Part,
         operations.insert(part.first, Operation("reload", (new,), (), slot))
 
 
-def _paired(operations: list[Operation], count: int) -> list[Operation]:
-    """Merge loads, or stores, of two neighbouring words into one where there are registers for it."""
+def _merged(operations: list[Operation], count: int) -> list[Operation]:
+    """Merge loads, or stores, of several words where there are registers for it."""
+    operations = _gathered(operations, count)
     for name in ("spill", "reload"):
         at = [k for k, o in enumerate(operations) if o.name == name]
         for first, second in pairwise(at):
             merged = _pair(operations, first, second)
             if merged is not None and not flow_of(merged).crowded(count):
-                return _paired(merged, count)
+                return _merged(merged, count)
     return operations
+
+
+def _gathered(operations: list[Operation], count: int) -> list[Operation]:
+    """Merge the longest run of loads that may stand at the first one, of three or more: words 0 and on."""
+    if any(o.name == "reload_many" for o in operations):
+        return operations
+    best: list[int] = []
+    for first in (k for k, o in enumerate(operations) if o.name == "reload"):
+        run = [first]
+        for k in range(first + 1, len(operations)):
+            if operations[k].name in _WALLS:
+                break
+            if operations[k].name == "reload" and _may_move(operations, first, k):
+                if flow_of(_with_run(operations, [*run, k])).crowded(count):
+                    break
+                run.append(k)
+        if len(run) > max(len(best), 2):
+            best = run
+    if not best:
+        return operations
+    first_words = [operations[k].i for k in best]
+    others = sorted({o.i for o in operations if o.name in ("spill", "reload")} - {*first_words})
+    number = {word: k for k, word in enumerate([*first_words, *others])}
+    return [
+        replace(o, i=number[o.i]) if o.name in ("spill", "reload") else o for o in _with_run(operations, best)
+    ]
+
+
+def _with_run(operations: list[Operation], run: list[int]) -> list[Operation]:
+    """Operations with a run of loads as one, where the first of them is."""
+    results = tuple(r for k in run for r in operations[k].results)
+    found = [o for k, o in enumerate(operations) if k not in run[1:]]
+    found[run[0]] = Operation("reload_many", results)
+    return found
+
+
+def _may_move(operations: list[Operation], first: int, second: int) -> bool:
+    """True where the load at ``second`` gives the same in front of ``first``."""
+    word = operations[second].i
+    return not any(o.name in ("spill", "reload") and o.i == word for o in operations[first:second])
 
 
 def _pair(operations: list[Operation], first: int, second: int) -> list[Operation] | None:

@@ -8,24 +8,27 @@ all of them come side by side, from two places. What is left of the outputs is c
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, unrolling
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, function, label, unrolling
 from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of
 from mlf_sdk.compiler.kernels.dense import (
     groups_of,
     layer_head,
     layer_rescale,
     rows_of_layer,
-    sum_of_row,
     widening,
 )
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale
-from mlf_sdk.compiler.kernels.scaling import expression, helpers
+from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.compiler.scales import dense_multipliers
 
@@ -34,7 +37,6 @@ _WHOLE: Final = 32  # most quads of inputs without a loop
 _LOOP: Final = 16  # most quads of a loop
 _FEWEST: Final = 4  # groups of a layer that gains by code of its own
 _SHIFT: Final = 9  # of most layers, so that they share instructions
-_SUMS: Final = ("r2", "r3", "r4", "r5", "r6")
 
 
 def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
@@ -64,7 +66,9 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         return None
     rows = np.pad(weights.data, ((0, 0), (0, 4 * quads - inputs)))
     words, biases = quads_of(rows, rescale), biases_of(rows, bias, x.zero_point, rescale)
-    name, texts = _fives(quads, count, rescale)
+    whole = count == quads
+    name = f"dense_5rows_{count}{'' if whole else '_of_many'}_{label(rescale)}"
+    texts = _function(name, count, Epilogue.of(rescale), whole=whole)
     body, more = widening_by_eights(inputs)
     body += f"    {name}(b0, p0, y0);\n"
     first = _OUTPUTS * fives
@@ -78,7 +82,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         stream += [layer_head(quads, outputs - first, rescale), fours]
     constants = (np.ascontiguousarray(np.concatenate(stream)),)
     return Kernel(
-        family="dense_fives",
+        family="dense_5rows",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
         helpers={**texts, **more},
@@ -88,53 +92,51 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     )
 
 
-def _fives(quads: int, count: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
-    """Function ``(vector, stream, output)`` that layers of many outputs share; its name and texts.
+@functools.lru_cache(maxsize=64)
+def _function(name: str, count: int, epilogue: Epilogue, *, whole: bool) -> dict[str, str]:
+    """Function ``(vector, stream, output)`` that layers of many outputs share, and what it needs."""
+    return static_function(name, record(count, epilogue, whole=whole), instruction_set("dsp"))
 
-    The stream begins with m, r, what negative sums get, outputs, and bytes of the vector.
+
+def record(count: int, epilogue: Epilogue, *, whole: bool) -> Builder:
+    """Record a layer; the stream begins with m, r, what negative sums get, outputs, and bytes of the vector.
 
     Args:
         count: quads in a row.
+        whole: these are all quads of the vector.
     """
-    low, high = rescale.clamp
-    whole = count == quads
-    name = f"fives_{count}{'' if whole else '_of_many'}_{rescale.form.value}{rescale.shift}_{low & 255}_{high & 255}"
-    signed = rescale.form is Form.SIGNED
-    mask, y, end = ("r9", "r10", "r11") if signed else ("", "r9", "r10")
-    place = 16 if signed else 12  # of the output on the stack, behind the vector, m, r and the mask
-    lines = ["push {r4-r11, lr}", "sub sp, sp, #32", "ldmia r1!, {r4, r5, r6, r7, r8}"]
-    lines += ["add r9, r0, r8", "str r9, [sp, #24]", "add r8, r7, r2", "mov r7, r2"]
-    lines += ["stm sp, {r0, r4, r5, r6, r7, r8}"] if signed else ["stm sp, {r0, r4, r5, r7, r8}"]
-    lines += ["1:", f"ldmia r1!, {{{', '.join(_SUMS)}}}", "2:"]
-    weights = ("r7", "r8", "r9", "r10", "r11")
-    for _ in range(count):
-        lines += [f"ldr {w}, [r1], #4" for w in weights]
-        lines += ["ldr r12, [r0], #4", "ldr lr, [r0], #4"]
-        for a, w in zip(_SUMS, weights, strict=True):
-            lines += [f"smlad {a}, lr, {w}, {a}", f"sxtb16 {w}, {w}", f"smlad {a}, r12, {w}, {a}"]
-    if not whole:
-        lines += ["ldr lr, [sp, #24]", "cmp r0, lr", "bne.w 2b"]
-    lines.append(f"ldm sp, {{r0, r7, r8, {mask + ', ' if signed else ''}{y}, {end}}}")
-    for a in _SUMS:
-        lines += [*finish([a], rescale, ("r7", "r8", mask)), f"strb {a}, [{y}], #1"]
-    lines += [
-        f"str {y}, [sp, #{place}]",
-        f"cmp {y}, {end}",
-        "bne.w 1b",
-        "add sp, sp, #32",
-        "pop {r4-r11, pc}",
-    ]
-    plain = f"""    const int32_t *head = w;
-    int32_t quads = head[4] / 8;
-    w += 5;
-    for (int32_t c = 0; c < head[3]; c += {_OUTPUTS}, w += {_OUTPUTS} + {_OUTPUTS} * quads) {{
-        for (int32_t i = 0; i < {_OUTPUTS}; ++i) {{
-{sum_of_row(rescale, _OUTPUTS, "quads")}            y[c + i] = (int8_t){expression(rescale, "(int32_t)sum", "head")};
-        }}
-    }}
-"""
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y"
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES)
+    x, w, y = b.parameters
+    m, r, lost, outputs, size_bytes = b.load(w, 5)
+    bound = None if whole else b.place(x, size_bytes)
+    end = b.place(y, outputs)
+
+    def part() -> None:
+        for quad in b.repeat(count):
+            b.note(f"weights {4 * quad} to {4 * quad + 3} of five outputs")
+            words = b.load(w, _OUTPUTS, apart=True)
+            even, odd = b.load(x, 2, apart=True)
+            for total, word in zip(sums, words, strict=True):
+                b.do("smlad", odd, word, total, into=total)
+                b.do("smlad", even, b.do("sxtb16", word), total, into=total)
+
+    with b.loop(y, end):
+        sums = b.load(w, _OUTPUTS)
+        if bound is None:
+            part()
+        else:
+            with b.loop(x, bound):
+                part()
+        b.note("requantise five outputs")
+        words = [m, r, lost][: epilogue.words]
+        for number, total in enumerate(sums):
+            b.store_byte(y, epilogue.record(b, [total], words)[0], number)
+        b.advance(y, _OUTPUTS)
+        if whole:
+            b.advance(x, -8 * count)
+        else:
+            b.do("subtract", x, size_bytes, into=x)
+    return b
 
 
 def widening_by_eights(inputs: int) -> tuple[str, dict[str, str]]:

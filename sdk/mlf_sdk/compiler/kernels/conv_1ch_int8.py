@@ -15,13 +15,18 @@ Beside the instructions for cores with the DSP extension stands the same computa
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 
-from mlf_sdk.compiler.kernels.assembly import finish, function, label, subtract, unrolling
+from mlf_sdk.compiler.kernels.assembly import function, label, subtract, unrolling
 from mlf_sdk.compiler.kernels.rescale import Rescale
-from mlf_sdk.compiler.kernels.scaling import expression, helpers
+from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 
 MAX_PIXELS: Final = 5
+_FREE: Final = 11  # registers beside pointers and a word that is taken apart
 
 
 def _register(number: int) -> str:
@@ -44,24 +49,6 @@ def best_tile(width: int) -> int:
     )
 
 
-def product(rescale: Rescale, word: str, vector: str, distance: int) -> str:
-    """C expression of the products of four weights at ``word`` with a vector's pairs, ``distance`` int16 apart.
-
-    Without a distance of the first two of each half only.
-    """
-    if not distance:
-        return f"{vector}[0] * (int16_t)({word}[0]) + {vector}[1] * ({word}[0] >> 16)"
-    if rescale.is_fine:
-        whole = [f"(int16_t)({word}[0])", f"({word}[0] >> 16)"]
-        low = [f"(int8_t)({half})" for half in whole]
-        pairs = zip(low, whole, strict=True)
-        return " + ".join(
-            f"{vector}[{i}] * {a} + {vector}[{distance + i}] * {b}" for i, (a, b) in enumerate(pairs)
-        )
-    order = ((0, 0), (1, 2), (distance, 1), (distance + 1, 3))
-    return " + ".join(f"{vector}[{i}] * ((const int8_t *)({word}))[{k}]" for i, k in order)
-
-
 def tile_times_channels(
     pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int, short: int = 0
 ) -> tuple[str, dict[str, str]]:
@@ -74,88 +61,57 @@ def tile_times_channels(
         unroll: most quads in a row.
         short: quads of a row of the window, the last of which holds one weight only; 0 for none.
     """
-    name = f"tile_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{short}' if short else ''}"
-    lines = _tile_instructions(pixels, quads, channels, rescale, unroll=unroll, short=short)
-    skip = (
-        f"""            if (q % {short} == {short - 1}) {{
-                for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                    a[i] += (uint32_t)({product(rescale, "w", "v", 0)});
-                }}
-                continue;
-            }}
-"""
-        if short
-        else ""
-    )
-    plain = f"""    for (int32_t c = 0; c < n; ++c) {{
-        uint32_t a[{pixels}];
-        const int16_t *v = (const int16_t *)b;
-        for (int32_t i = 0; i < {pixels}; ++i) {{
-            a[i] = (uint32_t)w[0];
-        }}
-        ++w;
-        for (int32_t q = 0; q < {quads}; ++q, ++w) {{
-{skip}            for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                a[i] += (uint32_t)({product(rescale, "w", "v", 2 * pixels)});
-            }}
-            v += {2 * pixels};
-        }}
-        for (int32_t i = 0; i < {pixels}; ++i) {{
-            y[i * {channels} + c] = (int8_t){expression(rescale, "(int32_t)a[i]", "w")};
-        }}
-        w += {rescale.rows.shape[1]};
-    }}
-"""
-    parameters = "const int32_t *b, const int32_t *w, int8_t *y, int32_t n"
-    return name, {**helpers(rescale.form), name: function(name, parameters, lines, plain)}
+    name = f"conv_1ch_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{short}' if short else ''}"
+    return name, _function(name, pixels, quads, channels, Epilogue.of(rescale), unroll, short)
 
 
-def _tile_instructions(
-    pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int, short: int
-) -> list[str]:
-    sums = [_register(2 + i) for i in range(pixels)]
-    first = 2 + pixels
-    values = [_register(first + i) for i in range(pixels)]
+@functools.lru_cache(maxsize=256)
+def _function(
+    name: str, pixels: int, quads: int, channels: int, epilogue: Epilogue, unroll: int, short: int
+) -> dict[str, str]:
+    b = record(pixels, quads, channels, epilogue, unroll=unroll, short=short)
+    return static_function(name, b, instruction_set("dsp"))
+
+
+def record(
+    pixels: int, quads: int, channels: int, epilogue: Epilogue, *, unroll: int, short: int = 0
+) -> Builder:
+    """Record a tile; arguments as of `tile_times_channels`."""
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES, n=WORD)
+    x, w, y, n = b.parameters
+    end = b.place(y, n)
     count = unrolling(quads, unroll)
-    whole = count == quads
-    last = sums[-1]
-    spare = [_register(i) for i in range(first + pixels, 14)]
-    words = min(3, len(spare) - 1)
-    even, raw = spare[0], spare[1 : 1 + words]
+    size_bytes = (2 * quads - (quads // short if short else 0)) * 4 * pixels
+    bound = b.place(x, size_bytes) if count < quads else None
+    ahead = min(3, _FREE - 2 * pixels)  # words of weights for which there are registers
 
-    def products(weights: str, *, start: bool) -> list[str]:
-        lines = [f"ldmia r0!, {_registers(first, pixels)}" if pixels > 1 else f"ldr {values[0]}, [r0], #4"]
-        return lines + [
-            f"smlad {a}, {v}, {weights}, {last if start else a}" for a, v in zip(sums, values, strict=True)
-        ]
+    def products(weights: Register) -> None:
+        b.each("smlad", b.load(x, pixels), weights, sums, into=sums)
 
-    lines = ["push {r4-r11, lr}", "sub sp, sp, #12", "add r3, r2, r3", "strd r2, r3, [sp]"]
-    buffer = (2 * quads - (quads // short if short else 0)) * 4 * pixels
-    if not whole:
-        lines += [f"movw r7, #{buffer}", "add r7, r7, r0", "str r7, [sp, #8]"]
-    lines.append("1:")
-    if not whole:
-        lines += [f"ldr {last}, [r1], #4", *(f"mov {a}, {last}" for a in sums[:-1]), "2:"]
-    for quad in range(count):
-        word = raw[quad % words]
-        if word == raw[0]:
-            loaded = [*([last] if whole and quad == 0 else []), *raw[: count - quad]]
-            lines.append(
-                f"ldmia r1!, {{{', '.join(loaded)}}}" if len(loaded) > 1 else f"ldr {word}, [r1], #4"
-            )
-        lines += [f"sxtb16 {even}, {word}", *products(even, start=whole and quad == 0)]
-        if not rescale.is_fine:
-            lines.append(f"sxtb16 {word}, {word}, ror #8")
-        if not short or quad % short < short - 1:
-            lines += products(word, start=False)
-    if not whole:
-        lines += ["ldr r7, [sp, #8]", "cmp r0, r7", "bne.w 2b"]
-    lines.append(f"ldmia r1!, {{{', '.join(('r8', 'r9', 'r10')[: rescale.rows.shape[1]])}}}")
-    lines += finish(sums, rescale, ("r8", "r9", "r10"))
-    lines += ["ldrd r10, r11, [sp]", f"strb {sums[0]}, [r10], #1"]
-    lines += [f"strb {a}, [r10, #{channels * i - 1}]" for i, a in enumerate(sums) if i]
-    lines += ["str r10, [sp]", *subtract("r0", buffer)]
-    return [*lines, "cmp r10, r11", "bne.w 1b", "add sp, sp, #12", "pop {r4-r11, pc}"]
+    def part() -> None:
+        for first in b.repeat(-(-count // ahead)):
+            words = b.load(w, min(ahead, count - first * ahead))
+            for quad, word in enumerate(words, first * ahead):
+                b.note(f"weights {4 * quad} to {4 * quad + 3}")
+                products(b.do("sxtb16", word))
+                odd = word if epilogue.is_fine else b.do("sxtb16_ror8", word)
+                if not short or quad % short < short - 1:
+                    products(odd)
+
+    with b.loop(y, end):
+        sums = b.sums(b.load(w, 1)[0], pixels)
+        if bound is not None:
+            with b.loop(x, bound):
+                part()
+        else:
+            part()
+        b.note(f"requantise {pixels} pixels")
+        stored = epilogue.record(b, sums, b.load(w, epilogue.words))
+        for pixel, value in enumerate(stored):
+            b.store_byte(y, value, pixel * channels)
+        b.advance(y, 1)
+        b.advance(x, -size_bytes)
+    return b
 
 
 def widen(

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution for speed: tiles of up to three pixels by two channels, weights of 16 bits.
+
+Weights need no expansion, so that three of them come with one load and serve three pixels each. Two loads bring
+three pairs of weights for two channels: every other load stands between the products of a step. Where sums
+may be taken times 256 (`Form.FINE`, `Form.SIGNED`), the weights are.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, instructions_per_mac, widen
+from mlf_sdk.compiler.kernels.convolution import Layout, is_plain_int8, rescale_of
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, low_words
+from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.operators import Array, Conv2D
+from mlf_sdk.compiler.scales import channel_multipliers
+
+MAX_PIXELS: Final = 3
+_UNROLL: Final = 32  # threes of steps in a row
+
+
+def _cost(pixels: int) -> float:
+    """Instructions for a product in the inner loop."""
+    return (1 + 2 / 3 + 2 * pixels) / (4 * pixels)
+
+
+def _row_cost(width: int, pixels: int, each: float) -> float:
+    return -(-width // pixels) * pixels * each
+
+
+def in_twos(x: Value, weights: Value, y: Value) -> bool:
+    """Check that tiles of two channels can compute a layer: int8, one image, one group, an even number."""
+    return is_plain_int8(x, weights) and weights.dtype == np.int8 and y.shape[3] % 2 == 0
+
+
+def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+    """CONV_2D by tiles of two channels; None for a layer that this does not fit, or that others do faster."""
+    x, weights = graph.read(operator)[:2]
+    (y,) = graph.written(operator)
+    channels = y.shape[3]
+    if weights.data is None or not in_twos(x, weights, y):
+        return None
+    width = Layout(x, weights, y, operator.window).ow
+    tiles = range(1, min(MAX_PIXELS, width) + 1)
+    pixels = min(tiles, key=lambda p: _row_cost(width, p, _cost(p)))
+    layout = Layout(x, weights, y, operator.window, pixels)
+    other = best_tile(width)
+    slower = _row_cost(width, pixels, _cost(pixels)) > _row_cost(width, other, instructions_per_mac(other))
+    if slower or layout.unfit or channels * pixels > MAX_OFFSET:
+        return None
+    flat, bias = weights.data.reshape(channels, -1), graph.bias(operator)
+    rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, channels), operator.clamp)
+    if rescale.form is Form.GENERAL:
+        return None
+    short = layout.spare == 3 and layout.row_quads <= 8
+    if short:  # the last word of each row holds nothing
+        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
+    words = _words(layout.padded(weights.data), rescale, short=short)
+    starts = low_words(rescale.unit * rescale.folded(bias, flat, x.zero_point))
+    steps = words.shape[1]
+    name = f"conv_2ch_16_{pixels}x{steps}_{channels}_{label(rescale)}"
+    texts = _function(name, pixels, steps, channels, Epilogue.of(rescale))
+    fast, text = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
+    call, constants = f"{name}(b0, p0, {{}}, {channels})", (stream_of_twos(starts, words, rescale),)
+    return layout.kernel(graph, operator, call, fast, {**texts, fast: text}, constants, "_2ch_int16")
+
+
+def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:
+    """Words of two weights of each channel; of a last byte of a row alone (short) one word, not two."""
+    wide = rows.astype(np.int16) * rescale.unit
+    quads = wide.reshape(*rows.shape[:2], -1, 4)[..., (0, 2, 1, 3)]
+    words = np.ascontiguousarray(quads).view(np.int32).reshape(*rows.shape[:2], -1)
+    return (words[..., :-1] if short else words).reshape(len(rows), -1)
+
+
+def stream_of_twos(starts: Array, words: Array, rescale: Rescale) -> Array:
+    """Two channels after the other: biases, words of the weights side by side, requantisations."""
+    groups = len(starts) // 2
+    parts = (
+        starts.reshape(groups, 2),
+        words.reshape(groups, 2, -1).transpose(0, 2, 1).reshape(groups, -1),
+        rescale.rows.reshape(groups, -1),
+    )
+    return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
+
+
+@functools.lru_cache(maxsize=256)
+def _function(name: str, pixels: int, steps: int, channels: int, epilogue: Epilogue) -> dict[str, str]:
+    """Function ``(buffer, stream, output, count)`` for a tile, and what it needs."""
+    return static_function(name, record(pixels, steps, channels, epilogue), instruction_set("dsp"))
+
+
+def record(pixels: int, steps: int, channels: int, epilogue: Epilogue) -> Builder:
+    """Record a tile: three words of weights at a time, of one channel and of the other in turn.
+
+    Args:
+        steps: words of two weights of one channel.
+        channels: distance in bytes between pixels of the output.
+    """
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES, n=WORD)
+    x, w, y, n = b.parameters
+    end = b.place(y, n)
+    threes, rest = divmod(steps, 3)
+    count = unrolling(threes, _UNROLL) if threes else 0
+    bound = b.place(x, threes * 12 * pixels) if count < threes else None
+
+    def products(channel: int, values: list[Register], word: Register) -> None:
+        b.each("smlad", values, word, sums[channel], into=sums[channel])
+
+    def part() -> None:
+        for number in b.repeat(count):
+            b.note(f"weights {6 * number} to {6 * number + 5} of two channels")
+            first, second, third = b.load(w, 3)
+            values = b.load(x, pixels)
+            products(0, values, first)
+            products(1, values, second)
+            values = b.load(x, pixels)
+            products(0, values, third)
+            first, second, third = b.load(w, 3)
+            products(1, values, first)
+            values = b.load(x, pixels)
+            products(0, values, second)
+            products(1, values, third)
+
+    with b.loop(y, end):
+        sums = [b.sums(bias, pixels) for bias in b.load(w, 2)]
+        if bound is not None:
+            with b.loop(x, bound):
+                part()
+        else:
+            part()
+        for number in b.repeat(rest):
+            b.note(f"weights {6 * threes + 2 * number} and the next of two channels")
+            words = b.load(w, 2)
+            values = b.load(x, pixels)
+            for channel, word in enumerate(words):
+                products(channel, values, word)
+        epilogue.two_channels(b, sums, w, y, channels)
+        b.advance(x, -4 * steps * pixels)
+    return b
