@@ -62,7 +62,7 @@ def run(lines: list[str], arguments: tuple[int, ...], memory: bytearray) -> int:
         if jump := re.fullmatch(r"if (\w) != (\w): goto (\d+)", line):
             if registers[jump[1]] != registers[jump[2]]:
                 at = lines.index(f"{jump[3]}:")
-        elif many := re.fullmatch(r"\{(.*)\} = words\((\w)\)", line):
+        elif many := re.fullmatch(r"\{(.*)\} = words\((\w+)\)", line):
             base = registers[many[2]]
             registers |= {name: word(base + 4 * k) for k, name in enumerate(many[1].split(", "))}
         elif not line.endswith(":"):

@@ -15,7 +15,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, unrolling
-from mlf_sdk.compiler.kernels.blocks import Rows
+from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
