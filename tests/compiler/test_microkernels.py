@@ -153,7 +153,9 @@ class TestOnACore:
                 value = eval(THUMB.meanings[name], PYTHON_FUNCTIONS, {**given, "i": i})
                 wanted.append(str(signed(value) & 0xFFFFFFFF))
                 d = "r1" if spelling.modifies else "r0"
-                texts = "".join(f"{t.format(d=d, a='r1', b='r2', c='r3', i=i, low=i, high=0)}\\n" for t in spelling.text)
+                texts = "".join(
+                    f"{t.format(d=d, a='r1', b='r2', c='r3', i=i, low=i, high=0)}\\n" for t in spelling.text
+                )
                 loads = "".join(f"mov r{k}, %{k}\\n" for k in (1, 2, 3))
                 operands = ", ".join(f'"r"({v}u)' for v in (v & 0xFFFFFFFF for v in given.values()))
                 calls.append(
