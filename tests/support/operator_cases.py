@@ -62,6 +62,10 @@ class Case:
         data = self.random.integers(-3000, 3000, count)
         return self.constant(data / 3000 if dtype == "float32" else data, dtype)
 
+    def bare(self, shape: Shape, dtype: str) -> int:
+        """A tensor without a scale."""
+        return self.maker.spec.tensor(f"t{len(self.maker.spec.tensors)}", dtype, shape)
+
     def like(self, x: int, shape: Shape) -> int:
         """A tensor with the quantisation of another."""
         old = self.maker.spec.tensors[x]
@@ -149,6 +153,38 @@ def _rsqrt(c: Case) -> bytes:
         return c.finish("RSQRT", (x,), c.value((2, 9), scale=float(c.random.uniform(0.01, 0.2))))
     y = c.maker.spec.add("ABS", (x,), c.value((2, 9)))
     return c.finish("RSQRT", (y,), c.value((2, 9)))
+
+
+@operator("RELU6 of words", "int16")
+def _relu6_of_words(c: Case) -> bytes:
+    """With a zero point that TFLM, which keeps stored values, does not ask to be 0."""
+    scale = float(c.random.uniform(0.0001, 0.001))
+    x = c.input((1, 3, 5, 4), scale=scale, zero=int(c.random.integers(-90, 90)))
+    return c.finish("RELU6", (x,), c.like(x, (1, 3, 5, 4)))
+
+
+def _whole(name: str, *dtypes: str) -> None:
+    @operator(f"{name} of whole numbers", *dtypes)
+    def build(c: Case) -> bytes:
+        a, b, y = (c.bare(shape, c.dtype) for shape in ((2, 3, 4), (4,), (2, 3, 4)))
+        c.maker.spec.inputs += [a, b]
+        return c.finish(name, (a, b), y)
+
+
+_whole("MAXIMUM", "int8", "int16", "int64")
+_whole("MINIMUM", "int8", "int16", "int64")
+_whole("SQUARED_DIFFERENCE", "int32")
+for _kind in ("MUL", "MAXIMUM", "SQUARED_DIFFERENCE", "LESS"):
+
+    def _of_scaled_words(c: Case, kind: str = _kind) -> bytes:
+        """Scales that differ, which TFLM does not read."""
+        spec, last = c.maker.spec, ("y", "bool" if kind == "LESS" else "int32", (2, 3, 4))
+        tensors = (("a", "int32", (2, 3, 4)), ("b", "int32", (4,)), last)
+        a, b, y = (spec.tensor(*t, scale=(0.1 * i,), zero_point=(0,)) for i, t in enumerate(tensors, start=1))
+        spec.inputs += [a, b]
+        return c.finish(kind, (a, b), y)
+
+    operator(f"{_kind} of scaled words", "int32")(_of_scaled_words)
 
 
 @operator("SQRT", "float32")
@@ -434,7 +470,7 @@ def _fill(c: Case) -> bytes:
     return c.finish("MAXIMUM", (x, y), c.like(x, (2, 3)))
 
 
-@operator("ZEROS_LIKE", "float32", "int32")
+@operator("ZEROS_LIKE", "float32", "int32", "int8")
 def _zeros_like(c: Case) -> bytes:
     x = c.input((2, 3))
     y = c.maker.spec.add("ZEROS_LIKE", (x,), c.like(x, (2, 3)))
@@ -551,9 +587,14 @@ def _dequantize(c: Case) -> bytes:
     return c.finish("DEQUANTIZE", (c.input((2, 9)),), c.value((2, 9), "float32"))
 
 
-@operator("CAST", "int8", "float32", "int32")
-def _cast(c: Case) -> bytes:
-    target = {"int8": "float32", "float32": "int32", "int32": "float32"}[c.dtype]
-    x = c.maker.spec.tensor("x", c.dtype, (2, 9))
-    c.maker.spec.inputs.append(x)
-    return c.finish("CAST", (x,), c.value((2, 9), target))
+def _cast(*dtypes: str, to: str) -> None:
+    @operator(f"CAST to {to}", *dtypes)
+    def build(c: Case) -> bytes:
+        stated = bool(c.random.integers(0, 2))  # a scale, which is not read
+        x, y = (c.value((2, 9), d) if stated else c.bare((2, 9), d) for d in (c.dtype, to))
+        c.maker.spec.inputs.append(x)
+        return c.finish("CAST", (x,), y)
+
+
+for _to in ("int8", "int16", "int32", "float32", "bool"):
+    _cast(*(d for d in ("int8", "int16", "int32", "float32") if d != _to), to=_to)

@@ -154,7 +154,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "softsign": Function(lambda x: x / (1 + np.abs(x)), "a / (1.0f + fabsf(a))"),
     "sqrt": Function(np.sqrt, "sqrtf(a)"),
     "square": Function(np.square, "a * a"),
-    "squared_difference": Function(lambda a, b: np.square(a - b), "(a - b) * (a - b)"),
+    "squared_difference": Function(lambda a, b: np.square(a - b), "(a - b) * (a - b)", "((uint64_t)a - (uint64_t)b) * ((uint64_t)a - (uint64_t)b)"),
     "sub": Function(np.subtract, "a - b", "(uint64_t)a - (uint64_t)b"),
     "swish": Function(lambda x: x * _sigmoid(x), "a * real_sigmoid(a)"),
     "tan": Function(np.tan, "tanf(a)"),

@@ -148,7 +148,11 @@ def fill(context: Context, operator: RawOperator) -> None:
         x = context.input(operator.inputs[0])
         expect_shape(y, x.shape)
         if y.quantisation is not None and y.zero_point:
-            refuse("zeros of a quantised type whose zero point is another")
+            context.note(
+                operator,
+                f"'{y.name}' is of quantised values with the zero point {y.zero_point}",
+                "the stored values are 0, as TFLM writes them",
+            )
         context.fold(y.id, np.zeros(y.shape, y.dtype))
         return
     extents, value = context.inputs(operator, 2)

@@ -238,7 +238,10 @@ def gather(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     axis = axis_of(options.Axis(), len(x.shape))
     if options.BatchDims():
-        refuse("batch dimensions")
+        refuse(
+            "batch dimensions",
+            "gather from the flattened batches, with indices that count through all of them",
+        )
     expect_elements(y, x.elements // x.shape[axis] * where.elements)
     if where.data is None:
         if x.dtype != y.dtype:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Final
 
@@ -11,7 +12,7 @@ import numpy as np
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import UNLIMITED, Call, Convert, Map, Rounding
-from mlf_sdk.compiler.reference.bytes import BYTE_FUNCTIONS, hard_swish_exponent
+from mlf_sdk.compiler.reference.bytes import BYTE_FUNCTIONS, hard_swish_exponent, stored
 from mlf_sdk.compiler.reference.wide import WIDE
 from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
@@ -37,26 +38,30 @@ def binary(context: Context, operator: RawOperator) -> None:
     if not a.dtype == b.dtype == y.dtype:
         refuse(f"operands of types {a.dtype} and {b.dtype}, a result of type {y.dtype}")
     expect_shape(y, broadcast_shape(a, b))
-    quantised = y.quantisation is not None
+    whole = y.dtype == np.int32  # whose scales TFLM does not read
+    quantised = y.quantisation is not None and not whole
     if quantised and function == "div" and y.dtype != np.int8:
         refuse(f"division of stored values of type {y.dtype}; int8 and float32 are supported")
     if quantised and (a.quantisation is None or b.quantisation is None):
         refuse("an operand has no quantisation")
     if quantised and function == "div" and a.scale >= b.scale * y.scale * (1 << 20):
         refuse(f"a quotient of scales {a.scale} and {b.scale} with the scale {y.scale}")
-    if y.dtype.name in ("int64", "uint32", "uint64") and (a.data is None or b.data is None):
+    chosen = operator.kind in _LARGEST and y.dtype.kind == "i"
+    if y.dtype.name in ("int64", "uint32", "uint64") and not chosen and (a.data is None or b.data is None):
         refuse(
             f"values of type {y.dtype}; int8, int16, int32 and float32 are supported",
             "cast them to int32 in the model",
         )
-    if y.dtype.itemsize < 4 and not quantised and y.dtype.kind != "f":
+    if y.dtype.itemsize < 4 and not quantised and not chosen and y.dtype.kind != "f":
         refuse(f"values of type {y.dtype} without quantisation")
     if function == "mul":
         expect_symmetric_words(a, b, y)
     activation = options.FusedActivationFunction() if options else 0
-    if y.dtype == np.int32 and not quantised and function == "add" and activation:
+    if whole and function in ("add", "sub") and len({v.scales for v in (a, b, y)}) > 1:
+        refuse("32-bit values of scales that differ")
+    if whole and function == "add" and activation:
         refuse("a fused activation function of whole numbers, which TFLM leaves out")
-    limits = clamp(activation, y)
+    limits = clamp(activation, dataclasses.replace(y, quantisation=None) if whole else y)
     if quantised and operator.kind not in _LARGEST:
         _emit_stored(context, operator, Call.of(function, 2), [a, b], y, limits)
         return
@@ -82,16 +87,15 @@ def pair(context: Context, operator: RawOperator) -> None:
     compared = operator.kind in reals.COMPARISONS
     if y.dtype != (np.bool_ if compared else a.dtype):
         refuse(f"is not supported from {a.dtype} to {y.dtype}")
+    whole = a.dtype == b.dtype == np.int32  # whose scales TFLM does not read
     plain = compared and a.dtype == b.dtype and a.quantisation is None and b.quantisation is None
-    if plain or a.dtype == b.dtype == np.float32:
+    if plain or (whole and operator.kind != "PRELU") or a.dtype == b.dtype == np.float32:
         reals.emit(context, operator, operator.kind.lower(), [a, b], y)
         return
     small = operator.kind == "PRELU" and a.dtype == np.int16 and b.dtype == np.int8
-    if (
-        a.dtype not in (np.int8, np.int16)
-        or not (a.dtype == b.dtype or small)
-        or (compared and a.dtype != np.int8)
-    ):
+    if compared and a.dtype == b.dtype == np.int16:
+        refuse("a comparison of 16-bit values, whose scales TFLM does not read", "compare float32 values")
+    if a.dtype not in (np.int8, np.int16) or not (a.dtype == b.dtype or small):
         refuse(f"operands of types {a.dtype} and {b.dtype}")
     values = (a, b) if compared else (a, b, y)
     if any(v.quantisation is None or v.quantisation.axis is not None for v in values):
@@ -130,15 +134,22 @@ def unary(context: Context, operator: RawOperator) -> None:
         return
     if operator.kind == "HARD_SWISH" and bytes_ and hard_swish_exponent(x, y) > 0:
         refuse(f"from the scale {x.scale} to {y.scale}")
+    if operator.kind == "RELU6" and _is_wide(x) and _is_wide(y):
+        context.copy_stored(operator, x, y)
+        reals.emit(context, operator, "clip", [x], y, (float(x.zero_point), float(stored(6.0, x))))
+        return
     words = operator.kind in _OF_WORDS and _is_wide(x) and _is_wide(y)
     if words:
         expect_symmetric_words(x, y)
         if call.function in WIDE and y.scale != 2.0**-15:
             refuse(f"an output with the scale {y.scale}; {2.0**-15} is needed")
-    stored = operator.kind == "LEAKY_RELU" and x.quantisation and y.quantisation
+    leaky = operator.kind == "LEAKY_RELU" and x.quantisation and y.quantisation
     table = bytes_ and call.function in BYTE_FUNCTIONS
-    if (operator.kind == "RSQRT" and x.dtype != np.int8) or not (table or words or stored):
-        refuse(f"is not supported from {x.dtype} to {y.dtype}")
+    if (operator.kind == "RSQRT" and x.dtype != np.int8) or not (table or words or leaky):
+        refuse(
+            f"is not supported from {x.dtype} to {y.dtype}",
+            "compute it in float32, or in int8 with a scale on both sides",
+        )
     _emit_stored(context, operator, call, [x], y)
 
 
@@ -153,20 +164,23 @@ def is_byte(x: Value) -> bool:
 
 
 def convert(context: Context, operator: RawOperator) -> None:
-    """QUANTIZE, DEQUANTIZE and CAST."""
+    """QUANTIZE and DEQUANTIZE."""
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    if is_byte(x) and is_byte(y):
-        context.emit(Convert(**common(operator, [x], y)))
-        return
     if operator.kind == "DEQUANTIZE" and x.dtype != np.float16 and x.quantisation is None:
         refuse("its input has no quantisation")
     if operator.kind == "QUANTIZE" and y.quantisation is None:
         refuse("its output has no quantisation")
-    if operator.kind == "CAST" and x.dtype == np.float32 and y.dtype == np.int32:
-        reals.emit(context, operator, "cast", [x], y)
-        return
-    if operator.kind == "CAST" and x.dtype.kind == "f" and y.dtype.kind != "f":
-        refuse(f"from {x.dtype} to {y.dtype}")
     context.emit(Convert(**common(operator, [x], y)))
+
+
+def cast(context: Context, operator: RawOperator) -> None:
+    """CAST: stored values are cast as they are, whatever they stand for."""
+    (x,) = context.inputs(operator, 1)
+    y = context.output(operator)
+    expect_shape(y, x.shape)
+    if x.quantisation or y.quantisation or (x.dtype.kind == "f" and y.dtype.kind != "f"):
+        reals.emit(context, operator, {"b": "truth", "f": "real_cast"}.get(y.dtype.kind, "cast"), [x], y)
+    else:
+        context.emit(Convert(**common(operator, [x], y)))
