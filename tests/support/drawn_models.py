@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from recurrent_models import lstm
-from signal_models import SUBTRACTION, one, preprocessor
+from signal_models import SUBTRACTION, circular_buffer, one, preprocessor
 from small_models import svdf
 from tflite_families import FAMILIES
 
@@ -48,6 +48,11 @@ def _signal(r: np.random.Generator) -> bytes:
         lambda: one("FilterBankSquareRoot", [("uint64", (n,)), ("int32", ())], sums),
         lambda: one("FilterBankSpectralSubtraction", [("uint32", (6,))], *[("uint32", (6,))] * 2, **SUBTRACTION),
         lambda: one("PCAN", [sums, sums, r.integers(0, 32768, 125).astype(np.int16)], sums, snr_shift=6),
+        lambda: one("Delay", [words], words, delay_length=int(r.integers(0, 9))),
+        lambda: one("OverlapAdd", [("int16", (2, n))], ("int16", (4,)), T=7, frame_step=2),
+        lambda: one("Framer", [("int16", (2 * n,))], ("int16", (2, n + 3)), ("bool", ()), frame_size=n + 3, frame_step=n, prefill=True),
+        lambda: one("Stacker", [words], ("int16", (3 * n,)), ("bool", ()), num_channels=n, stacker_left_context=2, stacker_right_context=0, stacker_step=1),
+        lambda: circular_buffer(n, 1, two=False),
         lambda: one("FilterBankLog", [sums], words, input_correction_bits=3, output_scale=64),
         preprocessor,
     ]  # fmt: skip

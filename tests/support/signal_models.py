@@ -76,3 +76,19 @@ def preprocessor() -> bytes:
     (x,) = chain.add("PCAN", (x, noise, gains), channels, snr_shift=6)
     (x,) = chain.add("FilterBankLog", (x,), ("int16", (5,)), input_correction_bits=3, output_scale=64)
     return chain.finish(x)
+
+
+def circular_buffer(slots: int, period: int, *, two: bool) -> bytes:
+    """A model of a buffer of int8 values; with a second output that tells when its period is over.
+
+    Args:
+        period: runs; 0: none is stated.
+    """
+    spec, scale = ModelSpec(), {"scale": (0.1,), "zero_point": (3,)}
+    x = spec.tensor("x", "int8", (1, 1, 2, 3), **scale)
+    y = [spec.tensor("y", "int8", (1, slots, 2, 3), variable=True, **scale)]
+    y += [spec.tensor("valid", "bool", ())] if two else []
+    packed = bytes(flexbuffers.Dumps({"cycles_max": period})) if period else b""
+    spec.operators.append(OperatorSpec("CUSTOM:CIRCULAR_BUFFER", (x,), tuple(y), custom=packed))
+    spec.inputs, spec.outputs = [x], y
+    return write_model(spec)

@@ -121,6 +121,7 @@ KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
     signals.SignalSquareRoot: (signal.square_root,),
     signals.SignalSpectralSubtraction: (signal.spectral_subtraction,),
     signals.SignalGain: (signal.gain,),
+    signals.SignalOverlapAdd: (signal.overlap_add,),
     signals.SignalLog: (signal.log,),
     computed.Convolve: (of_computed.convolve,),
     computed.DynamicQuantise: (of_computed.dynamic_quantise,),

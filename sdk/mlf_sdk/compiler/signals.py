@@ -99,3 +99,16 @@ class SignalLog(Operator):
 
     shift: int
     scale: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalOverlapAdd(Operator):
+    """Frames (the last axis) added where they overlap; sums of int16 samples are limited after each.
+
+    Attributes:
+        state: sums of the samples that frames to come will be added to, one row a stream.
+        step: samples from one frame to the next, which are complete with each.
+    """
+
+    state: int
+    step: int

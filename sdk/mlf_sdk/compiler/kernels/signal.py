@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, operands
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.scaling import SATURATE
 
@@ -177,6 +177,34 @@ def log(graph: Graph, operator: signals.SignalLog) -> Kernel:
         body=body,
         helpers={"natural_log": _LOG},
         constants=constants,
+    )
+
+
+def overlap_add(graph: Graph, operator: signals.SignalOverlapAdd) -> Kernel:
+    """Complete samples to the output; the others move to the front of the state, behind which zeros follow."""
+    (x,) = graph.read(operator)
+    kind, size, step = c_type(x.dtype), x.shape[-1], operator.step
+    frames = x.shape[-2]
+    total = "x[i] + s[i]"
+    if x.dtype.kind != "f":
+        total = f"({kind})saturate({total}, -32768, 32767)"
+    body = f"""    const {kind} *x = x0;
+    {kind} *y = y0;
+    for (int32_t f = 0; f < {x.elements // size}; ++f, x += {size}, y += {step}) {{
+        {kind} *s = s0 + f / {frames} * {size};
+        for (int32_t i = 0; i < {step}; ++i)
+            y[i] = {total};
+        for (int32_t i = {step}; i < {size}; ++i)
+            s[i - {step}] = {total};
+        for (int32_t i = {size - step}; i < {size}; ++i)
+            s[i] = 0;
+    }}
+"""
+    return Kernel(
+        family="overlap_add",
+        parameters=arguments(graph, operator),
+        body=body,
+        helpers={} if x.dtype.kind == "f" else {"saturate": SATURATE},
     )
 
 

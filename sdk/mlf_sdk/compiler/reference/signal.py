@@ -190,3 +190,23 @@ def _log(x: int, scale: int) -> int:
     binary = (power << 16) + part + low + ((high - low) * rest >> 16)
     natural = 45426 * binary + (1 << 15) >> 16
     return min((scale * natural + (1 << 15) & 0xFFFFFFFF) >> 16, 32767)
+
+
+@reference(signals.SignalOverlapAdd)
+def overlap_add(
+    graph: Graph, operator: signals.SignalOverlapAdd, inputs: list[Array], states: States
+) -> list[Array]:
+    """SignalOverlapAdd."""
+    sums = states[operator.state]
+    frames = inputs[0].reshape(len(sums), -1, sums.shape[1])
+    done = []
+    for frame in frames.swapaxes(0, 1):
+        sums[:] = sums + frame if sums.dtype.kind == "f" else _limited_sum(sums, frame)
+        done.append(sums[:, : operator.step].copy())
+        sums[:, : -operator.step] = sums[:, operator.step :].copy()
+        sums[:, -operator.step :] = 0
+    return [np.concatenate(done, axis=1)]
+
+
+def _limited_sum(a: Array, b: Array) -> Array:
+    return np.clip(a.astype(np.int32) + b, -32768, 32767).astype(np.int16)

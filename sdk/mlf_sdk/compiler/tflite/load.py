@@ -25,6 +25,7 @@ from mlf_sdk.compiler.tflite import (
     recurrent,
     resize,
     signal,
+    streaming,
 )
 from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerated
 from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
@@ -154,7 +155,7 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GATHER_ND": blocks.gather_nd,
     "REVERSE_V2": blocks.reverse,
     f"{PREFIX}{detection.NAME}": detection.detection_post_process,
-    **{f"{PREFIX}{name}": builder for name, builder in signal.BUILDERS.items()},
+    **{f"{PREFIX}{name}": builder for name, builder in {**signal.BUILDERS, **streaming.BUILDERS}.items()},
     "CALL_ONCE": _nothing,
     "VAR_HANDLE": _handle,
     "READ_VARIABLE": _read,

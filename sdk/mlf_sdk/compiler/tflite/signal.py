@@ -28,7 +28,7 @@ _SUBTRACTION: Final = (
 def window(context: Context, operator: RawOperator) -> None:
     """SignalWindow."""
     options = options_of(operator.custom, ("shift",))
-    (x, weights), (y,) = _values(context, operator, ("int16", "int16"), ("int16",))
+    (x, weights), (y,) = typed_values(context, operator, ("int16", "int16"), ("int16",))
     _expect_row(weights)
     if not weights.elements or x.elements % weights.elements:
         refuse(f"has {weights.elements} weights; a number that divides {x.elements} samples is needed")
@@ -40,7 +40,7 @@ def window(context: Context, operator: RawOperator) -> None:
 
 def auto_scale(context: Context, operator: RawOperator) -> None:
     """SignalFftAutoScale."""
-    (x,), (y, bits) = _values(context, operator, ("int16",), ("int16", "int32"))
+    (x,), (y, bits) = typed_values(context, operator, ("int16",), ("int16", "int32"))
     _expect_row(x)
     expect_shape(y, x.shape)
     expect_shape(bits, ())
@@ -54,7 +54,7 @@ def rfft(context: Context, operator: RawOperator) -> None:
         refuse(
             f"computes with the type {options['T']!r:.40}; int16 is supported", "convert it with int16 input"
         )
-    (x,), (y,) = _values(context, operator, ("int16",), ("int16",))
+    (x,), (y,) = typed_values(context, operator, ("int16",), ("int16",))
     length = whole_number(options, "fft_length", _LENGTHS[0], _LENGTHS[-1])
     if length not in _LENGTHS:
         refuse(f"has fft_length {length}; a power of two is needed", "convert the model with a longer one")
@@ -69,7 +69,7 @@ def rfft(context: Context, operator: RawOperator) -> None:
 def energy(context: Context, operator: RawOperator) -> None:
     """SignalEnergy."""
     options = options_of(operator.custom, ("start_index", "end_index"))
-    (x,), (y,) = _values(context, operator, ("int16",), ("uint32",))
+    (x,), (y,) = typed_values(context, operator, ("int16",), ("uint32",))
     _expect_row(x)
     expect_shape(y, (x.elements // 2,))
     end = whole_number(options, "end_index", 0, y.elements)
@@ -80,7 +80,7 @@ def energy(context: Context, operator: RawOperator) -> None:
 def filter_bank(context: Context, operator: RawOperator) -> None:
     """SignalFilterBank; its tables must be constant."""
     options = options_of(operator.custom, ("num_channels",))
-    values, (y,) = _values(context, operator, ("uint32", *("int16",) * 5), ("uint64",))
+    values, (y,) = typed_values(context, operator, ("uint32", *("int16",) * 5), ("uint64",))
     x, weights, complements, *tables = values
     for value in values:
         _expect_row(value)
@@ -104,7 +104,7 @@ def filter_bank(context: Context, operator: RawOperator) -> None:
 
 def square_root(context: Context, operator: RawOperator) -> None:
     """SignalFilterBankSquareRoot."""
-    (x, bits), (y,) = _values(context, operator, ("uint64", "int32"), ("uint32",))
+    (x, bits), (y,) = typed_values(context, operator, ("uint64", "int32"), ("uint32",))
     _expect_row(x)
     expect_elements(bits, 1)
     expect_shape(y, x.shape)
@@ -114,7 +114,7 @@ def square_root(context: Context, operator: RawOperator) -> None:
 def spectral_subtraction(context: Context, operator: RawOperator) -> None:
     """SignalFilterBankSpectralSubtraction; its estimate of the noise is 0 before the first run."""
     options = options_of(operator.custom, _SUBTRACTION)
-    (x,), (y, noise) = _values(context, operator, ("uint32",), ("uint32", "uint32"))
+    (x,), (y, noise) = typed_values(context, operator, ("uint32",), ("uint32", "uint32"))
     _expect_row(x)
     for value in (y, noise):
         expect_shape(value, x.shape)
@@ -140,7 +140,7 @@ def spectral_subtraction(context: Context, operator: RawOperator) -> None:
 def gain(context: Context, operator: RawOperator) -> None:
     """SignalPCAN."""
     options = options_of(operator.custom, ("snr_shift",))
-    (x, noise, table), (y,) = _values(context, operator, ("uint32", "uint32", "int16"), ("uint32",))
+    (x, noise, table), (y,) = typed_values(context, operator, ("uint32", "uint32", "int16"), ("uint32",))
     _expect_row(x)
     _expect_row(table)
     for value in (noise, y):
@@ -154,7 +154,7 @@ def gain(context: Context, operator: RawOperator) -> None:
 def log(context: Context, operator: RawOperator) -> None:
     """SignalFilterBankLog."""
     options = options_of(operator.custom, ("input_correction_bits", "output_scale"))
-    (x,), (y,) = _values(context, operator, ("uint32",), ("int16",))
+    (x,), (y,) = typed_values(context, operator, ("uint32",), ("int16",))
     _expect_row(x)
     expect_shape(y, x.shape)
     shift = whole_number(options, "input_correction_bits", 0, 31)
@@ -175,7 +175,7 @@ BUILDERS: Final[dict[str, Callable[[Context, RawOperator], None]]] = {
 }
 
 
-def _values(
+def typed_values(
     context: Context, operator: RawOperator, reads: tuple[str, ...], writes: tuple[str, ...]
 ) -> tuple[list[Value], list[Value]]:
     """Inputs and outputs of the types that the operator has."""
