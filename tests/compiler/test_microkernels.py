@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import re
 import subprocess
 from pathlib import Path
@@ -16,8 +17,8 @@ from ccode import WARNINGS, call, compiler, sanitizing
 from core_images import MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import conv_2ch_int8
-from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
@@ -31,6 +32,10 @@ from mlf_sdk.errors import InputError
 from tflite_models import Maker
 
 on_core = [pytest.mark.qemu, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")]
+MVE = instruction_set("mve")
+SOME_RESCALE = Rescale(
+    form=Form.SINGLE, rows=np.zeros((1, 3), np.int32), clamp=(-128, 127), constant=np.zeros(1, bool)
+)
 CORTEX_M4, THUMB = core_named("cortex-m4"), instruction_set("dsp")
 UNSANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 
@@ -44,26 +49,40 @@ def instructions(lines: list[str]) -> list[str]:
 
 
 def c_result(
-    b: Builder, meanings: dict[str, str], x: np.ndarray, w: np.ndarray, size: int, n: int, at: Path
+    b: Builder,
+    meanings: dict[str, str],
+    x: np.ndarray,
+    w: np.ndarray,
+    size: int,
+    n: int,
+    at: Path,
+    *others: int,
 ) -> np.ndarray:
     """Output bytes of the plain C, with all warnings and checks for undefined behaviour."""
+    y = np.zeros(size, np.int8)
+    run_c(b, meanings, at, x.astype(np.int32), w.astype(np.int32), y, n, *others)
+    return y
+
+
+def run_c(b: Builder, meanings: dict[str, str], at: Path, *arguments: np.ndarray | int) -> None:
     body, functions = plain(b, meanings)
     head = ", ".join(f"{p.kind.c_type}{p.name}" for p in b.parameters)
     prototype = f"void run({head})"
     text = f"#include <stdint.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
     (at / "plain.c").write_text(text)
     call(sanitizing("gcc", *UNSANITIZED), *WARNINGS, *UNSANITIZED, "-shared", "-fPIC", at / "plain.c", "-o", at / "plain.so")  # fmt: skip
-    y = np.zeros(size, np.int8)
-    pointers = (a.ctypes.data_as(ctypes.c_void_p) for a in (x.astype(np.int32), w.astype(np.int32), y))
-    ctypes.CDLL(str(at / "plain.so")).run(*pointers, ctypes.c_uint32(n))
-    return y
+    values = [
+        a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else ctypes.c_uint32(a)
+        for a in arguments
+    ]
+    ctypes.CDLL(str(at / "plain.so")).run(*values)
 
 
 def numpy_result(
-    b: Builder, meanings: dict[str, str], x: np.ndarray, w: np.ndarray, size: int, n: int
+    b: Builder, meanings: dict[str, str], x: np.ndarray, w: np.ndarray, size: int, n: int, **others: int
 ) -> np.ndarray:
     y = np.zeros((1, size), np.int64)
-    interpret(b, meanings, {"x": x[None, :], "w": w[None, :], "y": y}, n=n)
+    interpret(b, meanings, {"x": x[None, :], "w": w[None, :], "y": y}, n=n, **others)
     return y[0]
 
 
@@ -90,6 +109,31 @@ def test_a_microkernel_of_an_instruction_set_of_its_own(pixels: int, count: int,
     assert any(line.startswith("put(SP") for line in lines)  # six registers are too few
 
 
+@pytest.mark.parametrize("some", [0, 1])
+def test_registers_of_other_files_and_groups(some: int, tmp_path: Path) -> None:
+    """Vectors, sums that only some registers may hold, parameters on the stack, a body that may be left out."""
+    toy, b, n, start = toy_microkernel.toy(), toy_microkernel.record_lanes(), 3, 7
+    random = np.random.default_rng(some)
+    x, w = words(random, 4 * n), words(random, 4 * n)
+    wanted = signed(start + some * (x + w).reshape(n, 4).sum(axis=1), 8)
+
+    text = assembly(b, toy)
+    lines = instructions(text)
+    memory = bytearray(4096)
+    for at, values in ((0, x), (1024, w)):
+        memory[at : at + 4 * values.size] = values.astype("<i4").tobytes()
+    toy_microkernel.run(lines, (0, 1024, 2048, n, some, start), memory)
+    (total,) = {found[1] for line in lines if (found := re.match(r"(\w) = \1 \+ sum\(V\) \+ sum\(W\)", line))}
+    assert total in "BDF"
+    assert [lines[0], lines[-2]] == ["SP = SP - 16", "SP = SP + 16"]  # W is to be preserved
+    assert 'MLF_UNWIND("adjust_cfa_offset 16")' in text
+
+    np.testing.assert_array_equal(np.frombuffer(memory[2048 : 2048 + n], np.int8), wanted)
+    given = b, toy.meanings, x, w, n, n
+    np.testing.assert_array_equal(numpy_result(*given, some=some, start=start), wanted)
+    np.testing.assert_array_equal(c_result(*given, tmp_path, some, start), wanted)
+
+
 @pytest.mark.parametrize(("pixels", "quads", "short"), [(1, 6, 3), (3, 5, 0), (4, 40, 0)])
 @pytest.mark.parametrize("form", [Form.FINE, Form.SIGNED])
 def test_c_of_a_tile_of_two_channels_computes_what_was_recorded(
@@ -102,6 +146,61 @@ def test_c_of_a_tile_of_two_channels_computes_what_was_recorded(
     wanted = numpy_result(b, THUMB.meanings, x, w, pixels * n, n)
     assert len({*wanted}) > 1
     np.testing.assert_array_equal(c_result(b, THUMB.meanings, x, w, pixels * n, n, tmp_path), wanted)
+
+
+def table(random: np.random.Generator, rows: int) -> np.ndarray:
+    """Biases, multipliers, addends and negative shifts of four channels, or of sixteen."""
+    limits = [(-(1 << 12), 1 << 12), (1 << 28, 1 << 31), (-9, 9), (-9, -2)]
+    return np.stack([random.integers(low, high, (rows, 4)) for low, high in limits], axis=1).reshape(1, -1)
+
+
+@pytest.mark.parametrize(("pixels", "depth", "channels"), [(1, 5, 3), (2, 37, 10), (2, 32, 4)])
+@pytest.mark.parametrize(("form", "clamp"), [(Form.SINGLE, (-128, 127)), (Form.DOUBLE, (-90, 100))])
+def test_c_of_a_tile_of_vectors_computes_what_was_recorded(
+    pixels: int, depth: int, channels: int, form: Form, clamp: tuple[int, int], tmp_path: Path
+) -> None:
+    random, groups = np.random.default_rng(depth), -(-channels // 4)
+    b = mve.record(pixels, dataclasses.replace(SOME_RESCALE, form=form, clamp=clamp))
+    x = random.integers(-128, 128, (1, pixels * depth))
+    w = random.integers(-128, 128, (1, 4 * groups * depth))
+    p, y, got = table(random, groups), np.zeros((1, pixels * 16), np.int64), np.zeros(pixels * 16, np.int8)
+    sizes = {"depth": depth, "n": channels, "distance": 16}
+    interpret(b, MVE.meanings, {"x": x, "w": w, "p": p, "y": y}, **sizes)
+    x8, w8 = x.astype(np.int8), w.astype(np.int8)
+    run_c(b, MVE.meanings, tmp_path, x8, depth, w8, p.astype(np.int32), got, channels, 16)
+    np.testing.assert_array_equal(got, y[0])
+    stored = y.reshape(pixels, 16)
+    assert len({*stored[:, :channels].ravel()}) > 2 and not stored[:, channels:].any()
+
+
+@pytest.mark.parametrize(("size", "form"), [((3, 3), Form.DOUBLE), ((1, 2), Form.SINGLE)])
+def test_c_of_depthwise_vectors_computes_what_was_recorded(
+    size: tuple[int, int], form: Form, tmp_path: Path
+) -> None:
+    channels, pixels, stride, taps = 20, 2, 2, size[0] * size[1]
+    random = np.random.default_rng(taps)
+    b = mve_depthwise.record_depthwise(size, dataclasses.replace(SOME_RESCALE, form=form, clamp=(-50, 60)))
+    rows = random.integers(-128, 128, (size[0], 1, channels * (stride + size[1]) + 12))
+    w = random.integers(-127, 128, (1, 32 * taps))
+    p, y, got = table(random, 8), np.zeros((1, 60), np.int64), np.zeros(60, np.int8)
+    sizes = {"channels": channels, "pixels": pixels, "stride": stride}
+    interpret(b, MVE.meanings, {"window": [(row, 0) for row in rows], "w": w, "p": p, "y": y}, **sizes)
+    rows8, w8, p32 = rows.astype(np.int8), w.astype(np.int8), p.astype(np.int32)
+    addresses = np.array([row.ctypes.data for row in rows8], np.uintp)
+    run_c(b, MVE.meanings, tmp_path, addresses, w8, p32, got, *sizes.values())
+    np.testing.assert_array_equal(got, y[0])
+    assert len({*y[0]}) > 2 and not y[0, channels * pixels :].any()
+
+
+def test_c_of_a_sum_of_vectors_computes_what_was_recorded(tmp_path: Path) -> None:
+    random, n = np.random.default_rng(0), 11
+    b = mve_depthwise.record_sum(4, -100, 90)
+    one, other = random.integers(-128, 128, (2, 1, n))
+    y, got = np.zeros((1, 12), np.int64), np.zeros(12, np.int8)
+    interpret(b, MVE.meanings, {"a": one, "b": other, "y": y}, n=n, fa=9, fb=-5, fc=-3)
+    run_c(b, MVE.meanings, tmp_path, one.astype(np.int8), other.astype(np.int8), got, n, 9, -5, -3)
+    np.testing.assert_array_equal(got[:n], np.clip((one[0] * 9 - other[0] * 5 - 3) >> 4, -100, 90))
+    np.testing.assert_array_equal(got, y[0])
 
 
 def test_repetitions_are_loops_in_c_and_unrolled_in_assembly() -> None:

@@ -8,14 +8,26 @@ addends and shifts follow one another in a table.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import UNALIGNED, function_of_cores
+from mlf_sdk.compiler.kernels.assembly import UNALIGNED
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
-from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.microkernels.builder import (
+    BYTES,
+    EVEN_WORD,
+    OUTPUT_BYTES,
+    PREDICATE,
+    WORD,
+    WORDS,
+    Builder,
+    Register,
+)
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array
 
 MVE: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_MVE)"
@@ -35,7 +47,6 @@ COPY_BYTES: Final = f"""static inline void copy_bytes(int8_t *d, const int8_t *s
 #endif
 }}
 """
-_REGISTERS: Final = (("r0", "r2", "r4", "r6"), ("r8", "r10", "r12", "lr"))
 
 
 def group(values: Array, count: int) -> Array:
@@ -72,10 +83,9 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
         call=f"{name}((const int8_t *)b0, {depth}, p0, p1, {{}}, {count}, {shape.channels})",
         helpers={
             "mve": INCLUDE,
-            "saturate": SATURATE,
             "copy_bytes": COPY_BYTES,
             widen: _copy_windows(widen, shape),
-            name: _vectors(name, shape.pixels, rescale),
+            **static_function(name, record(shape.pixels, rescale), instruction_set("mve")),
         },
         constants=(weights, table_of(bias, rescale)),
         buffer_bytes=shape.pixels * depth,
@@ -94,70 +104,78 @@ def _copy_windows(name: str, shape: Shape) -> str:
 """
 
 
-def _vectors(name: str, pixels: int, rescale: Rescale) -> str:
-    """Function ``(windows, depth, weights, table, output, channels, distance)``."""
-    low, high = rescale.clamp
-    parameters = "const int8_t *x, int32_t k, const int8_t *w, const int32_t *p, int8_t *y, int32_t n, int32_t distance"
-    half = "h + (h >> 31)" if rescale.form is Form.DOUBLE else "h"
-    plain = f"""    int32_t whole = k / 16 * 16;
-    for (int32_t c = 0; c < n; c += 4, w += 4 * k, p += 16)
-    for (int32_t j = 0; j < 4 && c + j < n; ++j)
-    for (int32_t i = 0; i < {pixels}; ++i) {{
-        uint32_t a = (uint32_t)p[j];
-        for (int32_t q = 0; q < k; ++q) {{
-            int32_t at = q < whole ? q / 16 * 64 + j * 16 + q % 16 : 4 * whole + j * (k - whole) + q - whole;
-            a += (uint32_t)(x[i * k + q] * w[at]);
-        }}
-        int32_t h = (int32_t)(((int64_t)(int32_t)a * p[4 + j] + ((int64_t)1 << 30)) >> 31);
-        y[i * distance + c + j] = (int8_t)saturate(({half} + p[8 + j]) >> -p[12 + j], {low}, {high});
-    }}
-"""
-    return function_of_cores(name, parameters, {MVE: _instructions(pixels, rescale)}, plain)
+def record(pixels: int, rescale: Rescale) -> Builder:
+    """Record pixels by four channels at a time: windows, bytes of a window, weights, table, output, channels.
+
+    The last parameter is the distance between pixels of the output.
+    """
+    b = Builder(x=BYTES, depth=WORD, w=BYTES, p=WORDS, y=OUTPUT_BYTES, n=WORD, distance=WORD)
+    x, depth, w, p, y, n, distance = b.parameters
+    windows = [x, *(b.place(x, depth) for _ in range(pixels - 1))]
+    rounds, rest = b.do("rounds_of_16", depth), b.do("rest_of_16", depth)
+    w = b.do("copy", w, kind=BYTES)  # sums may need its register
+    with b.counted(n, 4):
+        sums = [[b.do("immediate", i=0, kind=EVEN_WORD) for _ in range(4)] for _ in windows]
+        walkers = [b.do("copy", window, kind=BYTES) for window in windows]
+        left = b.do("copy", rounds)
+
+        def products(load: Callable[[Register], Register]) -> None:
+            values = [load(walker) for walker in walkers]
+            for channel in range(4):
+                weights = load(w)
+                for value, row in zip(values, sums, strict=True):
+                    b.do("dot_8", weights, value, row[channel], into=row[channel])
+
+        def load_rest(pointer: Register) -> Register:
+            vector = b.vector("load_some_8", pointer, some)
+            if pointer is w:
+                b.do("add", w, rest, into=w)
+            return vector
+
+        with b.unless_zero(left), b.counted(left):
+            products(lambda pointer: b.vector("load_next_8", pointer, i=16, moves=True))
+        with b.unless_zero(rest):
+            some = b.do("predicate_8", rest, kind=PREDICATE)
+            products(load_rest)
+        b.note("requantise four channels")
+        values = [b.vector("set_lanes_0_2", row[0], row[2]) for row in sums]
+        for value, row in zip(values, sums, strict=True):
+            b.vector("set_lanes_1_3", row[1], row[3], value, into=value)
+        rows = (b.vector("load_next_32", p, i=16, moves=True) for _ in range(4))
+        bias = next(rows)
+        for value in values:
+            b.vector("add_32", value, bias, into=value)
+        requantise(b, values, rescale, rows)
+        for value in values:
+            b.vector("narrow_even_32", value, into=value)
+            b.vector("narrow_even_16", value, into=value)
+        limit(b, values, rescale)
+        some = b.do("predicate_32", n, kind=PREDICATE)
+        for pixel, value in enumerate(values):
+            b.store("store_some_8_of_32", value, b.place(y, distance) if pixel else y, some)
+        b.advance(y, 4)
+    return b
 
 
-def _instructions(pixels: int, rescale: Rescale) -> list[str]:
-    """Instructions of `_vectors`: r1 and r3 walk through the windows, r5 the weights, r11 the table."""
-    used = _REGISTERS[:pixels]
-    walkers = ("r1", "r3")[:pixels]
-    lines = [
-        "push {r4-r11, lr}", "sub sp, sp, #20", "mov r5, r2", "mov r11, r3", "add r2, r0, r1",
-        "strd r0, r2, [sp]", "lsr r2, r1, #4", "and r3, r1, #15", "strd r2, r3, [sp, #8]", "1:",
-        "ldrd r1, r3, [sp]", "ldr r7, [sp, #8]",
-    ]  # fmt: skip
-    lines += [f"mov {r}, #0" for four in used for r in four]
-    lines += ["cmp r7, #0", "beq 3f", "2:"]
-    lines += [f"vldrb.8 q{i}, [{r}], #16" for i, r in enumerate(walkers)]
-    for channel in range(4):
-        lines.append("vldrb.8 q2, [r5], #16")
-        lines += [f"vmladava.s8 {four[channel]}, q2, q{i}" for i, four in enumerate(used)]
-    lines += ["subs r7, r7, #1", "bne 2b", "3:", "ldr r7, [sp, #12]", "cmp r7, #0", "beq 4f", "vctp.8 r7"]
-    for i, r in enumerate(walkers):
-        lines += ["vpst", f"vldrbt.8 q{i}, [{r}]"]
-    for channel in range(4):
-        lines += ["vpst", "vldrbt.8 q2, [r5]", "add r5, r5, r7"]
-        lines += [f"vmladava.s8 {four[channel]}, q2, q{i}" for i, four in enumerate(used)]
-    lines.append("4:")
-    for i, four in enumerate(used):
-        lines += [f"vmov.32 q{i}[{lane}], {r}" for lane, r in enumerate(four)]
-
-    def each(text: str) -> list[str]:
-        return [text.replace("@", f"q{i}") for i in range(pixels)]
-
-    lines += ["vldrw.32 q2, [r11], #16", *each("vadd.i32 @, @, q2")]
-    lines += ["vldrw.32 q2, [r11], #16", *each("vqrdmulh.s32 @, @, q2")]
+def requantise(b: Builder, sums: Sequence[Register], rescale: Rescale, rows: Iterator[Register]) -> None:
+    """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts."""
+    multiplier = next(rows)
+    for value in sums:
+        b.vector("multiply_high_32", value, multiplier, into=value)
     if rescale.form is Form.DOUBLE:
-        for i in range(pixels):
-            lines += [f"vshr.s32 q3, q{i}, #31", f"vadd.i32 q{i}, q{i}, q3"]
-    lines += ["vldrw.32 q2, [r11], #16", *each("vadd.i32 @, @, q2")]
-    lines += ["vldrw.32 q2, [r11], #16", *each("vshl.s32 @, @, q2")]
-    lines += [line for i in range(pixels) for line in (f"vqmovnb.s32 q{i}, q{i}", f"vqmovnb.s16 q{i}, q{i}")]
-    low, high = rescale.clamp
-    if (low, high) != (-128, 127):
-        # The narrowed bytes lie in words whose other bytes are leftovers.
-        lines += [f"mov r0, #{low & 255}", "vdup.8 q2, r0", *each("vmax.s8 @, @, q2")]
-        lines += [f"mov r0, #{high & 255}", "vdup.8 q2, r0", *each("vmin.s8 @, @, q2")]
-    lines += ["ldrd r1, r7, [sp, #56]", "vctp.32 r7", "vpst", "vstrbt.32 q0, [r1]"]
-    if pixels > 1:
-        lines += ["ldr r3, [sp, #64]", "add r3, r3, r1", "vpst", "vstrbt.32 q1, [r3]"]
-    lines += ["add r1, r1, #4", "subs r7, r7, #4", "strd r1, r7, [sp, #56]", "bgt 1b"]
-    return [*lines, "add sp, sp, #20", "pop {r4-r11, pc}"]
+        for value in sums:
+            b.vector("add_32", value, b.vector("sign_32", value), into=value)
+    for name in ("add_32", "shift_by_negative_32"):
+        words = next(rows)
+        for value in sums:
+            b.vector(name, value, words, into=value)
+
+
+def limit(b: Builder, values: Sequence[Register], rescale: Rescale) -> None:
+    """Record the lowest and the highest stored value; bytes of words that are not stored are leftovers."""
+    if rescale.clamp == (-128, 127):
+        return
+    for bound, name in zip(rescale.clamp, ("larger_8", "smaller_8"), strict=True):
+        vector = b.vector("fill_8", b.do("immediate", i=bound & 255))
+        for value in values:
+            b.vector(name, value, vector, into=value)

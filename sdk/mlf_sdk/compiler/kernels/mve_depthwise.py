@@ -14,14 +14,25 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.assembly import function_of_cores
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, MVE, table_words
+from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, limit, requantise, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
-from mlf_sdk.compiler.kernels.scaling import SATURATE
 from mlf_sdk.compiler.kernels.sums import linear_sum
+from mlf_sdk.compiler.microkernels.builder import (
+    BYTES,
+    LANES_LEFT,
+    OUTPUT_BYTES,
+    PREDICATE,
+    ROWS,
+    WORD,
+    WORDS,
+    Builder,
+    Register,
+)
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Map, Rounding
 from mlf_sdk.compiler.scales import SUMS, channel_multipliers
 
@@ -53,7 +64,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
     folded = rescale.folded(bias, flat.T, x.zero_point)
     packed = np.pad(flat, ((0, 0), (0, padding))).reshape(len(flat), -1, _LANES).transpose(1, 0, 2)
     constants = (np.ascontiguousarray(packed).reshape(-1), _table(folded, rescale))
-    name, text = _pixels(window.size, rescale)
+    name, texts = _pixels(window.size, rescale)
     call = f"        {name}(rows, p0, p1, y0 + oy * {y.shape[2] * channels}, {channels}, {y.shape[2]}, {window.stride[1]});\n"
     body, ring_bytes, overlaps = ring_of_rows(x, y, window, call, "copy_bytes")
     if padding:  # the last load of a row reads all lanes
@@ -62,7 +73,7 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         family="depthwise",
         parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
         body=body,
-        helpers={"mve": INCLUDE, "saturate": SATURATE, "copy_bytes": COPY_BYTES, name: text},
+        helpers={"mve": INCLUDE, "copy_bytes": COPY_BYTES, **texts},
         constants=constants,
         workspace_bytes=ring_bytes + padding,
         overlaps=overlaps,
@@ -77,71 +88,73 @@ def _table(bias: Array, rescale: Rescale) -> Array:
     return np.ascontiguousarray(ordered.reshape(-1))
 
 
-def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, str]:
-    """Function ``(rows, weights, table, output, channels, pixels, stride)`` for a row of the output; name, text."""
+def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, dict[str, str]]:
+    """Function ``(rows, weights, table, output, channels, pixels, stride)`` for a row of the output."""
     (kh, kw), (low, high) = size, rescale.clamp
-    taps = kh * kw
     name = f"channels_{kh}x{kw}_{rescale.form.value}_{low & 255}_{high & 255}"
-    half = "h + (h >> 31)" if rescale.form is Form.DOUBLE else "h"
-    plain = f"""    for (int32_t i = 0; i < pixels; ++i, y += channels)
-    for (int32_t c = 0; c < channels; ++c) {{
-        const int8_t *k = w + c / 16 * {16 * taps} + c % 16;
-        const int32_t *q = p + c / 16 * 64 + (c & 1) * 32 + (c & 2) * 8 + c % 16 / 4;
-        int32_t sum = q[0], h;
-        for (int32_t t = 0; t < {taps}; ++t) {{
-            sum += rows[t / {kw}][(i * stride + t % {kw}) * channels + c] * k[16 * t];
-        }}
-        h = (int32_t)(((int64_t)sum * q[4] + ((int64_t)1 << 30)) >> 31);
-        y[c] = (int8_t)saturate(({half} + q[8]) >> -q[12], {low}, {high});
-    }}
-"""
-    parameters = (
-        "const int8_t *const *rows, const int8_t *w, const int32_t *p, int8_t *y, int32_t channels, "
-        "int32_t pixels, int32_t stride"
-    )
-    return name, function_of_cores(name, parameters, {MVE: _pixels_instructions(kh, kw, rescale)}, plain)
+    return name, static_function(name, record_depthwise(size, rescale), instruction_set("mve"))
 
 
-def _pixels_instructions(kh: int, kw: int, rescale: Rescale) -> list[str]:
-    """Instructions of `_pixels`.
+def record_depthwise(size: tuple[int, int], rescale: Rescale) -> Builder:
+    """Record a row of pixels, sixteen channels at a time."""
+    b = Builder(
+        window=ROWS, w=BYTES, p=WORDS, y=OUTPUT_BYTES, channels=WORD, pixels=WORD, stride=WORD
+    )  # fmt: skip
+    window, w, p, y, channels, pixels, stride = b.parameters
+    step, begin = b.do("multiply", stride, channels), b.do("immediate", i=0)
+    with b.counted(pixels):
+        offset, left = b.do("copy", begin), b.do("copy", channels)
+        weights, table = b.do("copy", w, kind=BYTES), b.do("copy", p, kind=WORDS)
+        with b.counted(left, _LANES):
+            sums = [b.vector("load_32", table, i=64 * k) for k in range(4)]
+            _products(b, size, (window, offset, channels), weights, sums)
+            b.note("requantise sixteen channels")
+            for k, total in enumerate(sums):
+                rows = (b.vector("load_32", table, i=64 * k + 16 * row) for row in (1, 2, 3))
+                requantise(b, [total], rescale, rows)
+            halves = [b.vector("narrow_even_32", sums[k]) for k in (0, 2)]
+            for half, total in zip(halves, (sums[1], sums[3]), strict=True):
+                b.vector("narrow_odd_32", total, half, into=half)
+            stored = b.vector("narrow_even_16", halves[0])
+            b.vector("narrow_odd_16", halves[1], stored, into=stored)
+            limit(b, [stored], rescale)
+            b.store("store_some_8", stored, y, b.do("predicate_8", left, kind=PREDICATE))
+            b.advance(table, 256)
+            b.do("add_constant", offset, i=_LANES, into=offset)
+            b.advance(y, _LANES)
+        b.do("add", y, left, into=y)  # back from channels that there are not
+        b.do("add", begin, step, into=begin)
+    return b
 
-    r7 is the place in the rows, r8 walks through the weights, r9 the table, r10 counts channels down, r11 walks
-    through a row of the window. Sums are in q4 to q7; q2 and q3 hold the products of the even and odd channels.
-    """
-    lines = ["push {r4-r11, lr}", "vpush {d8-d15}", "ldrd r4, r5, [sp, #100]", "ldr r6, [sp, #108]"]
-    lines += ["mul r6, r6, r4", "mov r12, #0", "1:", "mov r7, r12", "mov r8, r1", "mov r9, r2", "mov r10, r4"]
-    lines += ["2:", *(f"vldrw.32 q{4 + i}, [r9, #{64 * i}]" for i in range(4))]
+
+def _products(
+    b: Builder,
+    size: tuple[int, int],
+    place: tuple[Register, Register, Register],
+    weights: Register,
+    sums: list[Register],
+) -> None:
+    """Record the products of a window: of the even channels and of the odd ones, two taps before they are added."""
+    (kh, kw), (window, offset, channels) = size, place
+    products: list[Register] = []
     for tap in range(kh * kw):
         if tap % kw == 0:
-            lines += [f"ldr r11, [r0, #{tap // kw * 4}]", "add r11, r11, r7"]
-        lines += ["vldrb.8 q0, [r11]", "vldrb.8 q1, [r8], #16"]
+            pixel = b.load_at(window, 4 * (tap // kw), kind=BYTES)
+            b.do("add", pixel, offset, into=pixel)
+        values, weight = b.vector("load_8", pixel), b.vector("load_next_8", weights, i=16, moves=True)
+        even = b.vector("multiply_even_8", values, weight)
         if tap % 2 == 0:
-            lines += ["vmullb.s8 q2, q0, q1", "vmullt.s8 q3, q0, q1"]
+            products = [even, b.vector("multiply_odd_8", values, weight)]
         else:  # no vector is left for a second product: the pixel is loaded again
-            lines += ["vmullb.s8 q0, q0, q1", "vadd.i16 q2, q2, q0"]
-            lines += ["vldrb.8 q0, [r11]", "vmullt.s8 q0, q0, q1", "vadd.i16 q3, q3, q0"]
+            b.vector("add_16", products[0], even, into=products[0])
+            odd = b.vector("multiply_odd_8", b.vector("load_8", pixel), weight)
+            b.vector("add_16", products[1], odd, into=products[1])
         if tap % kw < kw - 1:
-            lines.append("add r11, r11, r4")
+            b.do("add", pixel, channels, into=pixel)
         if tap % 2 or tap == kh * kw - 1:
-            for i, half in enumerate(("b.s16 q0, q2", "t.s16 q0, q2", "b.s16 q0, q3", "t.s16 q0, q3")):
-                lines += [f"vmovl{half}", f"vadd.i32 q{4 + i}, q{4 + i}, q0"]
-    for i in range(4):
-        s, at = f"q{4 + i}", 64 * i
-        lines += [f"vldrw.32 q0, [r9, #{at + 16}]", f"vqrdmulh.s32 {s}, {s}, q0"]
-        if rescale.form is Form.DOUBLE:
-            lines += [f"vshr.s32 q0, {s}, #31", f"vadd.i32 {s}, {s}, q0"]
-        lines += [f"vldrw.32 q0, [r9, #{at + 32}]", f"vadd.i32 {s}, {s}, q0"]
-        lines += [f"vldrw.32 q0, [r9, #{at + 48}]", f"vshl.s32 {s}, {s}, q0"]
-    lines += ["vqmovnb.s32 q0, q4", "vqmovnt.s32 q0, q5", "vqmovnb.s32 q1, q6", "vqmovnt.s32 q1, q7"]
-    lines += ["vqmovnb.s16 q2, q0", "vqmovnt.s16 q2, q1"]
-    low, high = rescale.clamp
-    if (low, high) != (-128, 127):
-        for bound, limit in ((low, "vmax"), (high, "vmin")):
-            lines += [f"mov r11, #{bound & 255}", "vdup.8 q0, r11", f"{limit}.s8 q2, q2, q0"]
-    lines += ["vctp.8 r10", "vpst", "vstrbt.8 q2, [r3]", "add r9, r9, #256", "add r7, r7, #16"]
-    lines += ["add r3, r3, #16", "subs r10, r10, #16", "bgt.w 2b"]
-    lines += ["add r3, r3, r10", "add r12, r12, r6", "subs r5, r5, #1", "bne.w 1b"]
-    return [*lines, "vpop {d8-d15}", "pop {r4-r11, pc}"]
+            wide = [f"{half}_16_to_32" for half in ("even", "odd")]
+            for total, (product, name) in zip(sums, ((a, n) for a in products for n in wide), strict=True):
+                b.vector("add_32", total, b.vector(name, product), into=total)
 
 
 def binary(graph: Graph, operator: Map) -> Kernel | None:
@@ -158,29 +171,30 @@ def binary(graph: Graph, operator: Map) -> Kernel | None:
     if found is None:
         return None
     low, high = int(operator.clamp[0]), int(operator.clamp[1])
+    factors = ", ".join(f"{v & 0xFFFFFFFF}u" for v in (found.a, found.b, found.c))
     name = f"sums_{found.bits}_{low & 255}_{high & 255}"
     return Kernel(
         family=function,
         parameters=arguments(graph, operator),
-        body=f"    {name}(x0, x1, y0, {y.elements}, {found.a}, {found.b}, {found.c});\n",
-        helpers={"saturate": SATURATE, name: _sums(name, found.bits, low, high)},
+        body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
+        helpers=static_function(name, record_sum(found.bits, low, high), instruction_set("mve")),
         overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
     )
 
 
-def _sums(name: str, bits: int, low: int, high: int) -> str:
-    """Function ``(a, b, output, elements, factor, factor, addend)``; the last vector has fewer lanes."""
-    plain = f"""    for (int32_t i = 0; i < n; ++i) {{
-        y[i] = (int8_t)saturate((a[i] * fa + b[i] * fb + fc) >> {bits}, {low}, {high});
-    }}
-"""
-    lines = ["push {r4-r6, lr}", "vpush {d8-d9}", "ldrd r4, r5, [sp, #32]", "ldr r6, [sp, #40]"]
-    lines.append("vdup.32 q2, r4")
-    for bound, register in ((low, "q3"), (high, "q4")):
-        lines += [f"mvn r4, #{~bound}" if bound < 0 else f"mov r4, #{bound}", f"vdup.32 {register}, r4"]
-    lines += ["dlstp.32 lr, r3", "1:", "vldrb.s32 q0, [r0], #4", "vldrb.s32 q1, [r1], #4"]
-    lines += ["vmlas.s32 q0, q2, r6", "vmla.s32 q0, q1, r5", f"vshr.s32 q0, q0, #{bits}"]
-    lines += ["vmax.s32 q0, q0, q3", "vmin.s32 q0, q0, q4", "vstrb.32 q0, [r2], #4", "letp lr, 1b"]
-    lines += ["vpop {d8-d9}", "pop {r4-r6, pc}"]
-    parameters = "const int8_t *a, const int8_t *b, int8_t *y, int32_t n, int32_t fa, int32_t fb, int32_t fc"
-    return function_of_cores(name, parameters, {MVE: lines}, plain)
+def record_sum(bits: int, low: int, high: int) -> Builder:
+    """Record ``(a * fa + b * fb + fc) >> bits``, four elements at a time; the last vector has fewer."""
+    b = Builder(a=BYTES, b=BYTES, y=OUTPUT_BYTES, n=WORD, fa=WORD, fb=WORD, fc=WORD)
+    one, other, y, n, fa, fb, fc = b.parameters
+    factor, lowest, highest = (
+        b.vector("fill_32", r) for r in (fa, b.do("immediate", i=low), b.do("immediate", i=high))
+    )
+    lanes = b.do("loop_of_32", n, kind=LANES_LEFT)
+    with b.counted(lanes, 4):
+        values, more = (b.vector("load_lanes_8_to_32", r, lanes, i=4, moves=True) for r in (one, other))
+        b.vector("scale_32", factor, fc, values, into=values)
+        b.vector("add_scaled_32", more, fb, values, into=values)
+        values = b.vector("shift_right_32", values, i=bits)
+        values = b.vector("smaller_32", b.vector("larger_32", values, lowest), highest)
+        b.store("store_lanes_8_of_32", values, y, lanes, i=4, moves=y)
+    return b

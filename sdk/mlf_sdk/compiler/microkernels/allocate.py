@@ -14,7 +14,7 @@ from mlf_sdk.compiler.microkernels.rewrite import grouped, without_copies
 from mlf_sdk.compiler.microkernels.spill import spilled
 
 _LONG = 40  # operations over which a long-lived register is live
-_LOADS = ("load", "reload", "reload_two", "reload_many")
+_LOADS = ("argument", "load", "reload", "reload_two", "reload_many")
 
 
 class Allocation(msgspec.Struct, frozen=True):
@@ -36,13 +36,21 @@ def allocated(builder: Builder, target: InstructionSet) -> Allocation:
         ValueError: an operation needs more registers than there are.
     """
     recorded = [o for o in builder.operations if o.name not in MARKS or o.name == "note"]
-    entry = Operation("enter", builder.parameters)
-    operations, slots = spilled([entry, *grouped(without_copies(recorded))], len(target.registers.all))
+    count = target.registers.arguments
+    first, others = builder.parameters[:count], builder.parameters[count:]
+    entry = [Operation("enter", first), *(Operation("argument", (r,), i=k) for k, r in enumerate(others))]
+    operations, slots = spilled([*entry, *grouped(without_copies(recorded))], len(target.registers.all))
     ranges = flow_of(operations).ranges
     ways = [_scan(operations, ranges, target, high=high) for high in (False, True)]
     places = max(ways, key=lambda way: _short(operations, way, target.registers.short))
     kept = [
-        o for o in operations[1:] if not (o.name == "copy" and places[o.results[0]] == places[o.operands[0]])
+        o
+        for o in operations[1:]
+        if not (
+            o.name == "copy"
+            and o.results[0].kind.file == o.operands[0].kind.file
+            and places[o.results[0]] == places[o.operands[0]]
+        )
     ]
     return Allocation(kept, places, slots)
 
@@ -79,12 +87,15 @@ def _scan(
     active = set(places)
     for at, o in enumerate(operations[1:], 1):
         active = {r for r in active if ranges[r][1] > at}
-        fresh = [r for r in o.results if r not in places]
+        fresh = _bound(o, active, places, target)
         if not fresh:
             active |= {r for r in o.results if ranges[r][1] > at}
             continue
-        taken = {places[r] for r in active} | {*held.values()}
+        taken = {places[r] for r in active if not r.kind.file} | {*held.values()}
         free = [n for n in range(len(target.registers.all)) if n not in taken]
+        avoided = {n for r in fresh for n in _avoided(r, ranges, target)}
+        unclaimed = [n for n in free if n not in avoided]
+        free = unclaimed if len(unclaimed) >= len(fresh) else free
         active |= set(fresh)
         if fresh[0] in groups and fresh[0] not in held:
             held |= dict(zip(groups[fresh[0]], free, strict=False))
@@ -96,21 +107,44 @@ def _scan(
             places.update(zip(fresh, free[-len(fresh) :] if last else free, strict=False))
             continue
         for r in fresh:
-            places[r] = _choice(o, at, r in long, free, places, ranges, target.registers.short)
+            ends = [places[q] for q in o.operands if ranges[q][1] == at and not q.kind.file]
+            ends = [n for n in ends if n not in avoided]
+            places[r] = _choice(o, ends, free, target.registers.short, is_long=r in long)
     return places
 
 
-def _choice(
-    o: Operation,
-    at: int,
-    is_long: bool,
-    free: list[int],
-    places: dict[Register, int],
-    ranges: dict[Register, tuple[int, int]],
-    short: int,
-) -> int:
+def _bound(
+    o: Operation, active: set[Register], places: dict[Register, int], target: InstructionSet
+) -> list[Register]:
+    """Give the new results that may not be in any general register the first free one; the other results."""
+    others = []
+    for r in (r for r in o.results if r not in places):
+        if not (r.kind.file or r.kind.group):
+            others.append(r)
+            continue
+        taken = {places[other] for other in active if other.kind.file == r.kind.file}
+        numbers = (
+            target.registers.numbers(r.kind.group) if r.kind.group else range(len(target.names(r.kind.file)))
+        )
+        free = sorted({*numbers} - taken)
+        if not free:
+            raise ValueError(f"{o.name} needs more {r.kind.group or r.kind.file} registers than there are")
+        places[r] = free[0]
+        active.add(r)
+    return others
+
+
+def _avoided(r: Register, ranges: dict[Register, tuple[int, int]], target: InstructionSet) -> set[int]:
+    """Registers that others may need while ``r`` is live, which may not be in any."""
+    first, last = ranges[r]
+    groups = {
+        q.kind.group for q, (start, end) in ranges.items() if q.kind.group and start < last and first < end
+    }
+    return {n for group in groups for n in target.registers.numbers(group)}
+
+
+def _choice(o: Operation, ends: list[int], free: list[int], short: int, *, is_long: bool) -> int:
     """Register of a result: the one of an operand that ends here, or a high one for what lives long."""
-    ends = [places[r] for r in o.operands if ranges[r][1] == at]
     high = [n for n in free if n >= short and n not in ends]
     if high and (is_long or not ends) and (o.name != "copy" or not ends):
         return high[-1]

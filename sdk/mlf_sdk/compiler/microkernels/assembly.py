@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlf_sdk.compiler.microkernels.allocate import Allocation, allocated
 from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
-from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
+from mlf_sdk.compiler.microkernels.instruction_set import File, InstructionSet
 
 _WORD = 4
 _END = 99  # label in front of a function's last instructions
@@ -23,20 +23,23 @@ UNWIND = """#if defined(__GCC_HAVE_DWARF2_CFI_ASM)
 def assembly(builder: Builder, target: InstructionSet) -> list[str]:
     """C string literals with one instruction each, unwind rules and comments."""
     allocation = allocated(builder, target)
-    frame = target.frame
-    saved_bytes = _WORD * len(frame.saved)
+    frame, files = target.frame, _saved_files(allocation, target)
+    words_bytes = _WORD * len(frame.saved)
+    saved_bytes = words_bytes + sum(f.bytes for f in files)
     bytes_ = _WORD * allocation.slots
     bytes_ += -(bytes_ + saved_bytes) % frame.alignment if bytes_ else 0
     lines = [_literal(t.format()) for t in frame.enter]
     if frame.saved:
-        lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
+        lines.append(_rule(f"def_cfa_offset {words_bytes}"))
         lines += [
-            _rule(f"offset {register}, {_WORD * k - saved_bytes}") for k, register in enumerate(frame.saved)
+            _rule(f"offset {register}, {_WORD * k - words_bytes}") for k, register in enumerate(frame.saved)
         ]
+    for file in files:
+        lines += [*(_literal(t.format()) for t in file.save), _rule(f"adjust_cfa_offset {file.bytes}")]
     if bytes_:
         lines += [_literal(t.format(i=bytes_)) for t in frame.reserve]
         lines.append(_rule(f"def_cfa_offset {saved_bytes + bytes_}"))
-    writer = _Writer(allocation, target)
+    writer = _Writer(allocation, target, saved_bytes + bytes_)
     for o in allocation.operations:
         lines += [f"/* {o.text} */"] if o.name == "note" else [_literal(t) for t in writer.text(o)]
     if any(o.name == "leave_if" for o in allocation.operations):
@@ -44,7 +47,15 @@ def assembly(builder: Builder, target: InstructionSet) -> list[str]:
     if bytes_:
         lines += [_literal(t.format(i=bytes_)) for t in frame.release]
         lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
+    for file in reversed(files):
+        lines += [*(_literal(t.format()) for t in file.restore), _rule(f"adjust_cfa_offset -{file.bytes}")]
     return lines + [_literal(t.format()) for t in frame.leave]
+
+
+def _saved_files(allocation: Allocation, target: InstructionSet) -> list[File]:
+    """Files of which the function uses registers that it has to preserve."""
+    used = {(r.kind.file, place) for r, place in allocation.places.items() if r.kind.file}
+    return [f for name, f in target.files.items() if any(n == name and k >= f.kept for n, k in used)]
 
 
 def _literal(text: str) -> str:
@@ -58,9 +69,9 @@ def _rule(text: str) -> str:
 class _Writer:
     """Instructions of operations whose registers are known."""
 
-    def __init__(self, allocation: Allocation, target: InstructionSet) -> None:
-        names = target.registers.all
-        self._name = {r: names[n] for r, n in allocation.places.items()}
+    def __init__(self, allocation: Allocation, target: InstructionSet, frame_bytes: int) -> None:
+        self._name = {r: target.names(r.kind.file)[n] for r, n in allocation.places.items()}
+        self._frame_bytes = frame_bytes
         self._place = allocation.places
         self._target = target
 
@@ -73,11 +84,18 @@ class _Writer:
         if spelling is not None:
             if spelling.modifies and results[0] != operands[0]:
                 raise ValueError(f"{o.name}: the result is not in the register of the first operand")
-            fields |= {"d": results[0], "i": o.i, "low": o.i & 0xFFFF, "high": o.i >> 16 & 0xFFFF}
+            fields |= dict(zip("de", results, strict=False)) | {
+                "i": o.i,
+                "low": o.i & 0xFFFF,
+                "high": o.i >> 16 & 0xFFFF,
+            }
             return (t.format(**fields) for t in spelling.text)
         if o.name in flow:
-            fields |= {"d": results[0] if results else "", "label": o.i or _END}
+            fields |= {"d": results[0] if results else "", "label": o.i or _END, "step": o.step}
             return (t.format(**fields) for t in flow[o.name])
+        if o.name == "argument":
+            offset = self._frame_bytes + _WORD * o.i
+            return (t.format(d=results[0], i=offset) for t in self._target.memory["reload"])
         if o.name in ("place", "advance"):
             return self._added(results[0], operands[0], o.i)
         key, fields = self._access(o, operands, results)

@@ -11,10 +11,24 @@ import msgspec
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """Contents of a register: its type in C, and bytes of an element where it is a pointer."""
+    """Contents of a register.
+
+    Attributes:
+        c_type: its type in C.
+        unit: bytes of an element, where it is a pointer.
+        file: registers of an instruction set that hold it; "" for the general ones.
+        group: the general registers that alone may hold it; "" for all.
+    """
 
     c_type: str
     unit: int = 0
+    file: str = ""
+    group: str = ""
+
+    @property
+    def is_vector(self) -> bool:
+        """True for lanes."""
+        return self == VECTOR
 
 
 WORD: Final = Kind("uint32_t ")
@@ -22,6 +36,11 @@ WORDS: Final = Kind("const int32_t *", 4)
 BYTES: Final = Kind("const int8_t *", 1)
 OUTPUT_WORDS: Final = Kind("int32_t *", 4)
 OUTPUT_BYTES: Final = Kind("int8_t *", 1)
+ROWS: Final = Kind("const int8_t *const *", 4)
+VECTOR: Final = Kind("mlf_vector ", file="vector")
+PREDICATE: Final = Kind("uint32_t ", file="predicate")  # a number of lanes
+LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
+EVEN_WORD: Final = Kind("uint32_t ", group="even")
 
 
 class Register(msgspec.Struct, eq=False, gc=False):
@@ -39,6 +58,7 @@ class Operation(msgspec.Struct, eq=False, gc=False):
         results, operands: registers that are written and read. A stream's pointer is an operand and moves on.
         i: constant, offset in bytes, or number of a loop.
         text: of a note.
+        step: that the end of a loop counts down.
     """
 
     name: str
@@ -46,10 +66,12 @@ class Operation(msgspec.Struct, eq=False, gc=False):
     operands: tuple[Register, ...] = ()
     i: int = 0
     text: str = ""
+    step: int = 1
 
 
 MARKS: Final = frozenset({"note", "repeat", "turn", "end_repeat"})
-BRANCHES: Final = frozenset({"again", "count_down"})  # the ends of loops, which go back
+BRANCHES: Final = frozenset({"again", "count_down", "count_lanes"})  # the ends of loops, which go back
+SKIPS: Final = frozenset({"skip", "skip_end"})  # the ends of what is left out where a value is 0
 MOVING: Final = frozenset({"load", "store_many"})  # operations that move their pointer, the last operand
 
 
@@ -72,10 +94,23 @@ class Builder:
         """A comment in front of what follows."""
         self._add("note", text=text)
 
-    def do(self, name: str, *operands: Register, i: int = 0, into: Register | None = None) -> Register:
-        """One operation; its result, which is ``into`` where that is given."""
-        result = into or self.register("t")
-        self._add(name, (result,), operands, i)
+    def do(
+        self,
+        name: str,
+        *operands: Register,
+        i: int = 0,
+        into: Register | None = None,
+        kind: Kind = WORD,
+        moves: Register | None = None,
+    ) -> Register:
+        """One operation; its result, which is ``into`` where that is given.
+
+        Args:
+            kind: of a new result.
+            moves: pointer among the operands that moves ``i`` bytes on.
+        """
+        result = into or self.register("t", kind)
+        self._add(name, (result, moves) if moves else (result,), operands, i)
         return result
 
     def each(
@@ -84,11 +119,24 @@ class Builder:
         *columns: Register | Sequence[Register],
         i: int = 0,
         into: Sequence[Register] | None = None,
+        kind: Kind = WORD,
     ) -> list[Register]:
         """One operation for each row of ``columns``: lists of one length, and registers of all rows."""
         count = max(len(c) for c in columns if not isinstance(c, Register))
         rows = zip(*([c] * count if isinstance(c, Register) else c for c in columns), strict=True)
-        return [self.do(name, *row, i=i, into=into[k] if into else None) for k, row in enumerate(rows)]
+        return [
+            self.do(name, *row, i=i, into=into[k] if into else None, kind=kind) for k, row in enumerate(rows)
+        ]
+
+    def vector(
+        self, name: str, *operands: Register, i: int = 0, into: Register | None = None, moves: bool = False
+    ) -> Register:
+        """One operation whose result is a vector; ``moves``: its first operand is a pointer that moves on."""
+        return self.do(name, *operands, i=i, into=into, kind=VECTOR, moves=operands[0] if moves else None)
+
+    def store(self, name: str, *operands: Register, i: int = 0, moves: Register | None = None) -> None:
+        """One operation that only writes to memory."""
+        self._add(name, (moves,) if moves else (), operands, i)
 
     def load(self, stream: Register, count: int = 1, *, apart: bool = False) -> list[Register]:
         """The next words of a stream, from which its pointer moves on.
@@ -101,9 +149,13 @@ class Builder:
             self._add("load", tuple(some), (stream,), int(apart))
         return words
 
-    def load_at(self, pointer: Register, offset: int) -> Register:
-        """The word ``offset`` bytes behind a pointer; behind one to bytes it need not be aligned."""
-        word = self.register("v", WORD)
+    def load_at(self, pointer: Register, offset: int, kind: Kind = WORD) -> Register:
+        """The word ``offset`` bytes behind a pointer; behind one to bytes it need not be aligned.
+
+        Args:
+            kind: of a pointer, where the word is one.
+        """
+        word = self.register("v", kind)
         self._add("load_at", (word,), (pointer,), offset)
         return word
 
@@ -142,13 +194,26 @@ class Builder:
         self._add("again", (), (pointer, end), number)
 
     @contextmanager
-    def counted(self, count: Register) -> Iterator[None]:
-        """A body that runs ``count`` times, at least once; the register counts down to 0."""
+    def counted(self, count: Register, step: int = 1) -> Iterator[None]:
+        """A body that runs until a register, which counts down by ``step``, is 0 or less; at least once."""
         self._loops += 1
         number = self._loops
         self._add("label", i=number)
         yield
-        self._add("count_down", (count,), (count,), number)
+        if count.kind == LANES_LEFT:
+            self.operations.append(Operation("count_lanes", (count,), (count,), number, step=step))
+        else:  # two operations: the register may have to be stored between them
+            self.operations.append(Operation("count", (count,), (count,), step=step))
+            self._add("count_down", i=number)
+
+    @contextmanager
+    def unless_zero(self, value: Register) -> Iterator[None]:
+        """A body that runs if ``value`` is not 0; what it writes for others must have been written before."""
+        self._loops += 1
+        number = self._loops
+        self._add("skip", (), (value,), number)
+        yield
+        self._add("skip_end", i=number)
 
     def leave_if(self, one: Register, other: Register) -> None:
         """Return from the function where two registers are equal."""

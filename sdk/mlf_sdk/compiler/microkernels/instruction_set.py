@@ -21,11 +21,33 @@ class Registers(msgspec.Struct, forbid_unknown_fields=True):
         all: names; a list of registers in an instruction is in this order.
         short: number of the first ones that short encodings reach.
         arguments: number of the first ones that hold arguments.
+        groups: names of those that alone may hold a kind of contents (`builder.Kind.group`).
     """
 
     all: tuple[str, ...]
     short: int
     arguments: int
+    groups: dict[str, tuple[str, ...]] = {}
+
+    def numbers(self, group: str) -> set[int]:
+        """Numbers of the registers of a group."""
+        return {self.all.index(name) for name in self.groups[group]}
+
+
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    """Registers beside the general ones: vectors, predicates, those that few instructions reach.
+
+    Attributes:
+        all: names.
+        kept: number of the first ones that a function need not preserve; by default all.
+        save, restore: instructions that keep the others on the stack; ``bytes``: what they take there.
+    """
+
+    all: tuple[str, ...]
+    kept: int = 99
+    save: tuple[str, ...] = ()
+    restore: tuple[str, ...] = ()
+    bytes: int = 0
 
 
 class Frame(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,7 +80,8 @@ class Spelling(msgspec.Struct, forbid_unknown_fields=True):
     """Instructions of an operation.
 
     Attributes:
-        meaning: of an operation that `MEANINGS` does not have.
+        meaning: of an operation that `MEANINGS` does not have; an expression, or assignments as
+            `mlf_sdk.compiler.microkernels.assignments` has them.
         modifies: the result is in the register of the first operand.
     """
 
@@ -74,6 +97,8 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
         condition: of the C preprocessor, true where a compiler has it.
         operations: spelling of each operation: its one instruction, or a `Spelling`.
         memory, flow: spelling of loads, stores, loops and constants.
+        files: registers beside the general ones, by the name that `builder.Kind.file` has.
+        extends: another instruction set, whose rows this one has too; its own replace them.
     """
 
     condition: str
@@ -83,6 +108,8 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
     operations: dict[str, str | Spelling]
     memory: dict[str, tuple[str, ...]]
     flow: dict[str, tuple[str, ...]]
+    files: dict[str, File] = {}
+    extends: str = ""
 
     @functools.cached_property
     def spellings(self) -> dict[str, Spelling]:
@@ -94,6 +121,10 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
         """Meaning of each operation."""
         return {name: spelling.meaning or MEANINGS[name] for name, spelling in self.spellings.items()}
 
+    def names(self, file: str) -> tuple[str, ...]:
+        """Names of the registers of a file; that of the general ones is called ""."""
+        return self.files[file].all if file else self.registers.all
+
 
 def read_instruction_set(path: Path) -> InstructionSet:
     """An instruction set from its TOML file.
@@ -102,6 +133,12 @@ def read_instruction_set(path: Path) -> InstructionSet:
         InputError: the file is not one, or an operation has no meaning, or two.
     """
     found = read_row(path, InstructionSet)
+    if found.extends:
+        base = instruction_set(found.extends)
+        tables = {
+            name: getattr(base, name) | getattr(found, name) for name in ("operations", "memory", "flow")
+        }
+        found = msgspec.structs.replace(found, **tables)
     for name, spelling in found.spellings.items():
         if bool(spelling.meaning) == (name in MEANINGS):
             raise InputError(

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mlf_sdk.compiler.microkernels.assignments import is_assignments, run
 from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
 
-Memory = Mapping[str, NDArray[np.int64]]
+Elements = NDArray[np.int64]
+Memory = Mapping[str, Elements | list[tuple[Elements, int]]]
 
 
 def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **words: int) -> None:
@@ -21,25 +23,37 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
     Args:
         meanings: expression of each operation.
         given: elements behind each pointer parameter, of shape (sets, elements); outputs are written.
+            Pointers behind one are elements and a place in them each.
         words: values of the other parameters.
     """
     values: dict[Register, Any] = {
         p: (given[p.name], 0) if p.kind.unit else words[p.name] for p in builder.parameters
     }
-    codes = {name: compile(text, name, "eval") for name, text in meanings.items()}
-    labels = {o.i: at for at, o in enumerate(builder.operations) if o.name == "label"}
+    codes = {n: compile(text, n, "eval") for n, text in meanings.items() if not is_assignments(text)}
+    labels = {o.i: at for at, o in enumerate(builder.operations) if o.name in ("label", "skip_end")}
+    sets = max(len(elements) for elements in given.values() if isinstance(elements, np.ndarray))
     at = 0
     while at < len(builder.operations):
         o = builder.operations[at]
         at += 1
-        if o.name == "count_down":
-            values[o.results[0]] = values[o.results[0]] - 1
-            at = labels[o.i] if np.any(values[o.results[0]]) else at
+        if o.name in ("count", "count_lanes"):
+            counter = o.results[0]
+            values[counter] = values[counter] - o.step
+        if o.name in ("count_down", "count_lanes"):
+            at = labels[o.i] if np.any(values[counter] > 0) else at
+        elif o.name == "count":
+            continue
+        elif o.name == "skip":
+            at = at if np.any(values[o.operands[0]]) else labels[o.i]
+        elif o.name in meanings and o.name not in codes:
+            run(o, meanings[o.name], values, sets)
         elif o.name in ("again", "leave_if"):
             one, other = (values[r][1] for r in o.operands)
             if o.name == "leave_if" and one == other:
                 return
             at = labels[o.i] if o.name == "again" and one != other else at
+        elif o.name == "copy":
+            values[o.results[0]] = values[o.operands[0]]
         elif o.name in codes and not (o.operands and o.operands[0].kind.unit):
             names = dict(zip("abc", (values[r] for r in o.operands), strict=False))
             value = eval(codes[o.name], PYTHON_FUNCTIONS, {**names, "i": o.i})  # noqa: S307 - of our own tables
@@ -53,7 +67,9 @@ def _access(o: Operation, values: dict[Register, Any]) -> None:
     base = o.operands[0] if o.name in ("advance", "place", "add", "subtract") else o.operands[-1]
     elements, place = values[base]
     unit = base.kind.unit
-    if o.name in ("load", "load_at"):
+    if o.name == "load_at" and o.results[0].kind.unit:
+        values[o.results[0]] = elements[place + o.i // unit]
+    elif o.name in ("load", "load_at"):
         first = place + (o.i // unit if o.name == "load_at" else 0)
         for k, r in enumerate(o.results):
             values[r] = _word(elements, first + k * 4 // unit, unit)

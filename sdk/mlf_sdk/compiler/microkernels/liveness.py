@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import msgspec
 
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, MOVING, SKIPS, Operation, Register
 
 Use = tuple[int, bool, bool]
 """A place where a register is read (second) or written (third); a pointer that moves is both."""
@@ -32,9 +32,9 @@ class Flow(msgspec.Struct, frozen=True):
     walls: list[int]
 
     def crowded(self, count: int) -> list[int]:
-        """Places where more than ``count`` registers are live."""
+        """Places where more than ``count`` general registers are live."""
         change = [0] * (len(self.depth) + 1)
-        for first, last in self.ranges.values():
+        for first, last in (span for r, span in self.ranges.items() if not r.kind.file):
             change[first] += 1
             change[last] -= 1
         return [at for at, live in enumerate(accumulate(change[:-1])) if live > count]
@@ -54,7 +54,7 @@ def flow_of(operations: Sequence[Operation]) -> Flow:
         walls.append(wall)
         if name in BRANCHES:
             loops.append((open_loops.pop(), at))
-            wall += 1
+        wall += name in BRANCHES or name in SKIPS
         if name in MOVING:
             results = (*results, operands[-1])
         for r in operands:

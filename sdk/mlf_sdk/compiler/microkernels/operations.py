@@ -58,6 +58,12 @@ _FUNCTIONS: Final = {
     ),
     "larger": ("uint32_t a, int32_t b", "(int32_t)a > b ? a : (uint32_t)b"),
     "smaller": ("uint32_t a, int32_t b", "(int32_t)a < b ? a : (uint32_t)b"),
+    "maximum": ("uint32_t a, uint32_t b", "(int32_t)a > (int32_t)b ? a : b"),
+    "minimum": ("uint32_t a, uint32_t b", "(int32_t)a < (int32_t)b ? a : b"),
+    "double_high_word_rounded": (
+        "uint32_t a, uint32_t b",
+        "(uint32_t)(((int64_t)(int32_t)a * (int32_t)b + ((int64_t)1 << 30)) >> 31)",
+    ),
     "limit": (
         "uint32_t a, int32_t low, int32_t high",
         "(uint32_t)((int32_t)a < low ? low : (int32_t)a > high ? high : (int32_t)a)",
@@ -98,5 +104,8 @@ PYTHON_FUNCTIONS: Final[dict[str, Any]] = {
     "high_word_rounded": lambda a, b: signed(a) * signed(b) + (1 << 31) >> 32,
     "larger": lambda a, b: _limit(a, b, 1 << 31),
     "smaller": lambda a, b: _limit(a, -(1 << 31), b),
+    "maximum": lambda a, b: np.maximum(signed(a), signed(b)),
+    "minimum": lambda a, b: np.minimum(signed(a), signed(b)),
+    "double_high_word_rounded": lambda a, b: signed(a) * signed(b) + (1 << 30) >> 31,
     "limit": _limit,
 }

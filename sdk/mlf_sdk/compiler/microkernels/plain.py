@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
+from mlf_sdk.compiler.microkernels.assignments import VECTOR_TYPE, c_statements, is_assignments
 from mlf_sdk.compiler.microkernels.builder import BRANCHES, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, WORD_AT
 
@@ -18,7 +19,8 @@ class Scope:
     """Statements between two braces.
 
     Attributes:
-        items: operations, loops (scope and its last operation), and repetitions (the scope of each turn).
+        items: operations, bodies of loops (scope and its last operation) and of conditions (its first), and
+            repetitions (the scope of each turn).
     """
 
     def __init__(self, parent: Scope | None = None) -> None:
@@ -33,7 +35,14 @@ class Scope:
                 return o
             if o.name == "label":
                 body = Scope(self)
-                self.items.append((body, body.read(operations, *BRANCHES)))
+                end = body.read(operations, *BRANCHES)
+                if end.name == "count_down":  # the operation in front of it says which register
+                    end = body.last()
+                self.items.append((body, end))
+            elif o.name == "skip":
+                body = Scope(self)
+                body.read(operations, "skip_end")
+                self.items.append((body, o))
             elif o.name == "repeat":
                 turns: list[Scope] = []
                 end = next(operations)
@@ -44,6 +53,13 @@ class Scope:
             else:
                 self.items.append(o)
         return Operation("end")
+
+    def last(self) -> Operation:
+        """Take the last operation out."""
+        last = self.items.pop()
+        if not isinstance(last, Operation):
+            raise TypeError("a loop that counts down ends with something else")
+        return last
 
     def uses(self) -> Iterator[tuple[Register, Scope]]:
         """Each use of a register, and the scope that it is in, in order."""
@@ -71,7 +87,8 @@ def plain(builder: Builder, meanings: Mapping[str, str]) -> tuple[str, dict[str,
     lines = _Writer(root, builder, {name: meanings[name] for name in names}).body()
     text = "".join(f"    {line}\n" for line in lines)
     functions = {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f in called}
-    return text, functions | ({"word_at": WORD_AT} if "word_at(" in text else {})
+    vectors = {"mlf_vector": VECTOR_TYPE} if "mlf_vector " in text else {}
+    return text, vectors | functions | ({"word_at": WORD_AT} if "word_at(" in text else {})
 
 
 class _Writer:
@@ -81,7 +98,9 @@ class _Writer:
         self._meanings = {
             name: re.sub(r"\b([abci])\b", r"{\1}", _CALL.sub(r"word_\1(", text))
             for name, text in meanings.items()
+            if not is_assignments(text)
         }
+        self._assignments = {name: text for name, text in meanings.items() if is_assignments(text)}
         self._names: dict[Register, str] = {}
         self._read = {r for o in builder.operations for r in o.operands}
         paths: dict[Register, tuple[Scope, ...]] = {}
@@ -98,7 +117,8 @@ class _Writer:
     def body(self) -> list[str]:
         """Statements of the function."""
         self._names = {r: r.name for r in self._parameters}
-        return self._scope(self._root, {r.name: 1 for r in self._parameters}, repeated=False)
+        unread = [f"(void){r.name};" for r in self._parameters if r not in self._read]
+        return unread + self._scope(self._root, {r.name: 1 for r in self._parameters}, repeated=False)
 
     def _scope(self, scope: Scope, numbers: dict[str, int], *, repeated: bool) -> list[str]:
         """Statements of a scope; ``numbers`` of variables of each name, which the scopes around it have."""
@@ -115,16 +135,22 @@ class _Writer:
             if isinstance(item, list):
                 lines += self._repetition(item, numbers)
             elif isinstance(item, tuple):
-                body, again = item
-                lines += ["do {", *_indented(self._scope(body, dict(numbers), repeated=repeated))]
-                names = [self._names[r] for r in again.operands]
-                test = f"{names[0]} != {names[1]}" if again.name == "again" else f"--{names[0]} != 0"
-                lines.append(f"}} while ({test});")
+                lines += self._block(item[1], self._scope(item[0], dict(numbers), repeated=repeated))
             elif item.name != "note":
                 lines += self._statements(item, declared)
             elif not repeated:
                 lines.append(f"// {item.text}")
         return lines
+
+    def _block(self, o: Operation, body: list[str]) -> list[str]:
+        """A loop or a condition."""
+        names = [self._names[r] for r in o.operands]
+        if o.name == "skip":
+            return [f"if ({names[0]} != 0) {{", *_indented(body), "}"]
+        test = f"--{names[0]} != 0" if o.step == 1 else f"(int32_t)({names[0]} -= {o.step}) > 0"
+        if o.name == "again":
+            test = f"{names[0]} != {names[1]}"
+        return ["do {", *_indented(body), f"}} while ({test});"]
 
     def _repetition(self, turns: list[Scope], numbers: dict[str, int]) -> list[str]:
         lines: list[str] = []
@@ -136,6 +162,8 @@ class _Writer:
         return lines
 
     def _statements(self, o: Operation, declared: set[Register]) -> list[str]:
+        if o.name in self._assignments:
+            return c_statements(o, self._assignments[o.name], self._names, declared)
         targets = []
         for r in o.results:
             if o.name == "load" and r not in self._read:
@@ -144,8 +172,10 @@ class _Writer:
             targets.append((r.kind.c_type if r in declared else "") + self._names[r])
             declared.discard(r)
         names = [self._names[r] for r in o.operands]
-        if o.name in self._meanings and (not o.operands or not o.operands[0].kind.unit):
-            value = self._meanings[o.name].format(i=o.i, **dict(zip("abc", names, strict=False)))
+        is_word = not o.operands or not o.operands[0].kind.unit
+        if o.name in self._meanings and (is_word or o.name == "copy"):
+            constant = f"{o.i & 0xFFFFFFFF}u" if not o.operands else o.i
+            value = self._meanings[o.name].format(i=constant, **dict(zip("abc", names, strict=False)))
             return [f"{targets[0]} = {value};"]
         if o.name == "leave_if":
             return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
@@ -154,7 +184,7 @@ class _Writer:
         unit = o.operands[0].kind.unit
         if o.name == "advance":
             return [f"{names[0]} += {o.i // unit};"]
-        offset = str(o.i // unit) if o.name == "place" else f"{names[1]} / {unit}"
+        offset = str(o.i // unit) if o.name == "place" else f"(int32_t){names[1]} / {unit}"
         sign = "-" if o.name == "subtract" else "+"
         return [f"{targets[0]} = {names[0]} {sign} {offset.removesuffix(' / 1')};"]
 
@@ -167,6 +197,8 @@ def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
     if o.name == "store_many":
         return [f"*{pointer}++ = (int32_t){name};" for name in names[:-1]]
     is_bytes = o.operands[0].kind.unit == 1
+    if o.name == "load_at" and o.results[0].kind.unit:
+        return [f"{targets[0]} = {pointer}[{o.i // 4}];"]
     if o.name == "load_at":
         value = f"word_at({pointer} + {o.i})" if is_bytes else f"(uint32_t){pointer}[{o.i // 4}]"
         return [f"{targets[0]} = {value};"]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, Operation
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, SKIPS, Operation
 
-_WALLS = BRANCHES | {"label"}
+_WALLS = BRANCHES | SKIPS | {"label"}
 
 
 def without_copies(operations: Sequence[Operation]) -> list[Operation]:

@@ -8,12 +8,12 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, SKIPS, Operation, Register
 from mlf_sdk.compiler.microkernels.liveness import Flow, Use, flow_of
 
 _LOOP_COST = 8  # of an instruction in a loop, for one outside
 _SHARED_COST = 4  # that two loads in one save
-_WALLS = BRANCHES | {"label"}
+_WALLS = BRANCHES | SKIPS | {"label"}
 
 
 class Part:
@@ -58,7 +58,12 @@ def _cheapest(
     best: tuple[float, Register, list[Part]] | None = None
     before = _counted(len(operations), crowded)
     for register, (first, last) in flow.ranges.items():
-        if not first <= crowded[0] < last or register in temporary:
+        if (
+            register.kind.file
+            or register.kind.group
+            or not first <= crowded[0] < last
+            or register in temporary
+        ):
             continue
         parts = _parts(flow, flow.uses[register], before)
         held = sum(before[min(p.last + 1, last)] - before[p.first] for p in parts)
