@@ -4,48 +4,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
-from mlf_sdk.compiler.reference import (
-    computed,
-    convert,
-    detection,
-    layers,
-    lstm,
-    maps,
-    movement,
-    quantised,
-    reals,
-    recurrent,
-    signal,
-    softmax,
-    svm,
-    trees,
-)
-from mlf_sdk.compiler.reference.table import REFERENCES, States
+from mlf_sdk.compiler.reference.table import REFERENCES, Reference, States
 from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES = (
-    computed,
-    convert,
-    detection,
-    layers,
-    lstm,
-    maps,
-    movement,
-    quantised,
-    reals,
-    recurrent,
-    signal,
-    softmax,
-    svm,
-    trees,
+_FAMILIES: Final = (
+    "layers",
+    "movement",
+    "softmax",
+    "quantised",
+    "reals",
+    "computed",
+    "convert",
+    "detection",
+    "lstm",
+    "maps",
+    "recurrent",
+    "signal",
+    "svm",
+    "trees",
 )
+"""Modules with references, those of common operators first: each is imported when one before it has none."""
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:
@@ -69,7 +56,16 @@ def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: Stat
         return []
     if isinstance(operator, Generated):
         raise InputError("a generated kernel has no reference in numpy", where=operator.kind)
-    return REFERENCES[type(operator)](graph, operator, inputs, states)
+    return _reference(type(operator))(graph, operator, inputs, states)
+
+
+def _reference(kind: type[Operator]) -> Reference:
+    """The reference of a kind of operator."""
+    for family in _FAMILIES:
+        if kind in REFERENCES:
+            break
+        import_module(f"mlf_sdk.compiler.reference.{family}")
+    return REFERENCES[kind]
 
 
 class Interpreter:
