@@ -68,7 +68,7 @@ def run_c(b: Builder, meanings: dict[str, str], at: Path, *arguments: np.ndarray
     body, functions = plain(b, meanings)
     head = ", ".join(f"{p.kind.c_type}{p.name}" for p in b.parameters)
     prototype = f"void run({head})"
-    text = f"#include <stdint.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
+    text = f"#include <stdint.h>\n#include <string.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
     (at / "plain.c").write_text(text)
     call(sanitizing("gcc", *UNSANITIZED), *WARNINGS, *UNSANITIZED, "-shared", "-fPIC", at / "plain.c", "-o", at / "plain.so")  # fmt: skip
     values = [

@@ -75,7 +75,7 @@ C_FUNCTIONS: Final = {
 }
 """Text of each function that a meaning may call; in C its name begins with ``word_``."""
 
-WORD_AT: Final = """static inline uint32_t word_at(const int8_t *p)
+WORD_AT: Final = """static inline uint32_t word_at(const void *p)
 {
     uint32_t word;
     memcpy(&word, p, sizeof word);

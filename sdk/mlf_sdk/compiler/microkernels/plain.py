@@ -190,7 +190,7 @@ class _Writer:
 
 
 def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
-    """Statements of a load or a store."""
+    """Statements of a load or a store; words may have been written as numbers of another type."""
     pointer = names[-1]
     if o.name == "store_byte":
         return [f"{pointer}[{o.i}] = (int8_t){names[0]};"]
@@ -200,13 +200,13 @@ def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
     if o.name == "load_at" and o.results[0].kind.unit:
         return [f"{targets[0]} = {pointer}[{o.i // 4}];"]
     if o.name == "load_at":
-        value = f"word_at({pointer} + {o.i})" if is_bytes else f"(uint32_t){pointer}[{o.i // 4}]"
+        value = f"word_at({pointer} + {o.i})" if is_bytes else f"word_at({pointer} + {o.i // 4})"
         return [f"{targets[0]} = {value};"]
     if is_bytes:
         return [
             line for target in targets for line in (f"{target} = word_at({pointer});", f"{pointer} += 4;")
         ]
-    return [f"{t} = (uint32_t)*{pointer}++;" if t else f"++{pointer};" for t in targets]
+    return [f"{t} = word_at({pointer}++);" if t else f"++{pointer};" for t in targets]
 
 
 def _indented(lines: list[str]) -> list[str]:
