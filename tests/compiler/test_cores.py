@@ -293,3 +293,20 @@ def test_fine_requantisation_equals_the_reference_for_every_sum(seed: int) -> No
         got = (((sums * 256 * row[0]) >> 32) + lost + row[1]) >> found.shift
         wanted = multiply(sums, multiplier) + zero_point
         np.testing.assert_array_equal(np.clip(got, -128, 127), np.clip(wanted, -128, 127))
+
+
+def test_products_of_lowest_weights_on_a_cortex_m0(tmp_path: Path) -> None:
+    """Two products of -128 and -128 do not fit the 16 bits that each pixel of a pair has."""
+    m = Maker(5)
+    y = m.conv(m.input((1, 4, 4, 4)), 3, (1, 1), 1, same=True)
+    weights = next(t for t in reversed(m.spec.tensors) if t.name.startswith("w")).data
+    assert weights is not None
+    weights[...] = -128
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.finish(y))
+    core, graph = core_named("cortex-m0"), load_tflite(path)
+    compiled = compile_graph(graph, Choice(core=core, goal=Goal.BALANCED))
+    x = np.random.default_rng(1).integers(-128, 128, (1, 4, 4, 4)).astype(np.int8)
+    x[:, :2] = -128
+    (got,) = KernelRunner(archive_of(compiled), tmp_path).run([x])
+    np.testing.assert_array_equal(got, Interpreter(graph).run([x])[0])

@@ -17,9 +17,10 @@ from ccode import WARNINGS, call, compiler, sanitizing
 from core_images import MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise
+from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, scalar
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.microkernels.assembly import assembly
+from mlf_sdk.compiler.microkernels.assignments import is_assignments
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
@@ -203,6 +204,27 @@ def test_c_of_a_sum_of_vectors_computes_what_was_recorded(tmp_path: Path) -> Non
     np.testing.assert_array_equal(got, y[0])
 
 
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+@pytest.mark.parametrize(("name", "apart"), [("thumb2", 23), ("thumb1", 16)])
+def test_c_of_products_of_pairs_computes_what_was_recorded(
+    name: str, apart: int, pairs: int, tmp_path: Path
+) -> None:
+    if name == "thumb1" and pairs > 2:
+        pytest.skip("a tile for a Cortex-M0 has two pairs at most")
+    random, taps, target = np.random.default_rng(pairs), 8, instruction_set(name)
+    pixels, w = random.integers(-128, 128, (taps, pairs, 2)), random.integers(-128, 128, (1, taps))
+    w[0, :2] = -127  # whose products with pixels of -128 are the largest
+    pixels[:2] = -128
+    x = (pixels[..., 0] + (pixels[..., 1] << apart)).reshape(1, -1)
+    wanted = np.einsum("tpk,t->pk", pixels, w[0]).ravel()
+    b = scalar.record_m3(pairs) if apart == 23 else scalar.record_m0(pairs)
+    sums, got = np.zeros((1, 2 * pairs), np.int64), np.zeros(2 * pairs, np.int32)
+    interpret(b, target.meanings, {"x": x, "w": w, "s": sums}, taps=taps)
+    run_c(b, target.meanings, tmp_path, x.astype(np.int32), w.astype(np.int8), got, taps)
+    np.testing.assert_array_equal(sums[0], wanted)
+    np.testing.assert_array_equal(got, wanted)
+
+
 def test_repetitions_are_loops_in_c_and_unrolled_in_assembly() -> None:
     b = conv_2ch_int8.record(4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2))
     body, _ = plain(b, THUMB.meanings)
@@ -244,7 +266,8 @@ class TestOnACore:
 
     def test_instructions_do_what_the_table_says(self, tmp_path: Path) -> None:
         random, calls, wanted = np.random.default_rng(0), [], []
-        for name, spelling in THUMB.spellings.items():
+        expressions = {n: s for n, s in THUMB.spellings.items() if not is_assignments(THUMB.meanings[n])}
+        for name, spelling in expressions.items():
             for i in (1, 7, 13):
                 given = {letter: int(v) for letter, v in zip("abc", words(random, 3), strict=True)}
                 if "shift_right(a, b)" in THUMB.meanings[name]:

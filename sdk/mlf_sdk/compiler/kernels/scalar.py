@@ -12,10 +12,22 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, function_of_cores, label
+from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, label
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.microkernels.builder import (
+    BYTES,
+    HIGH_BYTES,
+    HIGH_OUTPUT_WORDS,
+    HIGH_WORD,
+    OUTPUT_WORDS,
+    WORD,
+    WORDS,
+    Builder,
+)
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array
 
 ARM_V6M: Final = f"{GNU} && defined(__ARM_ARCH_6M__)"
@@ -30,8 +42,10 @@ def tile_m3(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
     return _tile(shape, rows, bias, rescale, 23)
 
 
-def tile_m0(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
-    """Tile of up to four pixels for a Cortex-M0."""
+def tile_m0(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile | None:
+    """Tile of up to four pixels for a Cortex-M0; None where two products of -128 and -128 may be added."""
+    if rows.min(initial=0) <= -128:
+        return None
     return _tile(shape, rows, bias, rescale, 16)
 
 
@@ -50,7 +64,7 @@ def _tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale, apart: int) 
         call=f"{name}(b0, {taps}, {min(chunk, taps)}, p0, p1, {{}}, {len(rows)}, {shape.channels})",
         helpers={
             **helpers(rescale.form),
-            dots: _dots(dots, pairs, apart),
+            **_dots(dots, pairs, apart),
             widen: _widen(widen, shape, apart),
             name: _all_channels(name, dots, shape.pixels, pairs, rescale),
         },
@@ -85,12 +99,12 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
 {{
     for (int32_t c = 0; c < n; ++c, p += 4, ++y) {{
         int32_t sums[{2 * pairs}];
-        {dots}(b, w, sums, chunk);
+        {dots}(b, w, sums, (uint32_t)chunk);
         w += chunk;
         for (int32_t done = chunk, some; done < taps; done += some, w += some) {{
             int32_t more[{2 * pairs}];
             some = taps - done < chunk ? taps - done : chunk;
-            {dots}(b + done * {pairs}, w, more, some);
+            {dots}(b + done * {pairs}, w, more, (uint32_t)some);
             for (int32_t i = 0; i < {2 * pairs}; ++i) {{
                 sums[i] += more[i];
             }}
@@ -105,63 +119,56 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
 """
 
 
-def _dots(name: str, pairs: int, apart: int) -> str:
+def _dots(name: str, pairs: int, apart: int) -> dict[str, str]:
     """Function ``(buffer, weights, sums, taps)`` for one channel; taps are a multiple of four."""
-    parameters = "const int32_t *b, const int8_t *w, int32_t *s, int32_t taps"
-    variants = {ARM_V7M: _dots_m3(pairs)} if apart == 23 else {ARM_V6M: _dots_m0(pairs)}
-    plain = f"""    for (int32_t i = 0; i < {2 * pairs}; ++i) {{
-        s[i] = 0;
-    }}
-    for (int32_t t = 0; t < taps; ++t)
-    for (int32_t i = 0; i < {pairs}; ++i, ++b) {{
-        int32_t first = (int8_t)*b;
-        s[2 * i] += first * w[t];
-        s[2 * i + 1] += ((*b - first) >> {apart}) * w[t];
-    }}
-"""
-    return function_of_cores(name, parameters, variants, plain)
+    if apart == 16:
+        return static_function(name, record_m0(pairs), instruction_set("thumb1"))
+    return static_function(name, record_m3(pairs), instruction_set("thumb2"))
 
 
-def _dots_m3(pairs: int) -> list[str]:
-    values = ["r10", "r11", "r12"][:pairs]
-    sums = [("r4", "r5"), ("r6", "r7"), ("r8", "r9")][:pairs]
-    lines = ["push {r4-r11, lr}", "add r3, r1, r3", *(f"mov {r}, #0" for pair in sums for r in pair), "1:"]
-    for _ in range(_ROWS):
-        load = f"ldmia r0!, {{{', '.join(values)}}}" if pairs > 1 else "ldr r10, [r0], #4"
-        lines += [load, "ldrsb lr, [r1], #1"]
-        lines += [f"smlal {low}, {high}, {v}, lr" for (low, high), v in zip(sums, values, strict=True)]
-    lines += ["cmp r1, r3", "bne 1b"]
+def record_m3(pairs: int) -> Builder:
+    """Record the products of one channel: words of pairs, weights, sums, taps, a multiple of four."""
+    b = Builder(x=WORDS, w=BYTES, s=OUTPUT_WORDS, taps=WORD)
+    x, w, s, taps = b.parameters
+    end = b.place(w, taps)
+    sums = [(b.do("immediate", i=0), b.do("immediate", i=0)) for _ in range(pairs)]
+    with b.loop(w, end):
+        for _ in b.repeat(_ROWS):
+            values = b.load(x, pairs)
+            weight = b.do("load_next_byte", w, i=1, moves=w)
+            for total, value in zip(sums, values, strict=True):
+                b.update("smlal", total, value, weight)
     for low, high in sums:
-        lines += [f"sbfx r10, {low}, #0, #23", f"lsr r11, {low}, #23", f"orr r11, r11, {high}, lsl #9"]
-        lines += ["sub r11, r11, r10, asr #31", "stmia r2!, {r10, r11}"]
-    return [*lines, "pop {r4-r11, pc}"]
+        first = b.do("low_23_bits", low)
+        second = b.do("or_lsl9", b.do("shift_right_unsigned", low, i=23), high)
+        b.store_many(s, [first, b.do("subtract_sign", second, first)])
+    return b
 
 
-def _dots_m0(pairs: int) -> list[str]:
-    values = [f"r{2 + i}" for i in range(2 * pairs)]
-    sums = [f"r{8 + i}" for i in range(2 * pairs)]
-    saved = [f"mov r{4 + i}, r{8 + i}" for i in range(4)]
-    lines = [
-        UNIFIED,
-        "push {r4-r7, lr}",
-        *saved,
-        "push {r4-r7}",
-        "push {r2}",
-        "adds r3, r1, r3",
-        "mov r12, r3",
-    ]
-    lines += ["movs r2, #0", *(f"mov {s}, r2" for s in sums), "1:"]
-    for two in range(_ROWS // 2):
-        lines.append(f"ldmia r0!, {{{', '.join(values)}}}")
-        for tap in range(2):
-            lines += [f"ldrb r6, [r1, #{2 * two + tap}]", "sxtb r6, r6"]
-            lines += [f"muls {v}, r6, {v}" for v in values[tap * pairs : (tap + 1) * pairs]]
-        for pair in range(pairs):
-            first, other = values[pair], values[pairs + pair]
-            lines += [f"adds {first}, {first}, {other}", f"sxth {other}, {first}"]
-            lines += [f"subs {first}, {first}, {other}", f"asrs {first}, {first}, #16"]
-            lines += [f"add {sums[2 * pair]}, {other}", f"add {sums[2 * pair + 1]}, {first}"]
-    lines += ["adds r1, r1, #4", "cmp r1, r12", "bne 1b", "pop {r2}"]
-    lines += [*saved[: 2 * pairs], f"stmia r2!, {{{', '.join(f'r{4 + i}' for i in range(2 * pairs))}}}"]
-    lines += ["pop {r4-r7}", *(f"mov r{8 + i}, r{4 + i}" for i in range(4)), "pop {r4-r7, pc}"]
-    return lines
+def record_m0(pairs: int) -> Builder:
+    """Record the same with words whose bytes are 16 bits apart."""
+    b = Builder(x=WORDS, w=BYTES, s=OUTPUT_WORDS, taps=WORD)
+    x, w, s, taps = b.parameters
+    end = b.do("copy", b.place(w, taps), kind=HIGH_BYTES)
+    output = b.do("copy", s, kind=HIGH_OUTPUT_WORDS)
+    zero = b.do("immediate", i=0)
+    sums = [b.do("copy", zero, kind=HIGH_WORD) for _ in range(2 * pairs)]
+    with b.loop(w, end):
+        for two in range(_ROWS // 2):
+            values = b.load(x, 2 * pairs)
+            for tap in range(2):
+                weight = b.do("load_byte", w, i=2 * two + tap)
+                for value in values[tap * pairs : (tap + 1) * pairs]:
+                    b.do("multiply_into", value, weight, into=value)
+            for pair in range(pairs):
+                total, first = values[pair], values[pairs + pair]
+                b.do("add", total, first, into=total)
+                b.do("low_half_signed", total, into=first)
+                b.do("subtract", total, first, into=total)
+                b.do("shift_right", total, i=16, into=total)
+                b.do("add_to_high", sums[2 * pair], first, into=sums[2 * pair])
+                b.do("add_to_high", sums[2 * pair + 1], total, into=sums[2 * pair + 1])
+        b.advance(w, _ROWS)
+    stream = b.do("copy", output, kind=OUTPUT_WORDS)
+    b.store_many(stream, [b.do("copy", total) for total in sums])
+    return b

@@ -55,8 +55,8 @@ class Shape:
         return self.rows * self.used
 
 
-TileMaker = Callable[[Shape, Array, Array, Rescale], Tile]
-"""Makes a tile of a shape, the weights (a row a channel), the biases and a requantisation."""
+TileMaker = Callable[[Shape, Array, Array, Rescale], Tile | None]
+"""Makes a tile of a shape, the weights (a row a channel), the biases and a requantisation; None: it does not fit."""
 
 
 def convolution(
@@ -82,6 +82,8 @@ def convolution(
             channels=channels,
         )  # fmt: skip
         tile = make(shape, rows, bias, rescale)
+        if tile is None:
+            return None
         layout.buffer_bytes = tile.buffer_bytes
         return layout.kernel(graph, operator, tile.call, tile.widen, tile.helpers, tile.constants)
 
@@ -109,6 +111,8 @@ def dense(
         rescale, bias = found
         shape = Shape(pixels=1, rows=1, used=inputs, distance=0, channels=outputs)
         tile = make(shape, weights.data, bias, rescale)
+        if tile is None:
+            return None
         return Kernel(
             family="dense",
             parameters=arguments(graph, operator, reads=1, constants=tile.constants, workspace="int32_t"),

@@ -39,6 +39,9 @@ OUTPUT_BYTES: Final = Kind("int8_t *", 1)
 ROWS: Final = Kind("const int8_t *const *", 4)
 VECTOR: Final = Kind("mlf_vector ", file="vector")
 PREDICATE: Final = Kind("uint32_t ", file="predicate")  # a number of lanes
+HIGH_WORD: Final = Kind("uint32_t ", file="high")  # registers that few instructions reach
+HIGH_BYTES: Final = Kind("const int8_t *", 1, file="high")
+HIGH_OUTPUT_WORDS: Final = Kind("int32_t *", 4, file="high")
 LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
 EVEN_WORD: Final = Kind("uint32_t ", group="even")
 
@@ -133,6 +136,10 @@ class Builder:
     ) -> Register:
         """One operation whose result is a vector; ``moves``: its first operand is a pointer that moves on."""
         return self.do(name, *operands, i=i, into=into, kind=VECTOR, moves=operands[0] if moves else None)
+
+    def update(self, name: str, registers: Sequence[Register], *operands: Register) -> None:
+        """One operation that reads and writes several registers."""
+        self._add(name, tuple(registers), (*operands, *registers))
 
     def store(self, name: str, *operands: Register, i: int = 0, moves: Register | None = None) -> None:
         """One operation that only writes to memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -126,19 +127,25 @@ class InstructionSet(msgspec.Struct, forbid_unknown_fields=True, dict=True):
         return self.files[file].all if file else self.registers.all
 
 
+def _tables(path: Path) -> dict[str, Any]:
+    """Rows of a file, behind those of what it extends."""
+    tables = read_row(path, dict[str, Any])
+    if "extends" not in tables:
+        return tables
+    base = _tables(path.with_name(f"{tables['extends']}.toml"))
+    return base | {n: base[n] | t if isinstance(t, dict) and n in base else t for n, t in tables.items()}
+
+
 def read_instruction_set(path: Path) -> InstructionSet:
     """An instruction set from its TOML file.
 
     Raises:
         InputError: the file is not one, or an operation has no meaning, or two.
     """
-    found = read_row(path, InstructionSet)
-    if found.extends:
-        base = instruction_set(found.extends)
-        tables = {
-            name: getattr(base, name) | getattr(found, name) for name in ("operations", "memory", "flow")
-        }
-        found = msgspec.structs.replace(found, **tables)
+    try:
+        found = msgspec.convert(_tables(path), InstructionSet)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{error}", where=str(path)) from error
     for name, spelling in found.spellings.items():
         if bool(spelling.meaning) == (name in MEANINGS):
             raise InputError(

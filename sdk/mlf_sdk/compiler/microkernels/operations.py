@@ -58,6 +58,7 @@ _FUNCTIONS: Final = {
     ),
     "larger": ("uint32_t a, int32_t b", "(int32_t)a > b ? a : (uint32_t)b"),
     "smaller": ("uint32_t a, int32_t b", "(int32_t)a < b ? a : (uint32_t)b"),
+    "carry": ("uint32_t a, uint32_t b", "a + b < a ? 1u : 0u"),
     "maximum": ("uint32_t a, uint32_t b", "(int32_t)a > (int32_t)b ? a : b"),
     "minimum": ("uint32_t a, uint32_t b", "(int32_t)a < (int32_t)b ? a : b"),
     "double_high_word_rounded": (
@@ -104,6 +105,7 @@ PYTHON_FUNCTIONS: Final[dict[str, Any]] = {
     "high_word_rounded": lambda a, b: signed(a) * signed(b) + (1 << 31) >> 32,
     "larger": lambda a, b: _limit(a, b, 1 << 31),
     "smaller": lambda a, b: _limit(a, -(1 << 31), b),
+    "carry": lambda a, b: 0 + (((a + b) & 0xFFFFFFFF) < (a & 0xFFFFFFFF)),
     "maximum": lambda a, b: np.maximum(signed(a), signed(b)),
     "minimum": lambda a, b: np.minimum(signed(a), signed(b)),
     "double_high_word_rounded": lambda a, b: signed(a) * signed(b) + (1 << 30) >> 31,
