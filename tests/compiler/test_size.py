@@ -84,7 +84,7 @@ def test_compact_layers_of_16_bits(kind: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize("core", MACHINES, ids=lambda core: core.name)
 def test_compact_layers_on_a_core(core: Core, tmp_path: Path) -> None:
-    found = compact(loaded(layers(7), tmp_path), core)
+    found = compact(loaded(layers(7), tmp_path), core.name)
     assert len(run_on_core(found, core, tmp_path, 7)) == 6
 
 
