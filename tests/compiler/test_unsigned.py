@@ -80,6 +80,19 @@ def test_values_of_layers(seed: int, goal: Goal, tmp_path: Path) -> None:
             np.testing.assert_array_equal(got.reshape(-1), wanted.reshape(-1))
 
 
+def test_code_does_not_depend_on_models_compiled_before(tmp_path: Path) -> None:
+    """Functions are made once a process: what one layer adds to them is not another's."""
+
+    def helpers(seed: int) -> list[set[str]]:
+        found = compiled(tmp_path, seed, core=core_named("cortex-m4"), goal=Goal.SPEED)[1]
+        return [set(o.kernel.helpers) for o in found.operators if o.kernel is not None]
+
+    before = helpers(2)
+    for seed in (0, 1, 3, 4, 5):
+        helpers(seed)
+    assert helpers(2) == before
+
+
 @pytest.mark.qemu
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")
 @pytest.mark.parametrize(

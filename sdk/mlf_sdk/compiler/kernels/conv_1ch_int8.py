@@ -16,6 +16,7 @@ Beside the instructions for cores with the DSP extension stands the same computa
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Final
 
 from mlf_sdk.compiler.kernels.assembly import function, label, subtract, unrolling
@@ -51,7 +52,7 @@ def best_tile(width: int) -> int:
 
 def tile_times_channels(
     pixels: int, quads: int, channels: int, rescale: Rescale, *, unroll: int, short: int = 0
-) -> tuple[str, dict[str, str]]:
+) -> tuple[str, Mapping[str, str]]:
     """Function ``(buffer, stream, output, count)`` for a tile; its name and texts.
 
     Args:
@@ -68,7 +69,7 @@ def tile_times_channels(
 @functools.lru_cache(maxsize=256)
 def _function(
     name: str, pixels: int, quads: int, channels: int, epilogue: Epilogue, unroll: int, short: int
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     b = record(pixels, quads, channels, epilogue, unroll=unroll, short=short)
     return static_function(name, b, instruction_set("dsp"))
 

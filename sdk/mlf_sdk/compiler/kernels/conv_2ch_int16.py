@@ -9,6 +9,7 @@ may be taken times 256 (`Form.FINE`, `Form.SIGNED`), the weights are.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -96,7 +97,7 @@ def stream_of_twos(starts: Array, words: Array, rescale: Rescale) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def _function(name: str, pixels: int, steps: int, channels: int, epilogue: Epilogue) -> dict[str, str]:
+def _function(name: str, pixels: int, steps: int, channels: int, epilogue: Epilogue) -> Mapping[str, str]:
     """Function ``(buffer, stream, output, count)`` for a tile, and what it needs."""
     return static_function(name, record(pixels, steps, channels, epilogue), instruction_set("dsp"))
 

@@ -10,6 +10,7 @@ SIGNED); the buffer holds pairs (1, 3) in front of pairs (0, 2).
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
@@ -89,7 +90,7 @@ def _loop(quads: int) -> tuple[int, int]:
 @functools.lru_cache(maxsize=256)
 def _function(
     name: str, pixels: int, quads: int, channels: int, epilogue: Epilogue, short: int
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     """Function ``(buffer, stream, output, count)`` for a tile, and what it needs."""
     b = record(pixels, quads, channels, epilogue, short=short)
     return static_function(name, b, instruction_set("dsp"))

@@ -66,13 +66,13 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
     fast, text = widen(
         layout.pixels, layout.distance, layout.rows, layout.row_quads, fine=rescale.is_fine, short=short
     )
-    helpers[fast] = text
+    helpers = {**helpers, fast: text}
     if spill is not None:
         layout.buffer_bytes += 8 * spill.quads * layout.pixels
         fast, text = spill.widen(
             fast, layout.pixels, layout.distance, layout.used, layout.quads, fine=rescale.is_fine
         )
-        helpers[fast] = text
+        helpers = {**helpers, fast: text}
     call = f"{tile}(b0, p0, {{}}, {channels})"
     return layout.kernel(graph, operator, call, fast, helpers, (stream,))
 

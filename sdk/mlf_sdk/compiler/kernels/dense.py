@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -127,7 +128,9 @@ def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:
     return np.array([m, r, *(lost or [0]), rescale.shift, outputs, 8 * quads], np.int32)
 
 
-def rows_of_layer(quads: int, outputs: int, rescale: Rescale, *, unroll: int) -> tuple[str, dict[str, str]]:
+def rows_of_layer(
+    quads: int, outputs: int, rescale: Rescale, *, unroll: int
+) -> tuple[str, Mapping[str, str]]:
     """Function ``(vector, stream, output)`` that layers of many sizes share; its name and texts.
 
     The stream begins with `layer_head`; each four outputs have four biases and the words of four rows side by side.
@@ -140,7 +143,7 @@ def rows_of_layer(quads: int, outputs: int, rescale: Rescale, *, unroll: int) ->
 
 def rows_times_vector(
     quads: int, outputs: int, rescale: Rescale, *, unroll: int
-) -> tuple[str, dict[str, str]]:
+) -> tuple[str, Mapping[str, str]]:
     """Function ``(vector, stream, output)`` for one pixel, four outputs at a time; name and texts.
 
     The stream holds four biases, the words of four rows side by side, and four requantisations.
@@ -150,12 +153,12 @@ def rows_times_vector(
 
 
 @functools.lru_cache(maxsize=64)
-def _layer_function(name: str, count: int, last: int, clamp: tuple[int, int]) -> dict[str, str]:
+def _layer_function(name: str, count: int, last: int, clamp: tuple[int, int]) -> Mapping[str, str]:
     return static_function(name, record_layer(count, last, clamp), instruction_set("dsp"))
 
 
 @functools.lru_cache(maxsize=64)
-def _rows_function(name: str, quads: int, outputs: int, count: int, epilogue: Epilogue) -> dict[str, str]:
+def _rows_function(name: str, quads: int, outputs: int, count: int, epilogue: Epilogue) -> Mapping[str, str]:
     return static_function(name, record_rows(quads, outputs, count, epilogue), instruction_set("dsp"))
 
 

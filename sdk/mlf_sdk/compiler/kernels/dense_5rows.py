@@ -9,6 +9,7 @@ all of them come side by side, from two places. What is left of the outputs is c
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -76,7 +77,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     stream = [np.delete(head, 3), groups_of(words[:first], biases[:first], _OUTPUTS).reshape(-1)]
     if first < outputs:
         rest, others = rows_of_layer(quads, outputs - first, rescale, unroll=16 if quads > 16 else 8)
-        texts |= others
+        texts = {**texts, **others}
         body += f"    {rest}(b0, p0 + {sum(map(len, stream))}, y0 + {first});\n"
         fours = groups_of(words[first:], biases[first:], 4).reshape(-1)
         stream += [layer_head(quads, outputs - first, rescale), fours]
@@ -93,7 +94,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _function(name: str, count: int, epilogue: Epilogue, *, whole: bool) -> dict[str, str]:
+def _function(name: str, count: int, epilogue: Epilogue, *, whole: bool) -> Mapping[str, str]:
     """Function ``(vector, stream, output)`` that layers of many outputs share, and what it needs."""
     return static_function(name, record(count, epilogue, whole=whole), instruction_set("dsp"))
 

@@ -8,6 +8,7 @@ enough registers that the sums of six windows, and what they read, fit. Columns 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -92,7 +93,7 @@ class Rows:
         ]
         return [(block, len(list(same))) for block, same in groupby(blocks)]
 
-    def _function(self, block: Block, rows: int) -> tuple[str, dict[str, str]]:
+    def _function(self, block: Block, rows: int) -> tuple[str, Mapping[str, str]]:
         """Function ``(upper, lower, stream, output)`` of all channels of a block; its name and texts."""
         sides = "l" * block.left + "r" * block.right
         row = self.width * self.channels
@@ -103,7 +104,7 @@ class Rows:
 @functools.lru_cache(maxsize=64)
 def _function(
     name: str, block: Block, rows: int, channels: int, row_bytes: int, epilogue: Epilogue
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     b = record(block, rows, channels, row_bytes, epilogue)
     return static_function(name, b, instruction_set("dsp"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ class Kernel:
     family: str
     parameters: tuple[Parameter, ...]
     body: str
-    helpers: dict[str, str] = field(default_factory=dict)
+    helpers: Mapping[str, str] = field(default_factory=dict)
     constants: tuple[Array, ...] = ()
     workspace_bytes: int = 0
     overlaps: dict[int, int] = field(default_factory=dict)

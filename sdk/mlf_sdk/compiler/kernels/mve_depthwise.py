@@ -9,6 +9,7 @@ multipliers, addends and shifts lie in the same order; narrowing puts the channe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -88,7 +89,7 @@ def _table(bias: Array, rescale: Rescale) -> Array:
     return np.ascontiguousarray(ordered.reshape(-1))
 
 
-def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, dict[str, str]]:
+def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, Mapping[str, str]]:
     """Function ``(rows, weights, table, output, channels, pixels, stride)`` for a row of the output."""
     (kh, kw), (low, high) = size, rescale.clamp
     name = f"channels_{kh}x{kw}_{rescale.form.value}_{low & 255}_{high & 255}"

@@ -8,6 +8,7 @@ more can't overflow; on a Cortex-M0 they are 16 bits apart, and the sums of two 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -119,7 +120,7 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
 """
 
 
-def _dots(name: str, pairs: int, apart: int) -> dict[str, str]:
+def _dots(name: str, pairs: int, apart: int) -> Mapping[str, str]:
     """Function ``(buffer, weights, sums, taps)`` for one channel; taps are a multiple of four."""
     if apart == 16:
         return static_function(name, record_m0(pairs), instruction_set("thumb1"))

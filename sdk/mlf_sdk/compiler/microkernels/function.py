@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.builder import Builder
 from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
 from mlf_sdk.compiler.microkernels.plain import plain
 
 
-def static_function(name: str, builder: Builder, target: InstructionSet) -> dict[str, str]:
+def static_function(name: str, builder: Builder, target: InstructionSet) -> Mapping[str, str]:
     """Text of a function with the builder's parameters, behind the texts that it needs, by name."""
     body, functions = plain(builder, target.meanings)
     declarations = [f"{p.kind.c_type}{p.name}" for p in builder.parameters]
