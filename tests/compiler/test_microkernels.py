@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from core_images import MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, scalar
+from mlf_sdk.compiler.kernels.assembly import register_names
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
@@ -304,3 +306,39 @@ class TestOnACore:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         frames = re.findall(r"#\d+ .*?(\w+) \(", done.stdout)
         assert frames[:1] == [tile] and "main" in frames, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["thumb1", "thumb2", "dsp", "mve"])
+def test_debuggers_find_the_registers_of_a_caller_behind_each_instruction(name: str) -> None:
+    """The unwind rules of a frame, on a model of the stack and of what it holds."""
+    frame = instruction_set(name).frame
+    callers = [*(f"r{k}" for k in range(4, 12)), "lr"]
+    held, memory, sp, cfa = {r: r for r in callers}, {}, 0, 0
+    rules: dict[str, str] = {}
+    lines = [*(t.format() for t in frame.enter), "", *(t.format() for t in frame.leave)]
+    for line, behind in itertools.pairwise(lines):  # the last one returns
+        pattern = r"(\.cfi_|push|pop|mov)(?:\w+)? (\{.*\}|\w+)(?:, (\S+))?"
+        found = re.fullmatch(pattern, line)
+        assert found or line in ("", ".syntax unified"), line
+        kind, first, second = found.groups() if found else ("", "", "")
+        if kind == ".cfi_" and not second:
+            cfa = -int(first)
+        elif kind == ".cfi_":
+            rules[first] = second
+        elif kind == "push":
+            registers = register_names(first.strip("{}"))
+            sp -= 4 * len(registers)
+            memory |= {sp + 4 * k: held[r] for k, r in enumerate(registers)}
+        elif kind == "pop":
+            for register in register_names(first.strip("{}")):
+                held[register] = memory.pop(sp)
+                sp += 4
+        elif kind == "mov":
+            held[first] = held[second]
+        elif not line:  # the body
+            assert sp == -frame.bytes
+            held = dict.fromkeys(callers, "of the body")
+        if not behind.startswith(".cfi_"):
+            at = {r: rules.get(r, r) for r in callers}
+            assert cfa == sp, line
+            assert [held[a] if a in held else memory[int(a)] for a in at.values()] == callers, line

@@ -91,15 +91,21 @@ class Network(Case):
         return self.add(kind, (x, *more), self.like(x, shape), options)
 
     def add(self, kind: str, inputs: Shape, y: int, options: Options = None) -> int:
-        self.live.append(y)
+        self._give(y)
         return self.spec.add(kind, inputs, y, options)
 
     def finish(self, kind: str, inputs: Shape, *outputs: int, options: Options = None) -> bytes:
         """Add an operator; the file is written by `file` when the network is done."""
         self.spec.add(kind, inputs, outputs[0], options)
         self.spec.operators[-1].outputs = outputs
-        self.live += outputs
+        for y in outputs:
+            self._give(y)
         return b""
+
+    def _give(self, y: int) -> None:
+        """Have others read a value, but for words with a zero point, which many of TFLM's operators refuse."""
+        if self.tensor(y).dtype != "int16" or not any(self.tensor(y).zero_point):
+            self.live.append(y)
 
     def image(self) -> int:
         """A tensor of four dimensions."""

@@ -11,6 +11,7 @@ from mlf_sdk.compiler.microkernels.instruction_set import File, InstructionSet
 
 _WORD = 4
 _END = 99  # label in front of a function's last instructions
+_CFI = ".cfi_"  # begins a directive of the assembler for debuggers
 UNWIND = """#if defined(__GCC_HAVE_DWARF2_CFI_ASM)
 #define MLF_UNWIND(rule) ".cfi_" rule "\\n"
 #else
@@ -24,16 +25,10 @@ def assembly(builder: Builder, target: InstructionSet) -> list[str]:
     """C string literals with one instruction each, unwind rules and comments."""
     allocation = allocated(builder, target)
     frame, files = target.frame, _saved_files(allocation, target)
-    words_bytes = _WORD * len(frame.saved)
-    saved_bytes = words_bytes + sum(f.bytes for f in files)
+    saved_bytes = frame.bytes + sum(f.bytes for f in files)
     bytes_ = _WORD * allocation.slots
     bytes_ += -(bytes_ + saved_bytes) % frame.alignment if bytes_ else 0
-    lines = [_literal(t.format()) for t in frame.enter]
-    if frame.saved:
-        lines.append(_rule(f"def_cfa_offset {words_bytes}"))
-        lines += [
-            _rule(f"offset {register}, {_WORD * k - words_bytes}") for k, register in enumerate(frame.saved)
-        ]
+    lines = [_line(t.format()) for t in frame.enter]
     for file in files:
         lines += [*(_literal(t.format()) for t in file.save), _rule(f"adjust_cfa_offset {file.bytes}")]
     if bytes_:
@@ -49,7 +44,7 @@ def assembly(builder: Builder, target: InstructionSet) -> list[str]:
         lines.append(_rule(f"def_cfa_offset {saved_bytes}"))
     for file in reversed(files):
         lines += [*(_literal(t.format()) for t in file.restore), _rule(f"adjust_cfa_offset -{file.bytes}")]
-    return lines + [_literal(t.format()) for t in frame.leave]
+    return lines + [_line(t.format()) for t in frame.leave]
 
 
 def _saved_files(allocation: Allocation, target: InstructionSet) -> list[File]:
@@ -60,6 +55,11 @@ def _saved_files(allocation: Allocation, target: InstructionSet) -> list[File]:
 
 def _literal(text: str) -> str:
     return f'"{text}\\n"'
+
+
+def _line(text: str) -> str:
+    """An instruction or an unwind rule at an end of the function."""
+    return _rule(text.removeprefix(_CFI)) if text.startswith(_CFI) else _literal(text)
 
 
 def _rule(text: str) -> str:

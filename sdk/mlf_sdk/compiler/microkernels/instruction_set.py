@@ -55,8 +55,9 @@ class Frame(msgspec.Struct, forbid_unknown_fields=True):
     """Instructions at the ends of a function.
 
     Attributes:
-        saved: registers that ``enter`` keeps, from the lowest address up; a word each.
-        enter, leave: instructions without a place on the stack.
+        enter, leave: instructions without a place on the stack; behind each that moves the stack pointer or
+            a caller's register, ``.cfi_`` directives say to debuggers where these are now.
+        bytes: what ``enter`` takes on the stack.
         reserve, release: of ``{i}`` bytes for values that no register holds.
         alignment: of the stack, bytes.
     """
@@ -66,7 +67,7 @@ class Frame(msgspec.Struct, forbid_unknown_fields=True):
     reserve: tuple[str, ...]
     release: tuple[str, ...]
     alignment: int
-    saved: tuple[str, ...] = ()
+    bytes: int = 0
 
 
 class Limits(msgspec.Struct, forbid_unknown_fields=True):
