@@ -60,9 +60,17 @@ TileMaker = Callable[[Shape, Array, Array, Rescale], Tile | None]
 
 
 def convolution(
-    pixels: int, make: TileMaker, choose: Chooser = choose_rescale
+    pixels: int, make: TileMaker, choose: Chooser = choose_rescale, *, instead_of: int = 0
 ) -> Callable[[Graph, Conv2D], Kernel | None]:
-    """Kernel of CONV_2D with tiles of at most ``pixels`` pixels."""
+    """Kernel of CONV_2D with tiles of at most ``pixels`` pixels.
+
+    Args:
+        pixels: most pixels of a tile.
+        make: maker of a tile.
+        choose: choice of a requantisation.
+        instead_of: pixels of tiles whose pairs of pixels take about 5 % more; None for a layer where these
+            tiles compute so many more pairs that the others take less.
+    """
 
     def kernel(graph: Graph, operator: Conv2D) -> Kernel | None:
         x, weights = graph.read(operator)[:2]
@@ -70,6 +78,8 @@ def convolution(
         if not is_plain_int8(x, weights) or weights.dtype != np.int8:
             return None
         layout = Layout(x, weights, y, operator.window, pixels, 1)
+        if instead_of and 20 * _pairs(layout.ow, pixels) > 21 * _pairs(layout.ow, instead_of):
+            return None
         channels = y.shape[3]
         rows = weights.constant.reshape(channels, -1)
         multipliers = channel_multipliers(x, weights, y, channels)
@@ -88,6 +98,12 @@ def convolution(
         return layout.kernel(graph, operator, tile.call, tile.widen, tile.helpers, tile.constants)
 
     return kernel
+
+
+def _pairs(width: int, pixels: int) -> int:
+    """Pairs of pixels that tiles of at most ``pixels`` compute for a row of outputs."""
+    tile = min(pixels, width)
+    return -(-width // tile) * -(-tile // 2)
 
 
 def dense(
