@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from mlf_sdk.compiler.corenames import GENERIC, core_names, cores_folder
 from mlf_sdk.errors import InputError
-from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.rowfile import read_row
 
-GENERIC: Final = "generic"
 Cycles = Annotated[int, Meta(ge=0, le=64)]
 
 
@@ -88,18 +86,11 @@ def cores() -> dict[str, Core]:
     Raises:
         InputError: a row is not as it must be.
     """
-    rows = {name: read_row(_folder() / f"{name}.toml", Core) for name in core_names()}
+    rows = {name: read_row(cores_folder() / f"{name}.toml", Core) for name in core_names()}
     wrong = [name for name, row in rows.items() if row.name != name]
     if wrong:
         raise InputError("it states another core than its name", where=f"cores/{wrong[0]}.toml")
     return rows
-
-
-@cache
-def core_names() -> tuple[str, ...]:
-    """Names of all cores, the generic one first."""
-    names = sorted(path.stem for path in _folder().glob("*.toml"))
-    return (GENERIC, *(name for name in names if name != GENERIC))
 
 
 def core_named(name: str) -> Core:
@@ -140,7 +131,3 @@ def core_of(cpu: str, *, dsp: bool) -> Core:
 def core_macros() -> frozenset[str]:
     """Macros that tell cores apart."""
     return frozenset(macro for core in cores().values() for macro in core.macros)
-
-
-def _folder() -> Path:
-    return data_dir("board_templates") / "cores"

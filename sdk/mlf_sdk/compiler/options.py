@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from mlf_sdk.compiler.cores import GENERIC
+from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.errors import InputError
 
 

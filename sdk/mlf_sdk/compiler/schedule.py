@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from mlf_sdk.compiler import computed, operators, reals, signals, svm, trees
-from mlf_sdk.compiler.cores import GENERIC, Core, core_named
+from mlf_sdk.compiler.corenames import GENERIC
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels import (

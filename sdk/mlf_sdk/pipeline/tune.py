@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.compiler.cores import GENERIC, Core, core_named
+from mlf_sdk.compiler.corenames import GENERIC
+from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.options import CompileOptions, Goal
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.judge.counting import missing_plugin_support
