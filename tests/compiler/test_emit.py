@@ -18,8 +18,8 @@ from mlf_sdk.compiler.cores import cores
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.assembly import function
 from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.portability import without_assembly
 from mlf_sdk.compiler.schedule import Choice
-from mlf_sdk.compiler.support import without_assembly
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends import keep
 from random_networks import random_network

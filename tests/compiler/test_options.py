@@ -20,7 +20,7 @@ from mlf_sdk.compiler.corenames import core_names
 from mlf_sdk.compiler.cores import core_macros, core_named, core_of, cores
 from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.compiler.schedule import INSTRUCTION_SETS
+from mlf_sdk.compiler.schedule import KERNEL_SETS
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.origin import archive_request
@@ -62,7 +62,7 @@ def test_core_of_a_cpu(cpu: str, dsp: bool, core: str) -> None:
 
 def test_cores_state_instruction_sets_that_kernels_are_written_for() -> None:
     assert core_names()[0] == "generic"
-    assert {one for core in cores().values() for one in core.instruction_sets} == set(INSTRUCTION_SETS)
+    assert {one for core in cores().values() for one in core.instruction_sets} == set(KERNEL_SETS)
     assert [core.name for core in cores().values() if "mve" in core.instruction_sets] == ["cortex-m55"]
 
 

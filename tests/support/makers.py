@@ -21,7 +21,7 @@ def tables() -> dict[str, dict[type[Operator], Any]]:
         "any": cast(dict[type[Operator], Any], schedule.KERNELS),
         "compact": cast(dict[type[Operator], Any], schedule._COMPACT),
     }
-    for name, one in schedule.INSTRUCTION_SETS.items():
+    for name, one in schedule.KERNEL_SETS.items():
         distinct = {id(table): table for table in one.kernels.values()}
         for table in distinct.values():
             goals = [goal.value for goal, its in one.kernels.items() if its is table]

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
-from mlf_sdk.compiler.support import definitions, without_assembly
+from mlf_sdk.compiler.portability import definitions, without_assembly
 
 _HEAD: Final = """// SPDX-License-Identifier: Apache-2.0
 // Kernels of {name}, made by mlf-sdk compile for this model alone.

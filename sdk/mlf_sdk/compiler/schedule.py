@@ -188,7 +188,7 @@ _DSP_FAST: Final[Makers] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstructionSet:
+class KernelSet:
     """Kernels that are written for an instruction set, for each goal.
 
     Attributes:
@@ -199,17 +199,15 @@ class InstructionSet:
     any_core: bool = False
 
 
-INSTRUCTION_SETS: Final = {
-    "mve": InstructionSet(kernels=dict.fromkeys(Goal, _MVE)),
-    "thumb2": InstructionSet(
-        kernels={**dict.fromkeys(Goal, _THUMB2), Goal.SPEED: _THUMB2_FAST}, any_core=True
-    ),
-    "thumb1": InstructionSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
-    "dsp": InstructionSet(
+KERNEL_SETS: Final = {
+    "mve": KernelSet(kernels=dict.fromkeys(Goal, _MVE)),
+    "thumb2": KernelSet(kernels={**dict.fromkeys(Goal, _THUMB2), Goal.SPEED: _THUMB2_FAST}, any_core=True),
+    "thumb1": KernelSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
+    "dsp": KernelSet(
         kernels={Goal.BALANCED: _DSP_BALANCED, Goal.SPEED: _DSP_FAST, Goal.INSTRUCTIONS: _DSP_FEWEST}
     ),
 }
-"""Instruction sets by the name that the rows of cores use (``board_templates/cores``)."""
+"""Kernels by the name of their instruction set, which the rows of cores use (``board_templates/cores``)."""
 
 _COMPACT: Final[dict[type[Operator], Maker]] = {
     operators.Conv2D: compact.convolution,
@@ -220,7 +218,7 @@ _COMPACT: Final[dict[type[Operator], Maker]] = {
 
 def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
     """Kernels for the first instruction set of the core, before those for all."""
-    first = INSTRUCTION_SETS[choice.core.instruction_sets[0]]
+    first = KERNEL_SETS[choice.core.instruction_sets[0]]
     return first.kernels.get(choice.goal, {}).get(operator, ())
 
 
@@ -249,7 +247,7 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
         found.append(dataclasses.replace(usual[-1], variant="general"))
-    for name, one in INSTRUCTION_SETS.items():
+    for name, one in KERNEL_SETS.items():
         if one.any_core or name in choice.core.instruction_sets:
             tables = one.kernels.values()
             makers = dict.fromkeys(make for table in tables for make in table.get(type(operator), ()))

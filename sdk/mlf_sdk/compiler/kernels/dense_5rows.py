@@ -54,8 +54,8 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     outputs, inputs = weights.shape
     quads = -(-inputs // 4)
     count = quads if quads <= _WHOLE else unrolling(quads, _LOOP)
-    fives = max((n for n in range(1, outputs // 5 + 1) if (outputs - 5 * n) % 4 == 0), default=0)
-    if fives < _FEWEST or count < min(quads, 4) or outputs > MAX_OFFSET:
+    groups = max((n for n in range(1, outputs // 5 + 1) if (outputs - 5 * n) % 4 == 0), default=0)
+    if groups < _FEWEST or count < min(quads, 4) or outputs > MAX_OFFSET:
         return None
     multipliers = dense_multipliers(x, weights, y, outputs)
     bias = graph.bias(operator)
@@ -72,7 +72,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
     texts = _function(name, count, Epilogue.of(rescale), whole=whole)
     body, more = widening_by_eights(inputs)
     body += f"    {name}(b0, p0, y0);\n"
-    first = _OUTPUTS * fives
+    first = _OUTPUTS * groups
     head = layer_head(quads, first, rescale)
     stream = [np.delete(head, 3), groups_of(words[:first], biases[:first], _OUTPUTS).reshape(-1)]
     if first < outputs:
