@@ -23,7 +23,7 @@ from mlf_sdk.compiler.kernels.assembly import register_names
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
-from mlf_sdk.compiler.microkernels.builder import Builder
+from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
 from mlf_sdk.compiler.microkernels.interpret import interpret
@@ -235,6 +235,22 @@ def test_repetitions_are_loops_in_c_and_unrolled_in_assembly() -> None:
     assert sum("smlad" in line for line in lines) == 16 * 16
     assert "/* weights 60 to 63 of two channels */" in lines
     assert lines == assembly(conv_2ch_int8.record(4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2)), THUMB)
+
+
+def test_words_that_are_only_used_by_halves_are_loaded_by_halves_in_c() -> None:
+    b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES)
+    x, w, y = b.parameters
+    (pairs,), (weights,), (bias,) = b.load(x, 1), b.load(w, 1), b.load(w, 1)
+    b.store_byte(y, b.do("smlad", pairs, weights, b.do("sxtb16", weights)), 0)
+    b.store_byte(y, b.do("add", b.do("smlatb", pairs, bias, bias), bias), 1)
+    body, functions = plain(b, THUMB.meanings)
+    assert re.findall(r"(\w+) = (half_at\(\w+, \d\)|word_at\(\w+(?:\+\+)?\));", body) == [
+        ("v0_low", "half_at(x, 0)"),
+        ("v0_high", "half_at(x, 1)"),
+        ("v1", "word_at(w++)"),
+        ("v2", "word_at(w++)"),
+    ]
+    assert {"half_at", "word_at"} <= set(functions)
 
 
 def test_an_operation_that_needs_too_many_registers_is_an_error() -> None:

@@ -83,6 +83,13 @@ WORD_AT: Final = """static inline uint32_t word_at(const void *p)
     return word;
 }
 """
+HALF_AT: Final = """static inline uint32_t half_at(const int32_t *p, int32_t number)
+{
+    int16_t half;
+    memcpy(&half, (const int8_t *)p + 2 * number, sizeof half);
+    return (uint32_t)half;
+}
+"""
 
 
 def signed(a: Word, bits: int = 32) -> Word:

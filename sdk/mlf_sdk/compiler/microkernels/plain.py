@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from mlf_sdk.compiler.microkernels.assignments import VECTOR_TYPE, c_statements, is_assignments
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, Builder, Operation, Register
-from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, WORD_AT
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, WORDS, Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_AT
 
 _CALL = re.compile(r"\b(\w+)\(")
+_MEMORY = {"word_at": WORD_AT, "half_at": HALF_AT}
+_HALVES = ("low", "high")
 _OPERAND = re.compile(r"\b([abci])\b")
 
 
@@ -83,12 +86,12 @@ def plain(builder: Builder, meanings: Mapping[str, str]) -> tuple[str, dict[str,
     root = Scope()
     root.read(iter(builder.operations))
     names = {o.name for o in builder.operations} & meanings.keys()
-    called = {f for name in names for f in _CALL.findall(meanings[name])}
     lines = _Writer(root, builder, {name: meanings[name] for name in names}).body()
     text = "".join(f"    {line}\n" for line in lines)
-    functions = {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f in called}
+    functions = {f"word_{f}": C_FUNCTIONS[f] for f in C_FUNCTIONS if f"word_{f}(" in text}
+    functions |= {name: of for name, of in _MEMORY.items() if f"{name}(" in text}
     vectors = {"mlf_vector": VECTOR_TYPE} if "mlf_vector " in text else {}
-    return text, vectors | functions | ({"word_at": WORD_AT} if "word_at(" in text else {})
+    return text, vectors | functions
 
 
 class _Writer:
@@ -113,6 +116,22 @@ class _Writer:
         self._homes: dict[Scope, list[Register]] = {}
         for r, path in paths.items():
             self._homes.setdefault(path[-1], []).append(r)
+        self._pairs = self._loaded_pairs(builder.operations)
+
+    def _loaded_pairs(self, operations: Sequence[Operation]) -> dict[Register, set[str]]:
+        """Words that are used as 16-bit numbers, which any core loads as fast; and the halves of each."""
+        written = Counter(r for o in operations for r in o.results)
+        loads = [o for o in operations if o.name in ("load", "load_at") and o.operands[-1].kind == WORDS]
+        found = {r: set[str]() for o in loads for r in o.results if written[r] == 1 and not r.kind.unit}
+        for o in operations:
+            for letter, r in zip("abc", o.operands, strict=False):
+                halved = _halved(self._meanings.get(o.name, f"{{{letter}}}"), letter)
+                if re.search(rf"{{{letter}}}(?!_)", halved):
+                    found.pop(r, None)
+                elif r in found:
+                    found[r].update(half for half in _HALVES if f"{{{letter}}}_{half}" in halved)
+        # Those that are declared where they are loaded.
+        return {r: halves for r, halves in found.items() if r in self._homes.get(self._first[r], [])}
 
     def body(self) -> list[str]:
         """Statements of the function."""
@@ -175,18 +194,42 @@ class _Writer:
         is_word = not o.operands or not o.operands[0].kind.unit
         if o.name in self._meanings and (is_word or o.name == "copy"):
             constant = f"{o.i & 0xFFFFFFFF}u" if not o.operands else o.i
-            value = self._meanings[o.name].format(i=constant, **dict(zip("abc", names, strict=False)))
+            meaning = self._meanings[o.name]
+            for letter, r in zip("abc", o.operands, strict=False):
+                meaning = _halved(meaning, letter) if r in self._pairs else meaning
+            value = meaning.format(i=constant, **dict(zip("abc", names, strict=False)))
             return [f"{targets[0]} = {value};"]
         if o.name == "leave_if":
             return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
         if o.name in ("load", "load_at", "store_byte", "store_many"):
-            return _access(o, targets, names)
+            is_paired = not self._pairs.keys().isdisjoint(o.results)
+            return self._loads(o, targets, names[-1]) if is_paired else _access(o, targets, names)
         unit = o.operands[0].kind.unit
         if o.name == "advance":
             return [f"{names[0]} += {o.i // unit};"]
         offset = str(o.i // unit) if o.name == "place" else f"(int32_t){names[1]} / {unit}"
         sign = "-" if o.name == "subtract" else "+"
         return [f"{targets[0]} = {names[0]} {sign} {offset.removesuffix(' / 1')};"]
+
+    def _loads(self, o: Operation, targets: list[str], pointer: str) -> list[str]:
+        """Statements of loads, some of them of two 16-bit numbers."""
+        lines = []
+        place = f"{pointer} + {o.i // 4}" if o.name == "load_at" else pointer
+        for r, target in zip(o.results, targets, strict=True):
+            if r in self._pairs:
+                used = [(k, half) for k, half in enumerate(_HALVES) if half in self._pairs[r]]
+                lines += [f"{target}_{half} = half_at({place}, {k});" for k, half in used]
+            elif target:
+                lines.append(f"{target} = word_at({place});")
+            lines += [f"++{pointer};"] if o.name == "load" else []
+        return lines
+
+
+def _halved(meaning: str, letter: str) -> str:
+    """A meaning with variables of their own for the halves of an operand."""
+    for half in _HALVES:
+        meaning = meaning.replace(f"word_{half}_half({{{letter}}})", f"{{{letter}}}_{half}")
+    return meaning
 
 
 def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
