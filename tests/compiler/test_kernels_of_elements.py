@@ -57,6 +57,16 @@ def test_conversions(tmp_path: Path) -> None:
     compare(checks, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "given", [[0.0, -0.0, 0.3, -0.2, 7.5, math.nan], [0, 1, 256, -256, 3]], ids=["float32", "int32"]
+)
+def test_everything_but_zero_is_true(given: list[float], tmp_path: Path) -> None:
+    v = Values()
+    data = np.array(given, np.int32 if isinstance(given[0], int) else np.float32)
+    x, y = v.add(data.dtype.name, data.shape), v.add("bool", data.shape)
+    compare(v.checks(Convert(**fields((x,), y)), data), tmp_path)
+
+
 def operands(
     v: Values, dtype: str, shapes: tuple[tuple[int, ...], ...], *, constant: bool
 ) -> tuple[int, int]:

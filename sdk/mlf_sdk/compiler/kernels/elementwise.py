@@ -90,7 +90,7 @@ def convert(graph: Graph, operator: Convert) -> Kernel | None:
     elif x.quantisation and y.dtype.kind == "f":
         value = f"{literal(x.scale)} * (float)(x0[i] - ({x.zero_point}))"
     else:
-        value = "x0[i]"
+        value = "x0[i] != 0" if y.dtype == np.bool_ else "x0[i]"
     body = f"""    for (int32_t i = 0; i < {x.elements}; ++i) {{
         y0[i] = ({c_type(y.dtype)})({value});
     }}
