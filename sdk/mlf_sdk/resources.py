@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of the SDK: its data, and the user's cache."""
+"""Resources of the SDK: its data, the user's cache, and parts of its own code that few runs need."""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mlf_sdk.errors import ToolError
 
@@ -45,3 +47,13 @@ def cache_dir(name: str = "") -> Path:
     import platformdirs  # takes time to load
 
     return Path(platformdirs.user_cache_dir("mlf-sdk")) / name
+
+
+@cache
+def imported(place: str) -> Any:  # noqa: ANN401
+    """Import the function or class at a place, ``package.module:name`` without ``mlf_sdk``.
+
+    Tables of what few runs need hold places.
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"mlf_sdk.{module}"), name)

@@ -17,7 +17,8 @@ from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.tflite.context import Context
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph, RawTensor
-from mlf_sdk.compiler.tflite.load import BUILDERS, load_tflite
+from mlf_sdk.compiler.tflite.load import load_tflite
+from mlf_sdk.compiler.tflite.variables import read as read_variable
 from mlf_sdk.errors import ArchiveError, InputError
 from small_models import floats_at_the_edges
 from tflite_models import Maker, TensorSpec, write_model
@@ -187,4 +188,4 @@ def test_a_variable_has_one_type() -> None:
         options=lambda _: None, custom=b"",
     )  # fmt: skip
     with pytest.raises(InputError, match="'y' is of float32; the variable 'v' holds int8"):
-        BUILDERS["READ_VARIABLE"](context, read)
+        read_variable(context, read)

@@ -20,7 +20,7 @@ from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.compiler.tuning import Counted, Question
+from mlf_sdk.compiler.tuning import Counted, TuningTask
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from tflite_models import Maker
 
@@ -179,8 +179,8 @@ def test_rule_for_few_outputs_chooses_the_cheapest(outputs: int, tmp_path: Path)
     path.write_bytes(m.finish(m.dense(m.input((1, 48)), outputs, largest=60)))
 
     def count(number: int) -> int:
-        def tuner(_: Graph, questions: list[Question]) -> list[tuple[Counted, ...]]:
-            return [(Counted(kernel=kernels[number]),) for _, kernels in questions]
+        def tuner(_: Graph, tasks: list[TuningTask]) -> list[tuple[Counted, ...]]:
+            return [(Counted(kernel=kernels[number]),) for _, kernels in tasks]
 
         graph = compile_graph(load_tflite(path), Choice(core=core_named("cortex-m3")), tuner)
         return run_on_core(graph, core_named("cortex-m3"), tmp_path)[0][1]

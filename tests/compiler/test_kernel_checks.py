@@ -15,7 +15,8 @@ from core_batches import core_faults
 from core_images import MISSING
 from kernel_checks import KernelCheck, all_choices, checks_of, difference, trace
 from kernel_library import KernelLibrary, units
-from makers import counted_makers, tables
+from makers import counted_makers
+from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.options import Goal
@@ -122,13 +123,13 @@ def test_helpers_of_one_name_that_differ_are_in_two_sources(tmp_path: Path) -> N
 
 
 def test_makers_are_counted_and_come_back(tmp_path: Path) -> None:
-    before = {name: dict(table) for name, table in tables().items()}
+    before = schedule.maker_at
     with counted_makers() as drawn:
         _checks(tmp_path)
-        assert drawn.counts["any: Softmax softmax.softmax"] == 1  # for three goals
-        assert "mve: Conv2D windows.convolution" in drawn.never
-        assert "compact: FullyConnected compact.fully_connected" not in drawn.never
-    assert tables() == before
+        assert drawn.counts["Softmax softmax:softmax"] == 1  # for three goals
+        assert "Conv2D mve:convolution" in drawn.never
+        assert "FullyConnected compact:fully_connected" not in drawn.never
+    assert schedule.maker_at is before
 
 
 def test_differences_of_arrays() -> None:

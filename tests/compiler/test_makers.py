@@ -14,7 +14,8 @@ from agreement import random_inputs
 from drawn_models import drawn_model
 from kernel_checks import all_choices, checks_of, trace
 from kernel_library import KernelLibrary
-from makers import counted_makers, tables
+from makers import counted_makers, makers
+from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.onnx.load import load_onnx
@@ -36,7 +37,7 @@ ONNX = (
 )  # fmt: skip
 
 # TVM makes these where it is installed, outside of the choice of kernels; tests/compiler/onnx/test_tvm.py runs them.
-ELSEWHERE = ["any: Generated generated.generated"]
+ELSEWHERE = ["Generated custom:generated"]
 
 
 def _value(number: int, shape: tuple[int, ...] = (5,)) -> Value:
@@ -170,13 +171,14 @@ def graphs(folder: Path) -> Iterator[Graph]:
 
 def test_every_maker_is_drawn(tmp_path: Path) -> None:
     """A maker that no model of the tests reaches is compared with nothing: give it a case."""
+    places: dict[str, list[str]] = {}
+    for kind, place in makers():
+        places.setdefault(kind, []).append(place)
     with counted_makers() as drawn:
         for graph in map(improve, graphs(tmp_path)):
             for operator in graph.operators:
-                for table in tables().values():
-                    found = table.get(type(operator), ())
-                    for maker in found if isinstance(found, tuple) else (found,):
-                        maker(graph, operator)
+                for place in places.get(type(operator).__name__, ()):
+                    schedule.maker_at(place)(graph, operator)
             drawn.forget()
     assert [name for name in drawn.never if name not in ELSEWHERE] == []
 

@@ -15,7 +15,6 @@ from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
 from mlf_sdk.compiler.reference.evaluate import evaluate
-from mlf_sdk.compiler.states import states_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -229,7 +228,7 @@ def image_text(compiled: CompiledGraph, seed: int, given: Array | None) -> tuple
                 ids = operator.inputs if p.role is Role.INPUT else operator.outputs
                 return f"(void *){places[ids[p.number]]}"
             if p.role is Role.STATE:
-                return f"(void *)s{states_of(operator)[p.number]}"
+                return f"(void *)s{operator.states[p.number]}"
             return "(void *)b" if p.role is Role.WORKSPACE else f"(void *)k{number}_{p.number}"
 
         arguments = ", ".join(argument(p) for p in kernel.parameters)

@@ -23,7 +23,6 @@ from mlf_sdk.compiler.operators import Custom, Operator
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.schedule import Choice, alternatives
-from mlf_sdk.compiler.states import states_of
 from mlf_sdk.compiler.tuning import kernels_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -77,7 +76,7 @@ def trace(
             value = graph.values[number]
             values[number] = np.asarray(data).astype(value.dtype).reshape(value.shape)
         for operator, kept in zip(graph.operators, found, strict=True):
-            mine = states_of(operator)
+            mine = operator.states
             before = tuple(states[i].copy() for i in mine)
             read = tuple(values[i] for i in operator.inputs)
             for number, data in zip(

@@ -7,27 +7,24 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 from mlf_sdk.compiler import schedule
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.operators import Operator
 
 
-def tables() -> dict[str, dict[type[Operator], Any]]:
-    """All tables of makers by name: those for any core, for size, and of each instruction set, named by their goals."""
-    found: dict[str, dict[type[Operator], Any]] = {
-        "any": cast(dict[type[Operator], Any], schedule.KERNELS),
-        "compact": cast(dict[type[Operator], Any], schedule._COMPACT),
-    }
-    for name, one in schedule.KERNEL_SETS.items():
-        distinct = {id(table): table for table in one.kernels.values()}
-        for table in distinct.values():
-            goals = [goal.value for goal, its in one.kernels.items() if its is table]
-            of_all = len(distinct) == 1
-            found[name if of_all else f"{name} {'+'.join(goals)}"] = cast(dict[type[Operator], Any], table)
-    return found
+def tables() -> tuple[schedule.Makers, ...]:
+    """All tables of makers: those for any core, for size, and of each instruction set and goal."""
+    sets = (table for one in schedule.KERNEL_SETS.values() for table in one.kernels.values())
+    return (schedule.KERNELS, schedule._COMPACT, *sets)
+
+
+def makers() -> tuple[tuple[str, str], ...]:
+    """Each maker once for each class of operators: the name of the class, and its place."""
+    rows = (row for table in tables() for row in table.items())
+    return tuple(dict.fromkeys((kind, place) for kind, places in rows for place in places))
 
 
 @dataclass
@@ -35,11 +32,11 @@ class Drawn:
     """Kernels that each maker gave.
 
     Attributes:
-        names: of all makers: ``table: Operator module.function``.
+        names: of all makers: ``Operator module:function``.
         counts: operators for which a maker gave a kernel, by its name.
     """
 
-    names: list[str] = field(default_factory=list)
+    names: tuple[str, ...] = field(default_factory=lambda: tuple(map(" ".join, makers())))
     counts: Counter[str] = field(default_factory=Counter)
     _kept: dict[tuple[str, int, int], tuple[Any, Kernel | None]] = field(default_factory=dict)
 
@@ -52,42 +49,23 @@ class Drawn:
         """Drop the kernels that are kept; call it when a graph is done."""
         self._kept.clear()
 
-    def wrap(self, table: str, operator: type[Operator], maker: schedule.Maker) -> schedule.Maker:
-        """The maker, counted; it keeps the kernel of each operator until `forget`."""
-        name = f"{table}: {operator.__name__} {_function(maker)}"
-        self.names.append(name)
-
-        def make(graph: Graph, one: Any) -> Kernel | None:
-            key = (name, id(graph), id(one))
-            if key not in self._kept:
-                kernel = maker(graph, one)
-                self.counts[name] += kernel is not None
-                # The graph and its operator live as long as their numbers are keys.
-                self._kept[key] = ((graph, one), kernel)
-            return self._kept[key][1]
-
-        return make
-
-
-def _function(maker: schedule.Maker) -> str:
-    module = maker.__module__.removeprefix("mlf_sdk.compiler.").removeprefix("kernels.")
-    return f"{module}.{maker.__qualname__.partition('.')[0]}"
+    def make(self, place: str, maker: schedule.Maker, graph: Graph, one: Any) -> Kernel | None:
+        """What a maker gives, counted; it keeps the kernel of each operator until `forget`."""
+        key = (place, id(graph), id(one))
+        if key not in self._kept:
+            kernel = maker(graph, one)
+            self.counts[f"{type(one).__name__} {place}"] += kernel is not None
+            # The graph and its operator live as long as their numbers are keys.
+            self._kept[key] = ((graph, one), kernel)
+        return self._kept[key][1]
 
 
 @contextmanager
 def counted_makers() -> Iterator[Drawn]:
     """Count what the makers of all tables of the schedule give."""
-    drawn = Drawn()
-    all_tables = tables()
-    before = {name: dict(table) for name, table in all_tables.items()}
+    drawn, usual = Drawn(), schedule.maker_at
+    schedule.maker_at = lambda place: partial(drawn.make, place, usual(place))  # type: ignore[assignment]
     try:
-        for name, table in all_tables.items():
-            for operator, made in before[name].items():
-                if isinstance(made, tuple):
-                    table[operator] = tuple(drawn.wrap(name, operator, maker) for maker in made)
-                else:
-                    table[operator] = drawn.wrap(name, operator, made)
         yield drawn
     finally:
-        for name, table in all_tables.items():
-            table.update(before[name])
+        schedule.maker_at = usual

@@ -50,7 +50,7 @@ def compile_graph(
         assembly: False: the code is C alone.
     """
     graph = improve(graph)
-    found = kernels_of(graph, choice, tuner)
+    found = kernels_of(graph, choice, tuner, others=False)
     return with_kernels(graph, found, assembly=assembly)
 
 

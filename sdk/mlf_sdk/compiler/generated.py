@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Operator
 
@@ -14,9 +14,5 @@ from mlf_sdk.compiler.operators import Operator
 class Generated(Operator):
     """An operator whose kernel was made when the model was read."""
 
+    has_meaning: ClassVar[bool] = False
     kernel: Kernel = field(repr=False, compare=False)
-
-
-def generated(graph: Graph, operator: Generated) -> Kernel:
-    """The kernel that the operator came with."""
-    return operator.kernel

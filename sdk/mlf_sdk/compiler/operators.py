@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -22,12 +22,31 @@ class Operator:
         number: position in the model's file, for messages and reports.
         kind: name in the model's file, e.g. ``CONV_2D``.
         inputs, outputs: ids of values.
+        has_meaning: False: only its code says what it computes.
     """
 
+    has_meaning: ClassVar[bool] = True
     number: int
     kind: str
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """Numbers of the states that it reads or writes, in the order of its kernel's parameters."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stateful(Operator):
+    """An operator with one state, which keeps values from one run to the next."""
+
+    state: int
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """See Operator."""
+        return (self.state,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +269,7 @@ class Custom(Operator):
         source: C source that defines it.
     """
 
+    has_meaning: ClassVar[bool] = False
     symbol: str
     declaration: str
     options: bytes
@@ -292,25 +312,20 @@ class ArgExtreme(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadState(Operator):
+class ReadState(Stateful):
     """Current value of a state."""
 
-    state: int
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteState(Operator):
+class WriteState(Stateful):
     """New value of a state."""
 
-    state: int
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Svdf(Operator):
+class Svdf(Stateful):
     """Rank-decomposed recurrent layer: inputs x, feature and time weights, bias; activations in a state."""
 
     rank: int
-    state: int
     clamp: tuple[float, float]
 
 
@@ -322,3 +337,8 @@ class Lstm(Operator):
     hidden: int
     cell: int
     cell_clip: float
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """See Operator."""
+        return self.hidden, self.cell

@@ -4,67 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mlf_sdk.compiler import computed, operators, reals, signals, svm, trees
 from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.compiler.cores import Core, core_named
-from mlf_sdk.compiler.generated import Generated, generated
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels import (
-    compact,
-    conv_2ch_int8,
-    conv_2ch_int16,
-    convolution,
-    custom,
-    dense,
-    dense_5rows,
-    depthwise,
-    detection,
-    elementwise,
-    fields,
-    fourier,
-    general,
-    indices,
-    lstm,
-    maps,
-    movement,
-    mve,
-    mve_depthwise,
-    pooling,
-    quantised,
-    reduce,
-    resample,
-    rows,
-    scalar,
-    signal,
-    softmax,
-    svdf,
-    windows,
-    winograd,
-)
-from mlf_sdk.compiler.kernels import (
-    computed as of_computed,
-)
-from mlf_sdk.compiler.kernels import (
-    svm as of_svm,
-)
-from mlf_sdk.compiler.kernels import (
-    trees as of_trees,
-)
-from mlf_sdk.compiler.kernels.conv_1ch_int8 import MAX_PIXELS
-from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
-from mlf_sdk.compiler.kernels.floats import depthwise as real_depthwise
-from mlf_sdk.compiler.kernels.floats import pointwise as real_pointwise
-from mlf_sdk.compiler.kernels.floats import pooling as real_pooling
-from mlf_sdk.compiler.kernels.floats import recurrent
-from mlf_sdk.compiler.kernels.floats import rows as real_rows
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.kernels.split import choose_short
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import Conv2D, Operator
 from mlf_sdk.compiler.options import Goal
+from mlf_sdk.resources import imported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,109 +31,103 @@ _GROWTH: Final = (
 _SMALL: Final = 256  # bytes of constants that always may be
 
 Maker = Callable[[Graph, Any], Kernel | None]
+Makers = dict[str, tuple[str, ...]]
+"""Places of makers, ``module:function`` in `mlf_sdk.compiler.kernels`, by the name of their operator's class.
 
-KERNELS: Final[dict[type[Operator], tuple[Maker, ...]]] = {
-    operators.Conv2D: (real_convolution.convolution, convolution.tiled, general.convolution),
-    operators.DepthwiseConv2D: (
-        real_depthwise.depthwise,
-        depthwise.paired,
-        rows.depthwise,
-        general.convolution,
+A maker is imported when an operator needs it.
+"""
+
+KERNELS: Final[Makers] = {
+    "Conv2D": ("floats.convolution:convolution", "convolution:tiled", "general:convolution"),
+    "DepthwiseConv2D": (
+        "floats.depthwise:depthwise",
+        "depthwise:paired",
+        "rows:depthwise",
+        "general:convolution",
     ),
-    operators.TransposeConv: (general.transpose_conv,),
-    operators.FullyConnected: (real_convolution.dense, dense.dense, general.fully_connected),
-    operators.Pool2D: (real_pooling.pool_2d, pooling.pool_2d),
-    operators.Convert: (elementwise.table, elementwise.convert),
-    operators.Softmax: (real_rows.softmax, softmax.softmax),
-    operators.Svdf: (svdf.svdf,),
-    operators.Lstm: (lstm.lstm,),
-    operators.Map: (elementwise.table, elementwise.stored, maps.map_),
-    operators.Move: (movement.move,),
-    operators.Custom: (custom.custom,),
-    operators.DetectionPostProcess: (detection.detection_post_process,),
-    operators.AddN: (quantised.add_n,),
-    operators.L2Normalise: (quantised.l2_normalise,),
-    operators.UpdateSlice: (quantised.update_slice,),
-    operators.ArgExtreme: (movement.arg_extreme,),
-    operators.ReadState: (movement.read_state,),
-    operators.WriteState: (movement.write_state,),
-    reals.Accumulate: (quantised.accumulate,),
-    reals.Lookup: (real_pointwise.lookup,),
-    reals.MatMul: (quantised.mat_mul,),
-    reals.Normalise: (real_rows.normalise,),
-    reals.Recurrent: (recurrent.recurrent,),
-    reals.Reduce: (reduce.reduce,),
-    reals.Resample: (resample.resample,),
-    signals.SignalWindow: (signal.window,),
-    signals.SignalAutoScale: (signal.auto_scale,),
-    signals.SignalRfft: (fourier.rfft,),
-    signals.SignalEnergy: (signal.energy,),
-    signals.SignalFilterBank: (signal.filter_bank,),
-    signals.SignalSquareRoot: (signal.square_root,),
-    signals.SignalSpectralSubtraction: (signal.spectral_subtraction,),
-    signals.SignalGain: (signal.gain,),
-    signals.SignalOverlapAdd: (signal.overlap_add,),
-    signals.SignalLog: (signal.log,),
-    computed.Convolve: (of_computed.convolve,),
-    computed.DynamicQuantise: (of_computed.dynamic_quantise,),
-    computed.GatherElements: (indices.gather_elements,),
-    computed.GatherSlices: (indices.gather_slices,),
-    computed.LabelEncoder: (indices.label_encoder,),
-    computed.LocalResponse: (of_computed.local_response,),
-    computed.PoolIndices: (of_computed.pool_indices,),
-    computed.ScatterElements: (indices.scatter_elements,),
-    computed.ScatterSlices: (indices.scatter_slices,),
-    computed.TopK: (of_computed.top_k,),
-    svm.PairCoupling: (of_svm.pair_coupling,),
-    svm.PairVotes: (of_svm.pair_votes,),
-    svm.SupportVectors: (of_svm.support_vectors,),
-    trees.TreeEnsemble: (of_trees.tree_ensemble,),
-    Generated: (generated,),
+    "TransposeConv": ("general:transpose_conv",),
+    "FullyConnected": ("floats.convolution:dense", "dense:dense", "general:fully_connected"),
+    "Pool2D": ("floats.pooling:pool_2d", "pooling:pool_2d"),
+    "Convert": ("elementwise:table", "elementwise:convert"),
+    "Softmax": ("floats.rows:softmax", "softmax:softmax"),
+    "Svdf": ("svdf:svdf",),
+    "Lstm": ("lstm:lstm",),
+    "Map": ("elementwise:table", "elementwise:stored", "maps:map_"),
+    "Move": ("movement:move",),
+    "Custom": ("custom:custom",),
+    "DetectionPostProcess": ("detection:detection_post_process",),
+    "AddN": ("quantised:add_n",),
+    "L2Normalise": ("quantised:l2_normalise",),
+    "UpdateSlice": ("quantised:update_slice",),
+    "ArgExtreme": ("movement:arg_extreme",),
+    "ReadState": ("movement:read_state",),
+    "WriteState": ("movement:write_state",),
+    "Accumulate": ("quantised:accumulate",),
+    "Lookup": ("floats.pointwise:lookup",),
+    "MatMul": ("quantised:mat_mul",),
+    "Normalise": ("floats.rows:normalise",),
+    "Recurrent": ("floats.recurrent:recurrent",),
+    "Reduce": ("reduce:reduce",),
+    "Resample": ("resample:resample",),
+    "SignalWindow": ("signal:window",),
+    "SignalAutoScale": ("signal:auto_scale",),
+    "SignalRfft": ("fourier:rfft",),
+    "SignalEnergy": ("signal:energy",),
+    "SignalFilterBank": ("signal:filter_bank",),
+    "SignalSquareRoot": ("signal:square_root",),
+    "SignalSpectralSubtraction": ("signal:spectral_subtraction",),
+    "SignalGain": ("signal:gain",),
+    "SignalOverlapAdd": ("signal:overlap_add",),
+    "SignalLog": ("signal:log",),
+    "Convolve": ("computed:convolve",),
+    "DynamicQuantise": ("computed:dynamic_quantise",),
+    "GatherElements": ("indices:gather_elements",),
+    "GatherSlices": ("indices:gather_slices",),
+    "LabelEncoder": ("indices:label_encoder",),
+    "LocalResponse": ("computed:local_response",),
+    "PoolIndices": ("computed:pool_indices",),
+    "ScatterElements": ("indices:scatter_elements",),
+    "ScatterSlices": ("indices:scatter_slices",),
+    "TopK": ("computed:top_k",),
+    "PairCoupling": ("svm:pair_coupling",),
+    "PairVotes": ("svm:pair_votes",),
+    "SupportVectors": ("svm:support_vectors",),
+    "TreeEnsemble": ("trees:tree_ensemble",),
+    "Generated": ("custom:generated",),
+    "Reshape": (),  # needs no code
 }
-
-
-Makers = dict[type[Operator], tuple[Maker, ...]]
 _MVE: Final[Makers] = {
-    operators.Conv2D: (windows.convolution(2, mve.tile),),
-    operators.FullyConnected: (windows.dense(mve.tile),),
-    operators.DepthwiseConv2D: (mve_depthwise.depthwise,),
-    operators.Map: (mve_depthwise.binary,),
+    "Conv2D": ("mve:convolution",),
+    "FullyConnected": ("mve:dense",),
+    "DepthwiseConv2D": ("mve_depthwise:depthwise",),
+    "Map": ("mve_depthwise:binary",),
 }
 _THUMB2: Final[Makers] = {
-    operators.Conv2D: (windows.convolution(6, scalar.tile_m3),),
-    operators.FullyConnected: (
-        general.of_few_outputs,
-        windows.dense(fields.dense_tile, choose_short, one=True),  # a long product takes up to seven cycles
-        windows.dense(fields.dense_tile, one=True),
-    ),
+    "Conv2D": ("scalar:convolution_m3",),
+    # A long product takes up to seven cycles.
+    "FullyConnected": ("general:of_few_outputs", "fields:dense_short", "fields:dense"),
 }
 # The fewest cycles: short products of pairs, with taking their sums apart, take at least 5 % less than SMLAL.
 _THUMB2_FAST: Final[Makers] = {
     **_THUMB2,
-    operators.Conv2D: (
-        windows.convolution(4, scalar.tile_m0, choose_short, instead_of=6),
-        *_THUMB2[operators.Conv2D],
-    ),
+    "Conv2D": ("scalar:convolution_short_products", *_THUMB2["Conv2D"]),
 }
 _THUMB1: Final[Makers] = {
-    operators.Conv2D: (windows.convolution(4, scalar.tile_m0, choose_short),),
-    operators.FullyConnected: (
-        general.of_few_outputs,
-        windows.dense(fields.dense_tile, choose_short, one=True),
-    ),
-    operators.DepthwiseConv2D: (rows.short_depthwise,),
+    "Conv2D": ("scalar:convolution_m0",),
+    "FullyConnected": ("general:of_few_outputs", "fields:dense_short"),
+    "DepthwiseConv2D": ("rows:short_depthwise",),
 }
 _DSP_BALANCED: Final[Makers] = {
-    operators.Conv2D: (conv_2ch_int8.convolution,),
-    operators.FullyConnected: (dense_5rows.dense,),
+    "Conv2D": ("conv_2ch_int8:convolution",),
+    "FullyConnected": ("dense_5rows:dense",),
 }
 # The fewest instructions: weights of 16 bits need no widening, but their loads take more cycles.
 _DSP_FEWEST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, conv_2ch_int16.convolution, conv_2ch_int8.convolution),
+    "Conv2D": ("winograd:convolution", "conv_2ch_int16:convolution", "conv_2ch_int8:convolution"),
 }
 _DSP_FAST: Final[Makers] = {
-    operators.Conv2D: (winograd.convolution, conv_2ch_int8.convolution, conv_2ch_int16.convolution),
-    operators.FullyConnected: (dense_5rows.dense,),
+    "Conv2D": ("winograd:convolution", "conv_2ch_int8:convolution", "conv_2ch_int16:convolution"),
+    "FullyConnected": ("dense_5rows:dense",),
 }
 
 
@@ -209,30 +153,34 @@ KERNEL_SETS: Final = {
 }
 """Kernels by the name of their instruction set, which the rows of cores use (``board_templates/cores``)."""
 
-_COMPACT: Final[dict[type[Operator], Maker]] = {
-    operators.Conv2D: compact.convolution,
-    operators.DepthwiseConv2D: compact.convolution,
-    operators.FullyConnected: compact.fully_connected,
+_COMPACT: Final[Makers] = {
+    "Conv2D": ("compact:convolution",),
+    "DepthwiseConv2D": ("compact:convolution",),
+    "FullyConnected": ("compact:fully_connected",),
 }
 
 
-def _preferred(choice: Choice, operator: type[Operator]) -> tuple[Maker, ...]:
-    """Kernels for the first instruction set of the core, before those for all."""
-    first = KERNEL_SETS[choice.core.instruction_sets[0]]
-    return first.kernels.get(choice.goal, {}).get(operator, ())
+def maker_at(place: str) -> Maker:
+    """Import the maker of a row."""
+    found: Maker = imported(f"compiler.kernels.{place}")
+    return found
+
+
+def _made(graph: Graph, operator: Operator, places: Iterable[str]) -> Iterator[Kernel]:
+    """Kernels of those makers that have one for an operator."""
+    yield from (kernel for place in places if (kernel := maker_at(place)(graph, operator)) is not None)
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
     """Kernels that can compute an operator, the preferred one first; none for one that needs no code.
 
-    For size there is no preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
+    Those for the first instruction set of the core stand before those for all. For size there is no
+    preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
     """
-    if isinstance(operator, operators.Reshape):
-        return
-    makers = (*_preferred(choice, type(operator)), *KERNELS[type(operator)])
-    if choice.goal is Goal.SIZE and type(operator) in _COMPACT:
-        makers = (*makers, _COMPACT[type(operator)])
-    yield from (kernel for make in makers if (kernel := make(graph, operator)) is not None)
+    kind = type(operator).__name__
+    preferred = KERNEL_SETS[choice.core.instruction_sets[0]].kernels.get(choice.goal, {})
+    compact = _COMPACT.get(kind, ()) if choice.goal is Goal.SIZE else ()
+    yield from _made(graph, operator, (*preferred.get(kind, ()), *KERNELS[kind], *compact))
 
 
 def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
@@ -243,23 +191,25 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     usual = tuple(candidates(graph, operator, choice))
     if not usual:
         return usual
+    kind = type(operator).__name__
     found = [usual[0]]
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
         found.append(dataclasses.replace(usual[-1], variant="general"))
     for name, one in KERNEL_SETS.items():
         if one.any_core or name in choice.core.instruction_sets:
-            tables = one.kernels.values()
-            makers = dict.fromkeys(make for table in tables for make in table.get(type(operator), ()))
-            made = (kernel for make in makers if (kernel := make(graph, operator)) is not None)
-            for number, kernel in enumerate(made, 1):
+            places = dict.fromkeys(p for table in one.kernels.values() for p in table.get(kind, ()))
+            for number, kernel in enumerate(_made(graph, operator, places), 1):
                 variant = f"for {name}" if number == 1 else f"for {name}, choice {number}"
                 found.append(dataclasses.replace(kernel, variant=variant))
-    if isinstance(operator, operators.Conv2D) and "dsp" in choice.core.instruction_sets:
+    if isinstance(operator, Conv2D) and "dsp" in choice.core.instruction_sets:
+        from mlf_sdk.compiler.kernels.conv_1ch_int8 import MAX_PIXELS
+        from mlf_sdk.compiler.kernels.convolution import tiled
+
         for pixels in range(1, MAX_PIXELS + 1):
-            kernel = convolution.tiled(graph, operator, pixels)
-            if kernel is not None:
-                found.append(dataclasses.replace(kernel, variant=f"tiles of {pixels}"))
+            tiles = tiled(graph, operator, pixels)
+            if tiles is not None:
+                found.append(dataclasses.replace(tiles, variant=f"tiles of {pixels}"))
     most = max(usual[0].constants_bytes * _GROWTH, _SMALL)
     different = {usual[0].content: usual[0]}
     for kernel in found:

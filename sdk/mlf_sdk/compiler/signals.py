@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import Operator, Stateful
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class SignalSquareRoot(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignalSpectralSubtraction(Operator):
+class SignalSpectralSubtraction(Stateful):
     """Each channel less its noise, which is estimated over the runs; the second output is the estimate.
 
     Attributes:
@@ -71,7 +71,6 @@ class SignalSpectralSubtraction(Operator):
         clamping: the estimate is never above the signal.
     """
 
-    state: int
     smoothing: tuple[tuple[int, int], tuple[int, int]]
     least_left: int
     smoothing_bits: int
@@ -102,7 +101,7 @@ class SignalLog(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignalOverlapAdd(Operator):
+class SignalOverlapAdd(Stateful):
     """Frames (the last axis) added where they overlap; sums of int16 samples are limited after each.
 
     Attributes:
@@ -110,5 +109,4 @@ class SignalOverlapAdd(Operator):
         step: samples from one frame to the next, which are complete with each.
     """
 
-    state: int
     step: int

@@ -9,7 +9,6 @@ through `register_frontend`.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import msgspec
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends.filetype import file_kind, is_container, is_tflite, may_be_any, may_be_library
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
+from mlf_sdk.resources import imported
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.c.compiler import Compiler
@@ -35,7 +35,7 @@ class _BuiltIn(msgspec.Struct, frozen=True):
     """A format of this package, which is imported only for files that may be of it.
 
     Attributes:
-        place: of its class.
+        place: of its class in this package.
         may_be: returns whether a file can be of the format, by its first bytes.
         compiles: as in `Frontend`.
     """
@@ -45,18 +45,17 @@ class _BuiltIn(msgspec.Struct, frozen=True):
     compiles: bool = False
 
     def frontend(self) -> Frontend:
-        module, _, attribute = self.place.partition(":")
-        found: Frontend = getattr(importlib.import_module(module), attribute)()
+        found: Frontend = imported(f"frontends.{self.place}")()
         return found
 
 
 _BUILT_IN: Final = {
-    "mlf": _BuiltIn("mlf_sdk.frontends.mlf.frontend:MlfFrontend", is_container),
-    "tflite": _BuiltIn("mlf_sdk.frontends.tflite.frontend:TfliteFrontend", is_tflite, compiles=True),
-    "exported": _BuiltIn("mlf_sdk.frontends.exported.frontend:ExportedFrontend", may_be_library),
-    "onnx": _BuiltIn("mlf_sdk.frontends.onnx.frontend:OnnxFrontend", may_be_any, compiles=True),
-    "torch": _BuiltIn("mlf_sdk.frontends.torch.frontend:TorchFrontend", may_be_any, compiles=True),
-    "glow": _BuiltIn("mlf_sdk.frontends.glow.frontend:GlowFrontend", may_be_any),
+    "mlf": _BuiltIn("mlf.frontend:MlfFrontend", is_container),
+    "tflite": _BuiltIn("tflite.frontend:TfliteFrontend", is_tflite, compiles=True),
+    "exported": _BuiltIn("exported.frontend:ExportedFrontend", may_be_library),
+    "onnx": _BuiltIn("onnx.frontend:OnnxFrontend", may_be_any, compiles=True),
+    "torch": _BuiltIn("torch.frontend:TorchFrontend", may_be_any, compiles=True),
+    "glow": _BuiltIn("glow.frontend:GlowFrontend", may_be_any),
 }
 _registered: dict[str, Frontend] = {}
 

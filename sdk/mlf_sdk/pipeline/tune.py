@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.operators import Array
-    from mlf_sdk.compiler.tuning import Counted, Question
+    from mlf_sdk.compiler.tuning import Counted, TuningTask
     from mlf_sdk.judge.profile import Profile
     from mlf_sdk.pipeline.options import ProbeOptions
 
@@ -125,8 +125,8 @@ class BoardTuner:
         """Board, unit and compiler, as archives keep them."""
         return f"{self.unit} on {self.board.name}, {self._compiler}"
 
-    def __call__(self, graph: Graph, questions: list[Question]) -> list[tuple[Counted, ...]]:
-        """Answer each question; the cost of every kernel that is right, the cheapest first.
+    def __call__(self, graph: Graph, tasks: list[TuningTask]) -> list[tuple[Counted, ...]]:
+        """Answer each task; the cost of every kernel that is right, the cheapest first.
 
         Raises:
             ToolError: a tool is missing or failed, or a kernel that the rules choose is wrong.
@@ -134,15 +134,15 @@ class BoardTuner:
         """
         from mlf_sdk.compiler.tuning import Counted
 
-        keys = [self._key(graph, question) for question in questions]
+        keys = [self._key(graph, task) for task in tasks]
         costs = {key: found for key in keys if (found := self._read(key)) is not None}
-        missing = {key: q for key, q in zip(keys, questions, strict=True) if key not in costs}
+        missing = {key: q for key, q in zip(keys, tasks, strict=True) if key not in costs}
         for batch in self._batches(graph, missing):
             layers, count = len(batch), sum(len(missing[key][1]) for key in batch)
             self.progress.say(f"counting {count} kernels of {layers} layers on {self.board.name}")
             costs |= self._measure(graph, {key: missing[key] for key in batch})
         answers: list[tuple[Counted, ...]] = []
-        for key, (_, kernels) in zip(keys, questions, strict=True):
+        for key, (_, kernels) in zip(keys, tasks, strict=True):
             found = costs.get(key)
             if found is None:  # the board can't hold its kernels
                 answers.append((Counted(kernel=kernels[0]),))
@@ -151,9 +151,9 @@ class BoardTuner:
             answers.append(tuple(sorted(right, key=lambda one: one.cost or 0)))
         return answers
 
-    def _key(self, graph: Graph, question: Question) -> str:
+    def _key(self, graph: Graph, task: TuningTask) -> str:
         """Hash of everything that decides: code, constants, shapes, board, compiler, SDK."""
-        operator, kernels = question
+        operator, kernels = task
         digest = hashlib.sha256(f"{RULES} {__version__} {self.text} {self._request.port}".encode())
         digest.update(repr(self.board).encode())
         digest.update(repr(dataclasses.replace(operator, number=0, inputs=(), outputs=())).encode())
@@ -173,7 +173,7 @@ class BoardTuner:
             return None
         return found if isinstance(found, list) else None
 
-    def _batches(self, graph: Graph, missing: dict[str, Question]) -> Iterator[list[str]]:
+    def _batches(self, graph: Graph, missing: dict[str, TuningTask]) -> Iterator[list[str]]:
         """Layers that fit on the board together; those that don't fit alone are left out."""
         room = int(self.board.ram.size_bytes * _SHARE), int(self.board.flash.size_bytes * _SHARE)
         batch: list[str] = []
@@ -195,11 +195,11 @@ class BoardTuner:
         if batch:
             yield batch
 
-    def _measure(self, graph: Graph, questions: dict[str, Question]) -> dict[str, list[int | None]]:
-        """Cost of each kernel of each question; None for one whose outputs differ."""
+    def _measure(self, graph: Graph, tasks: dict[str, TuningTask]) -> dict[str, list[int | None]]:
+        """Cost of each kernel of each task; None for one whose outputs differ."""
         from mlf_sdk.pipeline.tunegraph import Trial
 
-        trial = Trial(graph, list(questions.values()))
+        trial = Trial(graph, list(tasks.values()))
         with tempfile.TemporaryDirectory(prefix="mlf-tune-") as folder:
             path = Path(folder) / "kernels.tar"
             path.write_bytes(trial.archive())
@@ -212,7 +212,7 @@ class BoardTuner:
         right = trial.right(outputs)
         answers: dict[str, list[int | None]] = {}
         number = 0
-        for key, (operator, kernels) in questions.items():
+        for key, (operator, kernels) in tasks.items():
             answers[key] = []
             for _ in kernels:
                 answers[key].append(costs[number] if right[number] else None)

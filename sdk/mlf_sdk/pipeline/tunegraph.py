@@ -15,7 +15,7 @@ from mlf_sdk.compiler.graph import INT8, UINT8, Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference.evaluate import evaluate
-from mlf_sdk.compiler.tuning import Counted, Question
+from mlf_sdk.compiler.tuning import Counted, TuningTask
 from mlf_sdk.frontends.mlf.compiled import archive_of
 from mlf_sdk.frontends.mlf.writer import tar_of
 
@@ -36,25 +36,25 @@ class Trial:
     What a layer reads is constant: repeatable numbers over the whole range of its type. What its kernels
     must write is the reference's answer; of floats, whose sums depend on their order, what the first kernel
     writes.
-    The kernels' steps have 0, 1, ... as their layers' numbers, in the order of the questions and of their
+    The kernels' steps have 0, 1, ... as their layers' numbers, in the order of the tasks and of their
     kernels. The model has one output for each value that a kernel writes: 1 where it is right.
 
     Args:
         graph: that of the layers.
-        questions: layers and their kernels.
+        tasks: layers and their kernels.
     """
 
-    def __init__(self, graph: Graph, questions: Sequence[Question]) -> None:
+    def __init__(self, graph: Graph, tasks: Sequence[TuningTask]) -> None:
         self._values = [Value(id=0, name="go", dtype=INT8, shape=(1,))]
         self._operators: list[Operator] = []
         self._kernels: list[Kernel] = []
         self._flags: list[int] = []
         self._owners: list[int] = []  # of each flag, the number of its step
         self._random = np.random.default_rng(_SEED)
-        self._steps = sum(len(kernels) for _, kernels in questions)
+        self._steps = sum(len(kernels) for _, kernels in tasks)
         self._compare(0, 0)  # the input of the model has to be read
         at = 0
-        for operator, kernels in questions:
+        for operator, kernels in tasks:
             at = self._add_layer(graph, operator, kernels, at)
         self._graph = Graph(
             name="kernels",

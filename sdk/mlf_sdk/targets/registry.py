@@ -8,12 +8,12 @@ group ``mlf_sdk.targets``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from importlib import import_module
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.resources import imported
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board
 from mlf_sdk.targets.choice import TargetChoice
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "mlf_sdk.targets"
 
 _PLATFORMS = {
-    "baremetal": "mlf_sdk.targets.baremetal:BaremetalTarget",
-    "host": "mlf_sdk.targets.host:HostTarget",
-    ZEPHYR: "mlf_sdk.targets.zephyr.target:ZephyrTarget",
+    "baremetal": "targets.baremetal:BaremetalTarget",
+    "host": "targets.host:HostTarget",
+    ZEPHYR: "targets.zephyr.target:ZephyrTarget",
 }
-_SCHEMES: dict[str, type[Target] | str] = {"labgrid": "mlf_sdk.targets.labgrid:LabgridTarget"}
-_SERIAL = "mlf_sdk.targets.serial.target:SerialTarget"
+_SCHEMES: dict[str, type[Target] | str] = {"labgrid": "targets.labgrid:LabgridTarget"}
+_SERIAL = "targets.serial.target:SerialTarget"
 
 TargetClass = TypeVar("TargetClass", bound=type[Target])
 
@@ -82,7 +82,7 @@ def resolve_target(choice: TargetChoice) -> Target:
         target = _platform(row.platform).of_board(name, file, choice)
     if choice.port is None:
         return target
-    return cast("Target", _class(_SERIAL)(target, choice))
+    return cast("Target", imported(_SERIAL)(target, choice))
 
 
 def _board_row(name: str, file: Path | None, choice: TargetChoice) -> Board:
@@ -153,7 +153,7 @@ def _registered(scheme: str) -> type[Target]:
             )
         found = _SCHEMES[scheme] = cast("type[Target]", point.load())
     if isinstance(found, str):
-        found = _SCHEMES[scheme] = cast("type[Target]", _class(found))
+        found = _SCHEMES[scheme] = cast("type[Target]", imported(found))
     return found
 
 
@@ -164,10 +164,4 @@ def _entry_points() -> Iterable[EntryPoint]:
 
 
 def _platform(name: str) -> type[BoardTarget]:
-    return cast("type[BoardTarget]", _class(_PLATFORMS[name]))
-
-
-def _class(reference: str) -> Callable[..., object]:
-    """Import ``module:Class``."""
-    module, _, name = reference.partition(":")
-    return cast("Callable[..., object]", getattr(import_module(module), name))
+    return cast("type[BoardTarget]", imported(_PLATFORMS[name]))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the user's functions for custom operators."""
+"""Kernels that come with their operator: the user's functions, and the code of other generators."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Custom
@@ -27,3 +28,8 @@ def custom(graph: Graph, operator: Custom) -> Kernel:
         helpers={f"custom_{operator.symbol}": f"{operator.declaration};\n"},
         constants=constants,
     )
+
+
+def generated(graph: Graph, operator: Generated) -> Kernel:
+    """The kernel that the operator came with."""
+    return operator.kernel

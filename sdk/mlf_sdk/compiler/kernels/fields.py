@@ -15,11 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels import digits
+from mlf_sdk.compiler.kernels import digits, windows
 from mlf_sdk.compiler.kernels.assembly import function_of_cores
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.scaling import helpers
+from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 
@@ -202,3 +203,7 @@ def _sums_m0() -> list[str]:
     lines += ["rsbs r7, r7, #0", "b 1b", "3:", *(f"mov r{i - 4}, r{i}" for i in highs)]
     lines += ["mov r0, r1", "ldr r1, [sp, #16]", "stmia r1!, {r4-r7}", "pop {r4-r7}"]
     return [*lines, *(f"mov r{i}, r{i - 4}" for i in highs), "pop {r1, r4-r7, pc}"]
+
+
+dense: Final = windows.dense(dense_tile, one=True)
+dense_short: Final = windows.dense(dense_tile, choose_short, one=True)

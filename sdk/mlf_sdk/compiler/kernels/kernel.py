@@ -13,7 +13,6 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Operator
-from mlf_sdk.compiler.states import states_of
 
 C_TYPES: Final = {
     "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
@@ -136,7 +135,7 @@ def arguments(
         workspace: C type of the workspace's elements; empty for none.
     """
     inputs = graph.read(operator)[:reads]
-    states = [graph.states[number] for number in states_of(operator)]
+    states = [graph.states[number] for number in operator.states]
     found = [Parameter(Role.INPUT, i, c_type(x.dtype)) for i, x in enumerate(inputs)]
     found += [Parameter(Role.CONSTANT, i, c_type(a.dtype)) for i, a in enumerate(constants)]
     found += [Parameter(Role.STATE, i, c_type(s.dtype)) for i, s in enumerate(states)]

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.kernels import windows
 from mlf_sdk.compiler.kernels.assembly import UNALIGNED
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
@@ -179,3 +180,7 @@ def limit(b: Builder, values: Sequence[Register], rescale: Rescale) -> None:
         vector = b.vector("fill_8", b.do("immediate", i=bound & 255))
         for value in values:
             b.vector(name, value, vector, into=value)
+
+
+convolution: Final = windows.convolution(2, tile)
+dense: Final = windows.dense(tile)

@@ -13,9 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.kernels import windows
 from mlf_sdk.compiler.kernels.assembly import GNU, UNALIGNED, label
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
+from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
@@ -173,3 +175,8 @@ def record_m0(pairs: int) -> Builder:
     stream = b.do("copy", output, kind=OUTPUT_WORDS)
     b.store_many(stream, [b.do("copy", total) for total in sums])
     return b
+
+
+convolution_m3: Final = windows.convolution(6, tile_m3)
+convolution_m0: Final = windows.convolution(4, tile_m0, choose_short)
+convolution_short_products: Final = windows.convolution(4, tile_m0, choose_short, instead_of=6)

@@ -9,30 +9,42 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState, WriteState
+from mlf_sdk.compiler.operators import Array, Operator, ReadState, WriteState
 from mlf_sdk.compiler.reference.table import REFERENCES, Reference, States
 from mlf_sdk.errors import InputError
 
 __all__ = ["Interpreter", "evaluate"]
-_FAMILIES: Final = (
-    "layers",
-    "movement",
-    "softmax",
-    "quantised",
-    "reals",
-    "computed",
-    "convert",
-    "detection",
-    "lstm",
-    "maps",
-    "recurrent",
-    "signal",
-    "svm",
-    "trees",
-)
-"""Modules with references, those of common operators first: each is imported when one before it has none."""
+_FAMILIES: Final = {
+    "computed": (
+        *("Convolve", "DynamicQuantise", "GatherElements", "GatherSlices", "LabelEncoder", "LocalResponse"),
+        *("PoolIndices", "ScatterElements", "ScatterSlices", "TopK"),
+    ),
+    "convert": ("Convert",),
+    "detection": ("DetectionPostProcess",),
+    "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "TransposeConv"),
+    "lstm": ("Lstm",),
+    "maps": ("Map",),
+    "movement": ("ArgExtreme", "Move", "Reshape"),
+    "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
+    "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Recurrent", "Reduce", "Resample"),
+    "recurrent": ("Svdf",),
+    "signal": (
+        *(
+            "SignalAutoScale",
+            "SignalEnergy",
+            "SignalFilterBank",
+            "SignalGain",
+            "SignalLog",
+            "SignalOverlapAdd",
+        ),
+        *("SignalRfft", "SignalSpectralSubtraction", "SignalSquareRoot", "SignalWindow"),
+    ),
+    "softmax": ("Softmax",),
+    "svm": ("PairCoupling", "PairVotes", "SupportVectors"),
+    "trees": ("TreeEnsemble",),
+}
+"""Classes of operators by the module of their references, which is imported when one is computed."""
 
 
 def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: States) -> list[Array]:
@@ -45,25 +57,22 @@ def evaluate(graph: Graph, operator: Operator, inputs: list[Array], states: Stat
     Raises:
         InputError: only its code says what the operator computes.
     """
-    if isinstance(operator, Custom):
+    if not operator.has_meaning:
         raise InputError(
-            "only its code says what a custom operator computes", where=f"operator {operator.number}"
+            "only its code says what it computes", where=f"operator {operator.number} {operator.kind}"
         )
     if isinstance(operator, ReadState):
         return [states[operator.state].copy()]
     if isinstance(operator, WriteState):
         states[operator.state] = inputs[0].copy()
         return []
-    if isinstance(operator, Generated):
-        raise InputError("a generated kernel has no reference in numpy", where=operator.kind)
     return _reference(type(operator))(graph, operator, inputs, states)
 
 
 def _reference(kind: type[Operator]) -> Reference:
     """The reference of a kind of operator."""
-    for family in _FAMILIES:
-        if kind in REFERENCES:
-            break
+    if kind not in REFERENCES:
+        family = next(family for family, names in _FAMILIES.items() if kind.__name__ in names)
         import_module(f"mlf_sdk.compiler.reference.{family}")
     return REFERENCES[kind]
 

@@ -23,7 +23,8 @@ from mlf_sdk.compiler.tflite.context import (
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.movement import move
-from mlf_sdk.compiler.tflite.reals import emit, pointwise
+from mlf_sdk.compiler.tflite.pointwise import emit
+from mlf_sdk.compiler.tflite.reals import pointwise
 
 _MOST_SLICES = 4096
 

@@ -27,7 +27,6 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     axis_of,
@@ -220,7 +219,9 @@ def fully_connected(context: Context, operator: RawOperator) -> None:
         refuse(f"weights of shape {weights.shape} for an input of shape {x.shape}")
     expect_elements(y, x.elements // weights.shape[1] * weights.shape[0])
     if weights.data is None and not bias and not (options and options.FusedActivationFunction()):
-        reals.dense_of_two(context, operator, x, weights, y)
+        from mlf_sdk.compiler.tflite.reals import dense_of_two  # few models multiply two computed values
+
+        dense_of_two(context, operator, x, weights, y)
         return
     bias = _bias_of(context, operator, options, x, bias, weights.shape[0])
     (weights,) = real_weights(context, operator, x, weights)

@@ -12,28 +12,14 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.builder import UnsupportedError, refuse
-from mlf_sdk.compiler.graph import Graph, State, Value
-from mlf_sdk.compiler.operators import ReadState, WriteState
-from mlf_sdk.compiler.tflite import (
-    blocks,
-    detection,
-    integers,
-    layers,
-    movement,
-    pointwise,
-    reals,
-    recurrent,
-    resize,
-    signal,
-    streaming,
-)
-from mlf_sdk.compiler.tflite.accelerators import PREFIX, accelerated
-from mlf_sdk.compiler.tflite.context import Context, common, constant, expect_shape
-from mlf_sdk.compiler.tflite.custom import build_custom, custom_sources, refuse_unused
+from mlf_sdk.compiler.graph import Graph, State
+from mlf_sdk.compiler.tflite.context import Context, constant
+from mlf_sdk.compiler.tflite.custom import PREFIX, accelerated, build_custom, custom_sources, refuse_unused
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.compiler.tflite.notes import file_findings, flaw_of
 from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.ir.finding import Finding
+from mlf_sdk.resources import imported
 from mlf_sdk.tools.checks import BoundedFaults
 
 _CONTROL: Final = ("IF", "WHILE", "CALL")
@@ -43,124 +29,110 @@ Builder = Callable[[Context, RawOperator], None]
 _UNFIT: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
-def _nothing(_: Context, operator: RawOperator) -> None:
-    """CALL_ONCE: its graph has been read before."""
-
-
-def _handle(context: Context, operator: RawOperator) -> None:
-    """VAR_HANDLE: an output that names a state."""
-    name = _variable_name(operator)
-    if name not in context.state_names:
-        refuse(f"the variable '{name}' is never initialised")
-    context.handles[operator.outputs[0]] = context.state_names[name]
-
-
-def _variable_name(operator: RawOperator) -> str:
-    options = operator.options("VarHandleOptions") or refuse("has no options")
-    return (options.SharedName() or b"").decode("utf-8", "replace")
-
-
-def _read(context: Context, operator: RawOperator) -> None:
-    """READ_VARIABLE."""
-    state = _state(context, operator)
-    y = context.output(operator)
-    _expect_state(y, context.states[state])
-    context.operators.append(ReadState(**common(operator, [], y), state=state))
-
-
-def _assign(context: Context, operator: RawOperator) -> None:
-    """ASSIGN_VARIABLE."""
-    state = _state(context, operator)
-    x = context.input(operator.inputs[1])
-    _expect_state(x, context.states[state])
-    context.operators.append(WriteState(**common(operator, [x]), state=state))
-
-
-def _expect_state(value: Value, state: State) -> None:
-    """Refuse a value that is not of the shape and type of a state."""
-    expect_shape(value, state.shape)
-    if value.dtype != state.dtype:
-        refuse(f"'{value.name}' is of {value.dtype}; the variable '{state.name}' holds {state.dtype}")
-
-
-def _state(context: Context, operator: RawOperator) -> int:
-    if operator.inputs[0] not in context.handles:
-        refuse("its variable is not known")
-    return context.handles[operator.inputs[0]]
-
-
-BUILDERS: Final[dict[str, Builder]] = {
-    "CONV_2D": layers.conv_2d,
-    "DEPTHWISE_CONV_2D": layers.depthwise_conv_2d,
-    "TRANSPOSE_CONV": layers.transpose_conv,
-    "FULLY_CONNECTED": layers.fully_connected,
-    "AVERAGE_POOL_2D": layers.pool_2d,
-    "MAX_POOL_2D": layers.pool_2d,
-    "L2_POOL_2D": layers.pool_2d,
-    "MEAN": layers.mean,
-    "SOFTMAX": layers.softmax,
-    "SVDF": recurrent.svdf,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": recurrent.lstm,
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), pointwise.binary),
+BUILDERS: Final[dict[str, str]] = {
+    "CONV_2D": "layers:conv_2d",
+    "DEPTHWISE_CONV_2D": "layers:depthwise_conv_2d",
+    "TRANSPOSE_CONV": "layers:transpose_conv",
+    "FULLY_CONNECTED": "layers:fully_connected",
+    "AVERAGE_POOL_2D": "layers:pool_2d",
+    "MAX_POOL_2D": "layers:pool_2d",
+    "L2_POOL_2D": "layers:pool_2d",
+    "MEAN": "layers:mean",
+    "SOFTMAX": "layers:softmax",
+    "SVDF": "recurrent:svdf",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "recurrent:lstm",
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), "pointwise:binary"),
     **dict.fromkeys(
         (
             *("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1", "LEAKY_RELU"),
             *("EXP", "LOG", "SQRT", "RSQRT", "ABS", "NEG", "SQUARE", "HARD_SWISH", "ELU"),
         ),
-        pointwise.unary,
+        "pointwise:unary",
     ),
-    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), pointwise.convert),
-    "CAST": pointwise.cast,
-    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), movement.reshape),
-    **dict.fromkeys(("PAD", "PADV2"), movement.pad),
-    "MIRROR_PAD": movement.mirror_pad,
-    "CONCATENATION": movement.concatenation,
-    "PACK": movement.pack,
-    "UNPACK": movement.unpack,
-    **dict.fromkeys(("SPLIT", "SPLIT_V"), movement.split),
-    "STRIDED_SLICE": movement.strided_slice,
-    "SLICE": movement.slice_,
-    "TRANSPOSE": movement.transpose,
-    "GATHER": movement.gather,
-    "DYNAMIC_UPDATE_SLICE": movement.update_slice,
-    "BROADCAST_ARGS": movement.broadcast_args,
-    "TILE": movement.tile,
-    "RESIZE_NEAREST_NEIGHBOR": resize.resize_nearest,
-    "RESIZE_BILINEAR": resize.resize_bilinear,
-    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), movement.arg_extreme),
-    "SHAPE": movement.shape,
-    **dict.fromkeys(("PRELU", "SQUARED_DIFFERENCE", *reals.COMPARISONS), pointwise.pair),
-    **dict.fromkeys((*reals.UNARY, *reals.BINARY), reals.pointwise),
-    **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD"), integers.floors),
-    "GELU": reals.gelu,
-    "BITWISE_XOR": integers.bitwise_xor,
-    "RANK": integers.rank,
-    "RANGE": integers.range_,
-    "ONE_HOT": integers.one_hot,
-    "SCATTER_ND": integers.scatter_nd,
-    **dict.fromkeys(("SELECT", "SELECT_V2"), reals.select),
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "pointwise:convert"),
+    "CAST": "pointwise:cast",
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), "movement:reshape"),
+    **dict.fromkeys(("PAD", "PADV2"), "movement:pad"),
+    "MIRROR_PAD": "movement:mirror_pad",
+    "CONCATENATION": "movement:concatenation",
+    "PACK": "movement:pack",
+    "UNPACK": "movement:unpack",
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), "movement:split"),
+    "STRIDED_SLICE": "movement:strided_slice",
+    "SLICE": "movement:slice_",
+    "TRANSPOSE": "movement:transpose",
+    "GATHER": "movement:gather",
+    "DYNAMIC_UPDATE_SLICE": "movement:update_slice",
+    "BROADCAST_ARGS": "movement:broadcast_args",
+    "TILE": "movement:tile",
+    "RESIZE_NEAREST_NEIGHBOR": "resize:resize_nearest",
+    "RESIZE_BILINEAR": "resize:resize_bilinear",
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), "movement:arg_extreme"),
+    "SHAPE": "movement:shape",
     **dict.fromkeys(
-        ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ALL", "REDUCE_ANY"), reals.reduce
+        (
+            *("PRELU", "SQUARED_DIFFERENCE"),
+            *("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"),
+        ),
+        "pointwise:pair",
     ),
-    "ADD_N": reals.add_n,
-    "BATCH_MATMUL": reals.batch_matmul,
-    "CUMSUM": reals.cumsum,
-    "L2_NORMALIZATION": reals.l2_normalization,
-    "LOG_SOFTMAX": reals.log_softmax,
-    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), blocks.space_to_depth),
-    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), blocks.space_to_batch),
-    **dict.fromkeys(("FILL", "ZEROS_LIKE"), blocks.fill),
-    "BROADCAST_TO": blocks.broadcast_to,
-    "EMBEDDING_LOOKUP": blocks.embedding_lookup,
-    "GATHER_ND": blocks.gather_nd,
-    "REVERSE_V2": blocks.reverse,
-    f"{PREFIX}{detection.NAME}": detection.detection_post_process,
-    **{f"{PREFIX}{name}": builder for name, builder in {**signal.BUILDERS, **streaming.BUILDERS}.items()},
-    "CALL_ONCE": _nothing,
-    "VAR_HANDLE": _handle,
-    "READ_VARIABLE": _read,
-    "ASSIGN_VARIABLE": _assign,
+    **dict.fromkeys(
+        (
+            *("FLOOR", "CEIL", "ROUND", "SIN", "COS", "SIGN", "RELU_0_TO_1", "POW"),
+            *("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_NOT"),
+        ),
+        "reals:pointwise",
+    ),
+    **dict.fromkeys(("FLOOR_DIV", "FLOOR_MOD"), "integers:floors"),
+    "GELU": "reals:gelu",
+    "BITWISE_XOR": "integers:bitwise_xor",
+    "RANK": "integers:rank",
+    "RANGE": "integers:range_",
+    "ONE_HOT": "integers:one_hot",
+    "SCATTER_ND": "integers:scatter_nd",
+    **dict.fromkeys(("SELECT", "SELECT_V2"), "reals:select"),
+    **dict.fromkeys(
+        ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ALL", "REDUCE_ANY"), "reals:reduce"
+    ),
+    "ADD_N": "reals:add_n",
+    "BATCH_MATMUL": "reals:batch_matmul",
+    "CUMSUM": "reals:cumsum",
+    "L2_NORMALIZATION": "reals:l2_normalization",
+    "LOG_SOFTMAX": "reals:log_softmax",
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), "blocks:space_to_depth"),
+    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), "blocks:space_to_batch"),
+    **dict.fromkeys(("FILL", "ZEROS_LIKE"), "blocks:fill"),
+    "BROADCAST_TO": "blocks:broadcast_to",
+    "EMBEDDING_LOOKUP": "blocks:embedding_lookup",
+    "GATHER_ND": "blocks:gather_nd",
+    "REVERSE_V2": "blocks:reverse",
+    f"{PREFIX}TFLite_Detection_PostProcess": "detection:detection_post_process",
+    f"{PREFIX}SignalWindow": "signal:window",
+    f"{PREFIX}SignalFftAutoScale": "signal:auto_scale",
+    f"{PREFIX}SignalRfft": "signal:rfft",
+    f"{PREFIX}SignalEnergy": "signal:energy",
+    f"{PREFIX}SignalFilterBank": "signal:filter_bank",
+    f"{PREFIX}SignalFilterBankSquareRoot": "signal:square_root",
+    f"{PREFIX}SignalFilterBankSpectralSubtraction": "signal:spectral_subtraction",
+    f"{PREFIX}SignalPCAN": "signal:gain",
+    f"{PREFIX}SignalFilterBankLog": "signal:log",
+    f"{PREFIX}SignalDelay": "streaming:delay",
+    f"{PREFIX}SignalFramer": "streaming:framer",
+    f"{PREFIX}SignalStacker": "streaming:stacker",
+    f"{PREFIX}SignalOverlapAdd": "streaming:overlap_add",
+    f"{PREFIX}CIRCULAR_BUFFER": "streaming:circular_buffer",
+    "CALL_ONCE": "variables:nothing",
+    "VAR_HANDLE": "variables:handle",
+    "READ_VARIABLE": "variables:read",
+    "ASSIGN_VARIABLE": "variables:assign",
 }
+"""Places of builders, ``module:function`` in this package, by operator; imported for models that have it."""
+
+
+def builder_of(kind: str) -> Builder:
+    """Import the builder of an operator."""
+    found: Builder = imported(f"compiler.tflite.{BUILDERS[kind]}")
+    return found
 
 
 def load_tflite(path: Path, name: str = "", batch: int = 1, custom: str = "") -> Graph:
@@ -274,7 +246,7 @@ def _build(
             if flaw:
                 refuse(flaw)
             if operator.kind in BUILDERS and operator.kind.removeprefix(PREFIX) not in sources:
-                BUILDERS[operator.kind](context, operator)
+                builder_of(operator.kind)(context, operator)
             elif operator.kind.startswith(PREFIX):
                 build_custom(context, operator, sources)
             elif operator.kind in _CONTROL:
@@ -317,6 +289,8 @@ def _initial_states(
     subgraphs: tuple[RawSubgraph, ...], faults: FaultCollector
 ) -> tuple[dict[str, int], list[State]]:
     """States that the graphs of CALL_ONCE initialise, by the names of their variables."""
+    from mlf_sdk.compiler.tflite.variables import variable_name  # few models have some
+
     names: dict[str, int] = {}
     states: list[State] = []
     for index, graph in enumerate(subgraphs[1:], start=1):
@@ -329,7 +303,7 @@ def _initial_states(
                 if flaw:
                     refuse(flaw)
                 if operator.kind == "VAR_HANDLE":
-                    handles[operator.outputs[0]] = _variable_name(operator)
+                    handles[operator.outputs[0]] = variable_name(operator)
                 elif operator.kind == "ASSIGN_VARIABLE":
                     initial = context.input(operator.inputs[1])
                     name = handles[operator.inputs[0]]
@@ -337,7 +311,7 @@ def _initial_states(
                     data = np.array(constant(initial, "initial value"))
                     states.append(State(name=name, dtype=data.dtype, shape=data.shape, initial=data))
                 elif operator.kind in BUILDERS:
-                    BUILDERS[operator.kind](context, operator)
+                    builder_of(operator.kind)(context, operator)
                 else:
                     refuse("only constants can initialise variables")
             except (UnsupportedError, DamagedError, *_UNFIT) as error:

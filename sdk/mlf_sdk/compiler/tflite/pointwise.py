@@ -14,7 +14,6 @@ from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import UNLIMITED, Call, Convert, Map, Rounding
 from mlf_sdk.compiler.reference.bytes import BYTE_FUNCTIONS, hard_swish_exponent, stored
 from mlf_sdk.compiler.reference.wide import WIDE
-from mlf_sdk.compiler.tflite import reals
 from mlf_sdk.compiler.tflite.context import (
     Context,
     broadcast_shape,
@@ -27,6 +26,17 @@ from mlf_sdk.compiler.tflite.file import RawOperator
 
 _LARGEST = {"MAXIMUM": "max", "MINIMUM": "min"}
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
+
+_COMPARISONS: Final = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+
+
+def emit(
+    context: Context, operator: RawOperator, function: str, inputs: list[Value], y: Value,
+    parameters: tuple[float, ...] = (), clamp: tuple[float, float] = UNLIMITED,
+) -> None:  # fmt: skip
+    """Add a function of the elements at one place, and its limits."""
+    call = Call.of(function, len(inputs), parameters).limited(clamp)
+    context.emit(Map(**common(operator, inputs, y), expression=call))
 
 
 def binary(context: Context, operator: RawOperator) -> None:
@@ -67,7 +77,7 @@ def binary(context: Context, operator: RawOperator) -> None:
         return
     if quantised:
         context.copy_stored(operator, a, b, y)
-    reals.emit(context, operator, function, [a, b], y, clamp=limits if activation else UNLIMITED)
+    emit(context, operator, function, [a, b], y, clamp=limits if activation else UNLIMITED)
 
 
 def _emit_stored(
@@ -84,13 +94,13 @@ def pair(context: Context, operator: RawOperator) -> None:
     a, b = context.inputs(operator, 2)
     y = context.output(operator)
     expect_shape(y, broadcast_shape(a, b))
-    compared = operator.kind in reals.COMPARISONS
+    compared = operator.kind in _COMPARISONS
     if y.dtype != (np.bool_ if compared else a.dtype):
         refuse(f"is not supported from {a.dtype} to {y.dtype}")
     whole = a.dtype == b.dtype == np.int32  # whose scales TFLM does not read
     plain = compared and a.dtype == b.dtype and a.quantisation is None and b.quantisation is None
     if plain or (whole and operator.kind != "PRELU") or a.dtype == b.dtype == np.float32:
-        reals.emit(context, operator, operator.kind.lower(), [a, b], y)
+        emit(context, operator, operator.kind.lower(), [a, b], y)
         return
     small = operator.kind == "PRELU" and a.dtype == np.int16 and b.dtype == np.int8
     if compared and a.dtype == b.dtype == np.int16:
@@ -136,7 +146,7 @@ def unary(context: Context, operator: RawOperator) -> None:
         refuse(f"from the scale {x.scale} to {y.scale}")
     if operator.kind == "RELU6" and _is_wide(x) and _is_wide(y):
         context.copy_stored(operator, x, y)
-        reals.emit(context, operator, "clip", [x], y, (float(x.zero_point), float(stored(6.0, x))))
+        emit(context, operator, "clip", [x], y, (float(x.zero_point), float(stored(6.0, x))))
         return
     words = operator.kind in _OF_WORDS and _is_wide(x) and _is_wide(y)
     if words:
@@ -181,6 +191,6 @@ def cast(context: Context, operator: RawOperator) -> None:
     y = context.output(operator)
     expect_shape(y, x.shape)
     if x.quantisation or y.quantisation or (x.dtype.kind == "f" and y.dtype.kind != "f"):
-        reals.emit(context, operator, {"b": "truth", "f": "real_cast"}.get(y.dtype.kind, "cast"), [x], y)
+        emit(context, operator, {"b": "truth", "f": "real_cast"}.get(y.dtype.kind, "cast"), [x], y)
     else:
         context.emit(Convert(**common(operator, [x], y)))

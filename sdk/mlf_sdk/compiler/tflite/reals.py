@@ -9,12 +9,9 @@ from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.operators import (
-    UNLIMITED,
     AddN,
-    Call,
     FullyConnected,
     L2Normalise,
-    Map,
     Move,
     Reshape,
     Rounding,
@@ -33,6 +30,7 @@ from mlf_sdk.compiler.tflite.context import (
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.hybrid import real_weights
+from mlf_sdk.compiler.tflite.pointwise import emit
 
 UNARY = {
     "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin", "COS": "cos", "LOGICAL_NOT": "not",
@@ -41,21 +39,11 @@ UNARY = {
 BINARY = {
     "FLOOR_DIV": "floor_div", "FLOOR_MOD": "mod", "POW": "pow", "LOGICAL_AND": "and", "LOGICAL_OR": "or",
 }  # fmt: skip
-COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
 _FUNCTIONS = {**UNARY, **BINARY}
 _REDUCTIONS = {
     "SUM": Reduction.SUM, "REDUCE_MAX": Reduction.MAX, "REDUCE_MIN": Reduction.MIN,
     "REDUCE_ALL": Reduction.MIN, "REDUCE_ANY": Reduction.MAX, "REDUCE_PROD": Reduction.PROD,
 }  # fmt: skip
-
-
-def emit(
-    context: Context, operator: RawOperator, function: str, inputs: list[Value], y: Value,
-    parameters: tuple[float, ...] = (), clamp: tuple[float, float] = UNLIMITED,
-) -> None:  # fmt: skip
-    """Add a function of the elements at one place, and its limits."""
-    call = Call.of(function, len(inputs), parameters).limited(clamp)
-    context.emit(Map(**common(operator, inputs, y), expression=call))
 
 
 def pointwise(context: Context, operator: RawOperator) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -160,19 +159,6 @@ def log(context: Context, operator: RawOperator) -> None:
     shift = whole_number(options, "input_correction_bits", 0, 31)
     scale = whole_number(options, "output_scale", 0, _WORD)
     context.emit(signals.SignalLog(**common(operator, [x], y), shift=shift, scale=scale))
-
-
-BUILDERS: Final[dict[str, Callable[[Context, RawOperator], None]]] = {
-    "SignalWindow": window,
-    "SignalFftAutoScale": auto_scale,
-    "SignalRfft": rfft,
-    "SignalEnergy": energy,
-    "SignalFilterBank": filter_bank,
-    "SignalFilterBankSquareRoot": square_root,
-    "SignalFilterBankSpectralSubtraction": spectral_subtraction,
-    "SignalPCAN": gain,
-    "SignalFilterBankLog": log,
-}
 
 
 def typed_values(

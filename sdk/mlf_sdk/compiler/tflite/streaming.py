@@ -9,7 +9,6 @@ output tells.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -18,11 +17,11 @@ from mlf_sdk.compiler import regions, signals
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
 from mlf_sdk.compiler.operators import Array, Move, ReadState, Region, Reshape, WriteState
-from mlf_sdk.compiler.tflite.accelerators import PREFIX
 from mlf_sdk.compiler.tflite.context import Context, common, expect_elements, expect_shape
+from mlf_sdk.compiler.tflite.custom import PREFIX
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.flexbuffer import options_of, whole_number
-from mlf_sdk.compiler.tflite.reals import emit
+from mlf_sdk.compiler.tflite.pointwise import emit
 from mlf_sdk.compiler.tflite.signal import typed_values
 
 _LONGEST: Final = 1 << 20
@@ -127,15 +126,6 @@ def circular_buffer(context: Context, operator: RawOperator) -> None:
         context.emit(Reshape(**common(operator, [x], y)))
     if valid:
         _periodic(context, operator, period - 1, period, valid[0])
-
-
-BUILDERS: Final[dict[str, Callable[[Context, RawOperator], None]]] = {
-    "SignalDelay": delay,
-    "SignalFramer": framer,
-    "SignalStacker": stacker,
-    "SignalOverlapAdd": overlap_add,
-    "CIRCULAR_BUFFER": circular_buffer,
-}
 
 
 def _rows(x: Value) -> tuple[int, int]:

@@ -15,7 +15,6 @@ from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.compiler.states import states_of
 from mlf_sdk.frontends.mlf.content import ArchiveContent, Call
 from mlf_sdk.frontends.mlf.extension import OWN_COMPILER, CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.params import NamedTensor
@@ -77,7 +76,7 @@ class _Builder:
                 self.params[name] = kernel.constants[parameter.number]
                 arguments.append(name)
             elif parameter.role is Role.STATE:
-                arguments.append(self.states[states_of(operator)[parameter.number]])
+                arguments.append(self.states[operator.states[parameter.number]])
         written = () if isinstance(operator, ReadState) else self.states
         facts = CallFacts(
             writes=tuple(i for i, argument in enumerate(arguments) if argument in written),

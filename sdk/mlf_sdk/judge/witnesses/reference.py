@@ -9,9 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from mlf_sdk.compiler.generated import Generated
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Custom, Operator, WriteState
+from mlf_sdk.compiler.operators import Operator, WriteState
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
 from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession
@@ -35,11 +34,6 @@ class Reference(Witness):
         """See Witness."""
         with model.supply() as supply:
             yield ReferenceSession(model.graph, supply)
-
-
-def needs_code(operator: Operator) -> bool:
-    """Return whether only its code says what an operator computes."""
-    return isinstance(operator, Custom | Generated)
 
 
 class ReferenceSession:
@@ -67,7 +61,7 @@ class ReferenceSession:
         covered: set[int] = set()
         for position in range(len(operators) - 1, -1, -1):
             operator = operators[position]
-            if not needs_code(operator) and (isinstance(operator, WriteState) or shown & {*operator.outputs}):
+            if operator.has_meaning and (isinstance(operator, WriteState) or shown & {*operator.outputs}):
                 covered.add(position)
                 shown.update(operator.inputs)
         return tuple(f"{o.number} {o.kind}" for i, o in enumerate(operators) if i not in covered)
@@ -86,7 +80,7 @@ class ReferenceSession:
     def _run(self, operator: Operator) -> None:
         given = [self.values.get(i) for i in operator.inputs]
         found: list[Array] | None
-        if needs_code(operator):
+        if not operator.has_meaning:
             found = self._supply(operator, given) if self._supply is not None else None
             self._supplied |= set() if found is None else {operator.number}
         else:
