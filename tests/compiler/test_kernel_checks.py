@@ -128,7 +128,7 @@ def test_makers_are_counted_and_come_back(tmp_path: Path) -> None:
         _checks(tmp_path)
         assert drawn.counts["Softmax softmax:softmax"] == 1  # for three goals
         assert "Conv2D mve:convolution" in drawn.never
-        assert "FullyConnected compact:fully_connected" not in drawn.never
+        assert "FullyConnected compact:compact" not in drawn.never
     assert schedule.maker_at is before
 
 

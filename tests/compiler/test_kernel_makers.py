@@ -12,6 +12,7 @@ import pytest
 
 from kernel_checks import KernelCheck
 from mlf_sdk.compiler.kernels import compact, general
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.floats import convolution as real_convolution
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import (
@@ -227,14 +228,14 @@ def test_layers_that_are_no_floats_or_not_constant() -> None:
     v = Values()
     x, y = v.add("float32", (2, 7)), v.add("float32", (2, 5))
     computed = FullyConnected(**fields((x, v.add("float32", (5, 7))), y), clamp=UNLIMITED)
-    assert real_convolution.dense(v.graph(computed), computed) is None
+    assert real_convolution.dense(Contraction.of(v.graph(computed), computed)) is None
     constant = FullyConnected(**fields((x, v.normal(5, 7)), y), clamp=UNLIMITED)
     kernel = next(candidates(v.graph(constant), constant, Choice()))
     assert kernel.family == "real_dense"
     v = Values()
     inputs, y = stored_layer(v, "int8", "int32", (2, 7), (5, 7), (2, 5))
     stored = FullyConnected(**fields(inputs, y), clamp=CLAMPS["int8"])
-    assert real_convolution.dense(v.graph(stored), stored) is None
+    assert real_convolution.dense(Contraction.of(v.graph(stored), stored)) is None
 
 
 def test_matrix_products_of_floats(tmp_path: Path) -> None:
@@ -329,7 +330,7 @@ def test_layers_that_one_function_computes() -> None:
         inputs, y = stored_layer(v, "int8", "int32", read, (6, 1, 1, depth), (*read[:3], 6))
         window = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
         operator = Conv2D(**fields(inputs, y), window=window, clamp=clamp)
-        return compact.convolution(v.graph(operator), operator)
+        return compact.compact(Contraction.of(v.graph(operator), operator))
 
     one = kernel((1, 3, 4, 5), 5)
     assert one is not None
@@ -350,4 +351,4 @@ def test_matrix_products_of_few_outputs(dtype: str, outputs: int, found: bool) -
     v = Values()
     inputs, y = stored_layer(v, dtype, "int32", (2, 21), (outputs, 21), (2, outputs))
     operator = FullyConnected(**fields(inputs, y), clamp=CLAMPS[dtype])
-    assert (general.of_few_outputs(v.graph(operator), operator) is not None) == found
+    assert (general.of_few_outputs(Contraction.of(v.graph(operator), operator)) is not None) == found

@@ -178,7 +178,7 @@ def test_every_maker_is_drawn(tmp_path: Path) -> None:
         for graph in map(improve, graphs(tmp_path)):
             for operator in graph.operators:
                 for place in places.get(type(operator).__name__, ()):
-                    schedule.maker_at(place)(graph, operator)
+                    schedule.maker_at(place)(*schedule.subject_of(graph, operator))
             drawn.forget()
     assert [name for name in drawn.never if name not in ELSEWHERE] == []
 

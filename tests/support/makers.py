@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from mlf_sdk.compiler import schedule
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel
 
 
@@ -49,11 +49,13 @@ class Drawn:
         """Drop the kernels that are kept; call it when a graph is done."""
         self._kept.clear()
 
-    def make(self, place: str, maker: schedule.Maker, graph: Graph, one: Any) -> Kernel | None:
+    def make(self, place: str, maker: schedule.Maker, *subject: Any) -> Kernel | None:
         """What a maker gives, counted; it keeps the kernel of each operator until `forget`."""
+        layer = subject[0]
+        graph, one = (layer.graph, layer.operator) if isinstance(layer, Contraction) else subject
         key = (place, id(graph), id(one))
         if key not in self._kept:
-            kernel = maker(graph, one)
+            kernel = maker(*subject)
             self.counts[f"{type(one).__name__} {place}"] += kernel is not None
             # The graph and its operator live as long as their numbers are keys.
             self._kept[key] = ((graph, one), kernel)

@@ -117,11 +117,13 @@ class Graph:
         return tuple(self.values[i] for i in operator.outputs)
 
     def bias(self, operator: Operator) -> Array:
-        """Biases of a layer whose third input they are, one a channel of its output; zeros without it."""
-        values = self.read(operator)
-        if len(values) > 2:
-            return values[2].constant.astype(np.int64)
-        return np.zeros(self.written(operator)[0].shape[-1], np.int64)
+        """Biases of a layer whose third input they are, one a channel of its output; zeros without it.
+
+        They are int64, or of the output's type where that is real.
+        """
+        values, (y,) = self.read(operator)[2:], self.written(operator)
+        dtype = y.dtype if y.dtype.kind == "f" else np.int64
+        return values[0].constant.reshape(-1).astype(dtype) if values else np.zeros(y.shape[-1], dtype)
 
     def computed(self) -> Iterator[Value]:
         """Values that are neither constant nor unused."""

@@ -101,6 +101,10 @@ class FullyConnected(Operator):
     clamp: tuple[float, float]
 
 
+Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
+"""A layer of sums of products with weights."""
+
+
 class PoolKind(enum.Enum):
     """Function of a pooling window; L2 is the root of the mean square."""
 

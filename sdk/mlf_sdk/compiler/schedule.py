@@ -12,7 +12,7 @@ from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.operators import Conv2D, Operator
+from mlf_sdk.compiler.operators import Conv2D, Layer, Operator
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.resources import imported
 
@@ -30,7 +30,9 @@ _GROWTH: Final = (
 )
 _SMALL: Final = 256  # bytes of constants that always may be
 
-Maker = Callable[[Graph, Any], Kernel | None]
+Maker = Callable[..., Kernel | None]
+"""Makes a kernel of what `subject_of` gives; None for an operator that it does not fit."""
+
 Makers = dict[str, tuple[str, ...]]
 """Places of makers, ``module:function`` in `mlf_sdk.compiler.kernels`, by the name of their operator's class.
 
@@ -45,7 +47,7 @@ KERNELS: Final[Makers] = {
         "rows:depthwise",
         "general:convolution",
     ),
-    "TransposeConv": ("general:transpose_conv",),
+    "TransposeConv": ("general:convolution",),
     "FullyConnected": ("floats.convolution:dense", "dense:dense", "general:fully_connected"),
     "Pool2D": ("floats.pooling:pool_2d", "pooling:pool_2d"),
     "Convert": ("elementwise:table", "elementwise:convert"),
@@ -154,9 +156,9 @@ KERNEL_SETS: Final = {
 """Kernels by the name of their instruction set, which the rows of cores use (``board_templates/cores``)."""
 
 _COMPACT: Final[Makers] = {
-    "Conv2D": ("compact:convolution",),
-    "DepthwiseConv2D": ("compact:convolution",),
-    "FullyConnected": ("compact:fully_connected",),
+    "Conv2D": ("compact:compact",),
+    "DepthwiseConv2D": ("compact:compact",),
+    "FullyConnected": ("compact:compact",),
 }
 
 
@@ -166,9 +168,18 @@ def maker_at(place: str) -> Maker:
     return found
 
 
-def _made(graph: Graph, operator: Operator, places: Iterable[str]) -> Iterator[Kernel]:
-    """Kernels of those makers that have one for an operator."""
-    yield from (kernel for place in places if (kernel := maker_at(place)(graph, operator)) is not None)
+def subject_of(graph: Graph, operator: Operator) -> tuple[Any, ...]:
+    """Arguments of the makers of an operator's kernels: a `Contraction` of layers with weights, else both."""
+    if not isinstance(operator, Layer):
+        return graph, operator
+    from mlf_sdk.compiler.kernels.contraction import Contraction
+
+    return (Contraction.of(graph, operator),)
+
+
+def _made(subject: tuple[Any, ...], places: Iterable[str]) -> Iterator[Kernel]:
+    """Kernels of those makers that have one."""
+    yield from (kernel for place in places if (kernel := maker_at(place)(*subject)) is not None)
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:
@@ -177,10 +188,13 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
     Those for the first instruction set of the core stand before those for all. For size there is no
     preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
     """
-    kind = type(operator).__name__
+    yield from _made(subject_of(graph, operator), _places(type(operator).__name__, choice))
+
+
+def _places(kind: str, choice: Choice) -> tuple[str, ...]:
     preferred = KERNEL_SETS[choice.core.instruction_sets[0]].kernels.get(choice.goal, {})
     compact = _COMPACT.get(kind, ()) if choice.goal is Goal.SIZE else ()
-    yield from _made(graph, operator, (*preferred.get(kind, ()), *KERNELS[kind], *compact))
+    return (*preferred.get(kind, ()), *KERNELS[kind], *compact)
 
 
 def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
@@ -188,10 +202,10 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
 
     Those of other cores are among them, and tiles of other sizes, where their constants are not much larger.
     """
-    usual = tuple(candidates(graph, operator, choice))
+    kind, subject = type(operator).__name__, subject_of(graph, operator)
+    usual = tuple(_made(subject, _places(kind, choice)))
     if not usual:
         return usual
-    kind = type(operator).__name__
     found = [usual[0]]
     found += [dataclasses.replace(k, variant=f"choice {n}") for n, k in enumerate(usual[1:-1], 2)]
     if len(usual) > 1:
@@ -199,7 +213,7 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     for name, one in KERNEL_SETS.items():
         if one.any_core or name in choice.core.instruction_sets:
             places = dict.fromkeys(p for table in one.kernels.values() for p in table.get(kind, ()))
-            for number, kernel in enumerate(_made(graph, operator, places), 1):
+            for number, kernel in enumerate(_made(subject, places), 1):
                 variant = f"for {name}" if number == 1 else f"for {name}, choice {number}"
                 found.append(dataclasses.replace(kernel, variant=variant))
     if isinstance(operator, Conv2D) and "dsp" in choice.core.instruction_sets:
@@ -207,7 +221,7 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
         from mlf_sdk.compiler.kernels.convolution import tiled
 
         for pixels in range(1, MAX_PIXELS + 1):
-            tiles = tiled(graph, operator, pixels)
+            tiles = tiled(subject[0], pixels)
             if tiles is not None:
                 found.append(dataclasses.replace(tiles, variant=f"tiles of {pixels}"))
     most = max(usual[0].constants_bytes * _GROWTH, _SMALL)

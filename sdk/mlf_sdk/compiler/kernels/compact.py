@@ -8,19 +8,16 @@ layer of one scale has a single multiplier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, of_windows
+from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
+from mlf_sdk.compiler.kernels.kernel import Kernel, c_type
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64
-from mlf_sdk.compiler.operators import Array, Conv2D, DepthwiseConv2D, FullyConnected, Window
+from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, has_wide_sums
 
 _HEAD: Final = 20  # 16-bit words
 _MOST: Final = (1 << 15) - 1
@@ -48,136 +45,70 @@ _FOURS: Final = f"""#if {DSP}
 """
 
 
-def convolution(graph: Graph, operator: Conv2D | DepthwiseConv2D) -> Kernel | None:
-    """CONV_2D and DEPTHWISE_CONV_2D; None for floats, several images, groups and multiplied channels."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    n, _, _, channels = x.shape
-    outputs = y.shape[3]
-    depthwise = isinstance(operator, DepthwiseConv2D)
-    if weights.data is None or n != 1 or y.dtype.kind == "f":
+def compact(layer: Contraction) -> Kernel | None:
+    """Any layer of stored values; None for several images, groups and multiplied channels."""
+    mixed = layer.multiplier != 1 if layer.kind is Kind.DEPTHWISE else layer.is_grouped
+    if layer.weights.data is None or layer.x.shape[0] != 1 or layer.y.dtype.kind == "f" or mixed:
         return None
-    if outputs != channels if depthwise else weights.shape[3] != channels:
+    head, scales = _head(layer)
+    shapes = (*layer.x.shape, *layer.y.shape)
+    if min(shapes) < 1 or min(head) < -_MOST - 1 or max(head) > _MOST:  # more than 16 bits
         return None
-    data = weights.data.reshape(-1, outputs).T if depthwise else weights.data
-    wide, depth = has_wide_sums(graph, operator), 1 if depthwise else channels
-    layer = _Layer(x, weights, y, wide, operator.window, x.shape[1:], y.shape[1:], depth)
+    words: list[Array] = [
+        np.array(head + [0] * (_HEAD - len(head)), np.int16),
+        layer.bias.astype(np.uint32),
+    ]
+    if layer.has_wide_sums:
+        words.append((layer.bias >> 32).astype(np.int32))
+    words.append(np.array([m.value for m in scales], np.int32))
+    words.append(np.array([m.shift for m in scales], np.int8))
+    stream = b"".join(part.tobytes() for part in (*words, np.ascontiguousarray(layer.rows)))
+    constants = (np.frombuffer(stream + bytes(-len(stream) % 4), np.int32),)
+    name, text = _function(layer)
+    scale = {"scale_wide": RESCALE_INT64} if layer.has_wide_sums else {"scale_rounded": _SCALE}
+    point = layer.kind is Kind.CONVOLUTION and layer.window.size == (1, 1)
     return layer.kernel(
-        graph,
-        operator,
-        "depthwise" if depthwise else "conv_1x1" if operator.window.size == (1, 1) else "conv",
-        data,
-        channel_multipliers(x, weights, y, outputs),
-        of_windows(x, y, operator.window, outputs - 1),
+        "conv_1x1" if point else layer.kind.value,
+        f"    {name}(x0, p0, y0);\n",
+        {**scale, name: text},
+        constants,
+        layer.overlaps,
+        variant="compact",
     )
 
 
-def fully_connected(graph: Graph, operator: FullyConnected) -> Kernel | None:
-    """FULLY_CONNECTED; None for floats."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if weights.data is None or y.dtype.kind == "f":
-        return None
-    outputs, inputs = weights.shape
-    rows = x.elements // inputs
-    point = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
-    wide = has_wide_sums(graph, operator)
-    layer = _Layer(x, weights, y, wide, point, (1, rows, inputs), (1, rows, outputs), inputs)
-    overlaps = of_parts(x, y, np.arange(rows) * inputs, np.arange(1, rows + 1) * outputs - 1)
-    multipliers = dense_multipliers(x, weights, y, outputs)
-    return layer.kernel(graph, operator, "dense", weights.data, multipliers, overlaps)
+def _head(layer: Contraction) -> tuple[list[int], tuple[Multiplier, ...]]:
+    """Numbers of a layer, which its function reads, and its multipliers: one where all channels have the same."""
+    window, read, outputs = layer.window, layer.x.shape[1:], layer.channels
+    scales = layer.multipliers[:1] if layer.has_one_scale else layer.multipliers
+    low, high = (int(limit) for limit in layer.clamp)
+    first = [-before for before in window.before]  # row and column of the first window, in the input
+    ends = [f + n * step for f, n, step in zip(first, layer.y.shape[1:3], window.stride, strict=True)]
+    spans = [n * apart for n, apart in zip(window.size, window.dilation, strict=True)]
+    numbers = [
+        *read, *ends, outputs, layer.depth, *spans, *window.stride, *first,
+        int(layer.depth < read[2]), len(scales), layer.x.zero_point, layer.y.zero_point, low, high,
+        layer.weights.zero_point,
+    ]  # fmt: skip
+    return numbers, scales
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """Numbers of a layer, and the function that reads them.
-
-    Attributes:
-        wide: sums have 64 bits.
-        read, written: height, width and channels of the input and of the output.
-        depth: channels of the input that one of the output reads.
-    """
-
-    x: Value
-    weights: Value
-    y: Value
-    wide: bool
-    window: Window
-    read: tuple[int, ...]
-    written: tuple[int, ...]
-    depth: int
-
-    @property
-    def wraps(self) -> bool:
-        """True for sums of 16-bit values in 32 bits, which wrap."""
-        return self.y.dtype == np.int16 and not self.wide
-
-    def kernel(
-        self,
-        graph: Graph,
-        operator: Conv2D | DepthwiseConv2D | FullyConnected,
-        family: str,
-        weights: Array,
-        multipliers: tuple[Multiplier, ...],
-        overlaps: Overlaps,
-    ) -> Kernel | None:
-        """The kernel; None where a number takes more than 16 bits.
-
-        Args:
-            weights: those of an output channel side by side.
-        """
-        low, high = (int(limit) for limit in operator.clamp)
-        scales = multipliers[:1] if len(set(multipliers)) == 1 else multipliers
-        window, places, outputs = self.window, self.written[:2], self.written[2]
-        first = [-before for before in window.before]  # row and column of the first window, in the input
-        ends = [f + n * step for f, n, step in zip(first, places, window.stride, strict=True)]
-        spans = [n * apart for n, apart in zip(window.size, window.dilation, strict=True)]
-        numbers = [
-            *self.read, *ends, outputs, self.depth, *spans, *window.stride, *first,
-            int(self.depth < self.read[2]), len(scales), self.x.zero_point, self.y.zero_point, low, high,
-            self.weights.zero_point,
-        ]  # fmt: skip
-        if min(*self.read, *self.written) < 1 or min(numbers) < -_MOST - 1 or max(numbers) > _MOST:
-            return None
-        bias = graph.bias(operator)
-        words: list[Array] = [
-            np.array(numbers + [0] * (_HEAD - len(numbers)), np.int16),
-            bias.astype(np.uint32),
-        ]
-        if self.wide:
-            words.append((bias >> 32).astype(np.int32))
-        words.append(np.array([m.value for m in scales], np.int32))
-        words.append(np.array([m.shift for m in scales], np.int8))
-        stream = b"".join(part.tobytes() for part in (*words, np.ascontiguousarray(weights)))
-        constants = (np.frombuffer(stream + bytes(-len(stream) % 4), np.int32),)
-        name, text = self.function()
-        scale = {"scale_wide": RESCALE_INT64} if self.wide else {"scale_rounded": _SCALE}
-        return Kernel(
-            family=family,
-            variant="compact",
-            parameters=arguments(graph, operator, reads=1, constants=constants),
-            body=f"    {name}(x0, p0, y0);\n",
-            helpers={**scale, name: text},
-            constants=constants,
-            overlaps=overlaps,
-        )
-
-    def function(self) -> tuple[str, str]:
-        """Name and text of the function that computes all layers of these types and this dilation."""
-        (down, across), offset = self.window.dilation, self.weights.zero_point != 0
-        x, w, y = (c_type(v.dtype) for v in (self.x, self.weights, self.y))
-        types = "_".join(v.dtype.name for v in (self.x, self.weights, self.y))
-        name = f"compact_{types}_{down}_{across}{'_offset' if offset else ''}{'_32' if self.wraps else ''}"
-        wide, sum_ = self.wide, "int64_t" if self.wide else "uint32_t" if self.wraps else "int32_t"
-        start = f"{'(uint32_t)' if self.wraps else ''}p[{_HEAD // 2} + c]"
-        if wide:
-            high = f"p[{_HEAD // 2} + h[5] + c]"
-            start = f"(int64_t)((uint64_t)(uint32_t){start} | (uint64_t)(uint32_t){high} << 32)"
-        product = f"(v[k] - h[15]) * {'(w[k] - h[19])' if offset else 'w[k]'}"
-        product, total = (f"(uint32_t)({product})", "(int32_t)sum") if self.wraps else (product, "sum")
-        bytes_ = x == w == y == "int8_t" and not offset
-        include, fours = (INCLUDE_ACLE, _FOURS) if bytes_ else ("", "")
-        text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
+def _function(layer: Contraction) -> tuple[str, str]:
+    """Name and text of the function that computes all layers of these types and this dilation."""
+    (down, across), offset = layer.window.dilation, layer.weights.zero_point != 0
+    values, wide, wraps = (layer.x, layer.weights, layer.y), layer.has_wide_sums, layer.wraps
+    x, w, y = (c_type(v.dtype) for v in values)
+    types = "_".join(v.dtype.name for v in values)
+    name = f"compact_{types}_{down}_{across}{'_offset' if offset else ''}{'_32' if wraps else ''}"
+    start = f"{'(uint32_t)' if wraps else ''}p[{_HEAD // 2} + c]"
+    if wide:
+        high = f"p[{_HEAD // 2} + h[5] + c]"
+        start = f"(int64_t)((uint64_t)(uint32_t){start} | (uint64_t)(uint32_t){high} << 32)"
+    product = f"(v[k] - h[15]) * {'(w[k] - h[19])' if offset else 'w[k]'}"
+    product, total = (f"(uint32_t)({product})", "(int32_t)sum") if wraps else (product, "sum")
+    bytes_ = x == w == y == "int8_t" and not offset
+    include, fours = (INCLUDE_ACLE, _FOURS) if bytes_ else ("", "")
+    text = f"""{include}static void {name}(const {x} *x, const int32_t *p, {y} *y)
 {{
     typedef int16_t MLF_MAY_ALIAS number_t; /* stands in words of another type */
     const number_t *h = (const number_t *)p;
@@ -190,7 +121,7 @@ class _Layer:
             const {w} *w = (const {w} *)(shifts + h[14]);
             int32_t c = 0;
             do {{
-                {sum_} sum = {start};
+                {layer.sum_type} sum = {start};
                 int32_t iy = top;
                 do {{
                     int32_t ix = left;
@@ -217,4 +148,4 @@ class _Layer:
     }} while (top != h[3]);
 }}
 """
-        return name, text
+    return name, text

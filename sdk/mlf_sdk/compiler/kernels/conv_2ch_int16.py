@@ -14,18 +14,18 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
+from mlf_sdk.compiler.kernels.assembly import label, unrolling
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, instructions_per_mac, widen
-from mlf_sdk.compiler.kernels.convolution import Layout, is_plain_int8, rescale_of
+from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
+from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, low_words
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.operators import Array, Conv2D
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.operators import Array
 
 MAX_PIXELS: Final = 3
 _UNROLL: Final = 32  # threes of steps in a row
@@ -36,45 +36,29 @@ def _cost(pixels: int) -> float:
     return (1 + 2 / 3 + 2 * pixels) / (4 * pixels)
 
 
-def _row_cost(width: int, pixels: int, each: float) -> float:
-    return -(-width // pixels) * pixels * each
+def _row_cost(layout: Layout, pixels: int, each: float) -> float:
+    return -(-layout.ow // pixels) * pixels * each
 
 
-def in_twos(x: Value, weights: Value, y: Value) -> bool:
-    """Check that tiles of two channels can compute a layer: int8, one image, one group, an even number."""
-    return is_plain_int8(x, weights) and weights.dtype == np.int8 and y.shape[3] % 2 == 0
-
-
-def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D by tiles of two channels; None for a layer that this does not fit, or that others do faster."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    channels = y.shape[3]
-    if weights.data is None or not in_twos(x, weights, y):
+    layout = layout_of(layer, MAX_PIXELS, lambda usual, pixels: _row_cost(usual, pixels, _cost(pixels)))
+    if layout is None:
         return None
-    width = Layout(x, weights, y, operator.window).ow
-    tiles = range(1, min(MAX_PIXELS, width) + 1)
-    pixels = min(tiles, key=lambda p: _row_cost(width, p, _cost(p)))
-    layout = Layout(x, weights, y, operator.window, pixels)
-    other = best_tile(width)
-    slower = _row_cost(width, pixels, _cost(pixels)) > _row_cost(width, other, instructions_per_mac(other))
-    if slower or layout.unfit or channels * pixels > MAX_OFFSET:
+    pixels, other, channels = layout.pixels, best_tile(layout.ow), layer.channels
+    if _row_cost(layout, pixels, _cost(pixels)) > _row_cost(layout, other, instructions_per_mac(other)):
         return None
-    flat, bias = weights.data.reshape(channels, -1), graph.bias(operator)
-    rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, channels), operator.clamp)
-    if rescale.form is Form.GENERAL:
+    rescale = layer.rescale(fine=fits_fine(layer.rows))
+    if rescale is None:
         return None
-    short = layout.spare == 3 and layout.row_quads <= 8
-    if short:  # the last word of each row holds nothing
-        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
-    words = _words(layout.padded(weights.data), rescale, short=short)
-    starts = low_words(rescale.unit * rescale.folded(bias, flat, x.zero_point))
+    short = layout.shortened()
+    words = _words(layout.padded(layer.rows).reshape(channels, layout.rows, -1), rescale, short=short)
     steps = words.shape[1]
     name = f"conv_2ch_16_{pixels}x{steps}_{channels}_{label(rescale)}"
     texts = _function(name, pixels, steps, channels, Epilogue.of(rescale))
     fast, text = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
-    call, constants = f"{name}(b0, p0, {{}}, {channels})", (stream_of_twos(starts, words, rescale),)
-    return layout.kernel(graph, operator, call, fast, {**texts, fast: text}, constants, "_2ch_int16")
+    call, stream = f"{name}(b0, p0, {{}}, {channels})", stream_of(layer.starts(rescale), words, rescale)
+    return layout.kernel(call, fast, {**texts, fast: text}, (stream,), "_2ch_int16")
 
 
 def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:
@@ -83,17 +67,6 @@ def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:
     quads = wide.reshape(*rows.shape[:2], -1, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(quads).view(np.int32).reshape(*rows.shape[:2], -1)
     return (words[..., :-1] if short else words).reshape(len(rows), -1)
-
-
-def stream_of_twos(starts: Array, words: Array, rescale: Rescale) -> Array:
-    """Two channels after the other: biases, words of the weights side by side, requantisations."""
-    groups = len(starts) // 2
-    parts = (
-        starts.reshape(groups, 2),
-        words.reshape(groups, 2, -1).transpose(0, 2, 1).reshape(groups, -1),
-        rescale.rows.reshape(groups, -1),
-    )
-    return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
 
 
 @functools.lru_cache(maxsize=256)

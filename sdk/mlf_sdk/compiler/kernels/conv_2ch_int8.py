@@ -13,62 +13,48 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
-from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label
+from mlf_sdk.compiler.kernels.assembly import label
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, widen
-from mlf_sdk.compiler.kernels.conv_2ch_int16 import in_twos, stream_of_twos
-from mlf_sdk.compiler.kernels.convolution import Layout, biases_of, quads_of, rescale_of
+from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
+from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.operators import Conv2D
-from mlf_sdk.compiler.scales import channel_multipliers
 
 MAX_PIXELS: Final = 4
 _UNROLL: Final = 36  # most quads without a loop
 _LOOP: Final = 24  # most quads of a loop
-_MAX_QUADS_OF_SHORT: Final = 8  # of a row of the window whose last word holds one byte
 
 
-def _cycles(width: int, quads: int, pixels: int) -> float:
+def _cycles(layout: Layout, pixels: int) -> float:
     """Cycles of a row of pixels and two channels on a Cortex-M4."""
     groups = 2 if pixels == MAX_PIXELS else 1  # of loads from the buffer
     quad = 3 + 2 * (pixels + groups) + 2 + 4 * pixels
-    return -(-width // pixels) * (quads * quad + 17 + 6 * pixels)
+    return -(-layout.ow // pixels) * (layout.quads * quad + 17 + 6 * pixels)
 
 
-def _cycles_of_single(width: int, quads: int) -> float:
+def _cycles_of_single(layout: Layout) -> float:
     """Cycles of the tiles of one channel, `conv_1ch_int8.best_tile` pixels wide, for two channels."""
-    pixels = best_tile(width)
+    pixels = best_tile(layout.ow)
     words = 2 if pixels == 5 else 4 / 3
-    return -(-width // pixels) * 2 * (quads * (3 + words + 4 * pixels) + 13 + 3 * pixels)
+    return -(-layout.ow // pixels) * 2 * (layout.quads * (3 + words + 4 * pixels) + 13 + 3 * pixels)
 
 
-def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D by tiles of two channels; None for a layer that this does not fit, or that others do faster."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    channels = y.shape[3]
-    if weights.data is None or not in_twos(x, weights, y):
+    layout = layout_of(layer, MAX_PIXELS, _cycles)
+    if layout is None or _cycles(layout, layout.pixels) >= _cycles_of_single(layout):
         return None
-    single = Layout(x, weights, y, operator.window)
-    width, quads = single.ow, single.quads
-    pixels = min(range(1, min(MAX_PIXELS, width) + 1), key=lambda p: _cycles(width, quads, p))
-    layout = Layout(x, weights, y, operator.window, pixels)
-    slower = _cycles(width, quads, pixels) >= _cycles_of_single(width, quads)
-    if slower or layout.unfit or channels * pixels > MAX_OFFSET:
+    rescale = layer.rescale(fine=fits_fine(layer.rows))
+    if rescale is None or not rescale.is_fine:
         return None
-    flat, bias = weights.data.reshape(channels, -1), graph.bias(operator)
-    rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, channels), operator.clamp)
-    if not rescale.is_fine:
-        return None
-    rows = layout.padded(weights.data).reshape(channels, -1)
-    stream = stream_of_twos(biases_of(rows, bias, x.zero_point, rescale), quads_of(rows, rescale), rescale)
-    short = layout.spare == 3 and layout.row_quads <= _MAX_QUADS_OF_SHORT and quads <= _UNROLL
-    if short:  # the last word of each row holds nothing
-        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
+    pixels, quads, channels = layout.pixels, layout.quads, layer.channels
+    rows = layout.padded(layer.rows)
+    stream = stream_of(starts_of(layer, rows, rescale), quads_of(rows, rescale), rescale)
+    short = quads <= _UNROLL and layout.shortened()
     row = layout.row_quads if short else 0
     name = f"conv_2ch_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{row}' if row else ''}"
     texts = _function(name, pixels, quads, channels, Epilogue.of(rescale), row)
@@ -76,7 +62,7 @@ def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True
     )
     call = f"{name}(b0, p0, {{}}, {channels})"
-    return layout.kernel(graph, operator, call, fast, {**texts, fast: text}, (stream,), "_2ch")
+    return layout.kernel(call, fast, {**texts, fast: text}, (stream,), "_2ch")
 
 
 def _loop(quads: int) -> tuple[int, int]:

@@ -3,58 +3,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels, widen
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, low_words, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.spill import weights_of
-from mlf_sdk.compiler.operators import Array, Conv2D, Window
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.operators import Array
 
-UNROLL = 36
+UNROLL: Final = 36
+_MAX_QUADS_OF_SHORT: Final = 8  # of a row of the window whose last word holds one byte
 
 
-def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
+def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
     """CONV_2D by tiles of up to five pixels; None for a layer that this does not fit.
 
     Args:
         pixels: of a tile; 0: the best by rule.
     """
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if not is_plain_int8(x, weights):
+    if not layer.is_int8(unsigned=True):
         return None
-    channels = y.shape[3]
-    layout = Layout(x, weights, y, operator.window, pixels)
+    channels = layer.channels
+    layout = Layout(layer, pixels)
     most = MAX_OFFSET // channels + 1
     if not pixels and layout.pixels > most:
-        layout = Layout(x, weights, y, operator.window, most)
-    split = weights_of(weights, layout.quads)
+        layout = Layout(layer, most)
+    split = weights_of(layer.weights, layout.quads)
     if split is None or layout.unfit or channels * (layout.pixels - 1) > MAX_OFFSET:
         return None
     main, spill = split
-    flat = layout.padded(main).reshape(channels, -1)
+    rescale = layer.rescale(fine=fits_fine(main))
+    if rescale is None:
+        return None
+    flat = layout.padded(main)
     if spill is not None:
         flat = np.concatenate([flat, spill.weights], axis=1)
-    multipliers = channel_multipliers(x, weights, y, channels)
-    rescale = rescale_of(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
-    if rescale.form is Form.GENERAL:
-        return None
-    stream = pack(flat, graph.bias(operator), x.zero_point, rescale)
-    short = (
-        spill is None
-        and layout.spare == 3
-        and rescale.is_fine
-        and layout.quads <= UNROLL
-        and layout.row_quads <= 8
-    )
-    if short:  # the last word of each row holds nothing
-        layout.buffer_bytes -= 4 * layout.rows * layout.pixels
+    parts = [starts_of(layer, flat, rescale)[:, None], quads_of(flat, rescale), rescale.rows]
+    stream = np.concatenate(parts, axis=1).reshape(-1)
+    short = spill is None and rescale.is_fine and layout.quads <= UNROLL and layout.shortened()
     tile, helpers = tile_times_channels(
         layout.pixels,
         layout.quads + (spill.quads if spill else 0),
@@ -73,33 +65,12 @@ def tiled(graph: Graph, operator: Conv2D, pixels: int = 0) -> Kernel | None:
             fast, layout.pixels, layout.distance, layout.used, layout.quads, fine=rescale.is_fine
         )
         helpers = {**helpers, fast: text}
-    call = f"{tile}(b0, p0, {{}}, {channels})"
-    return layout.kernel(graph, operator, call, fast, helpers, (stream,))
+    return layout.kernel(f"{tile}(b0, p0, {{}}, {channels})", fast, helpers, (stream,))
 
 
-def is_plain_int8(x: Value, weights: Value) -> bool:
-    """True for a convolution of one int8 image without groups."""
-    return x.dtype == np.int8 and x.shape[0] == 1 and weights.shape[3] == x.shape[3]
-
-
-def rescale_of(
-    rows: Array,
-    bias: Array,
-    x: Value,
-    y: Value,
-    multipliers: tuple[Multiplier, ...],
-    clamp: tuple[float, float],
-) -> Rescale:
-    """Requantisation of a layer whose weights are ``rows``, a row a channel."""
-    bounds = sum_bounds(rows, bias, -128 - x.zero_point, 127 - x.zero_point)
-    fine = choose_fine(multipliers, y.zero_point, bounds, clamp) if rows.min(initial=0) > -128 else None
-    return fine or choose_rescale(multipliers, y.zero_point, bounds, clamp)
-
-
-def pack(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
-    """Stream of all channels: bias, words of four weights, requantisation."""
-    biases, words = biases_of(rows, bias, zero_point, rescale), quads_of(rows, rescale)
-    return np.concatenate([biases[:, None], words, rescale.rows], axis=1).reshape(-1)
+def fits_fine(rows: Array) -> bool:
+    """Return whether words of weights can be made for sums times 256, where they hold two numbers."""
+    return bool(rows.min(initial=0) > -128)
 
 
 def quads_of(rows: Array, rescale: Rescale) -> Array:
@@ -110,32 +81,30 @@ def quads_of(rows: Array, rescale: Rescale) -> Array:
     return np.ascontiguousarray((256 * wide[:, 1::2] + wide[:, 0::2]).astype(np.int16)).view(np.int32)
 
 
-def biases_of(rows: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
-    """Biases with what the zero point contributes, as the sums of the inner loops need them."""
-    found = rescale.folded(bias, rows, zero_point)
-    if rescale.is_fine:
-        found += 127 * rows[:, 1::2].sum(axis=1, dtype=np.int64)
-    return low_words(found * rescale.unit)
+def starts_of(layer: Contraction, rows: Array, rescale: Rescale) -> Array:
+    """Words that the sums of channels start with, as words of weights (`quads_of`) need them."""
+    starts = layer.starts(rescale)
+    if not rescale.is_fine:
+        return starts
+    return low_words(starts + 127 * rescale.unit * rows[:, 1::2].sum(axis=1, dtype=np.int64))
 
 
 class Layout:
     """Places of a tile: windows of the input as columns."""
 
-    def __init__(
-        self, x: Value, weights: Value, y: Value, window: Window, pixels: int = 0, quad: int = 4
-    ) -> None:
+    def __init__(self, layer: Contraction, pixels: int = 0, quad: int = 4) -> None:
         """Lay out the windows.
 
         Args:
             pixels: most pixels of a tile; 0: the best for `conv_1ch_int8`.
             quad: number of bytes that a row of a window is filled up to a multiple of.
         """
-        _, self.ih, self.iw, self.ic = x.shape
-        _, self.oh, self.ow, _ = y.shape
-        self.window = window
-        self.zero_point = x.zero_point
+        _, self.ih, self.iw, self.ic = layer.x.shape
+        _, self.oh, self.ow, _ = layer.y.shape
+        self.layer = layer
+        self.window = window = layer.window
         kh, kw = window.size
-        self.pointwise = window.is_pointwise(x.shape, y.shape)
+        self.pointwise = window.is_pointwise(layer.x.shape, layer.y.shape)
         if self.pointwise:
             self.oh, self.ow = 1, self.oh * self.ow
             self.ih, self.iw = 1, self.ih * self.iw
@@ -178,28 +147,35 @@ class Layout:
         far = self.distance * (self.pixels - 1) + 4 * min(8, self.row_quads)
         return self.window.dilation[1] != 1 or far > MAX_OFFSET or self.quads > 8000
 
-    def _overlaps(self, x: Value, y: Value) -> Overlaps:
+    def shortened(self) -> bool:
+        """Leave out the last word of each row of the windows where it would hold nothing; whether that is so."""
+        if self.spare != 3 or self.row_quads > _MAX_QUADS_OF_SHORT:
+            return False
+        self.buffer_bytes -= 4 * self.rows * self.pixels
+        return True
+
+    def _overlaps(self) -> Overlaps:
         """Distance at which every tile reads its windows before other tiles write over them."""
         first = np.minimum(np.arange(0, self.ow, self.pixels), self.ow - self.pixels)
         window = self.window
         rows = window_starts(np.arange(self.oh), window.stride[0], window.before[0], self.ih)
         columns = window_starts(first, window.stride[1], window.before[1], self.iw)
         read_from = (rows[:, None] * self.iw + columns) * self.ic
-        ends = (np.arange(self.oh)[:, None] * self.ow + first + self.pixels) * y.shape[3]
-        return of_parts(x, y, read_from.reshape(-1), np.append(0, ends.reshape(-1)[:-1]))
+        ends = (np.arange(self.oh)[:, None] * self.ow + first + self.pixels) * self.layer.channels
+        return of_parts(
+            self.layer.x, self.layer.y, read_from.reshape(-1), np.append(0, ends.reshape(-1)[:-1])
+        )
 
     def padded(self, weights: Array) -> Array:
-        """Weights with each row of the window filled up to fours with zeros."""
-        rows = weights.reshape(weights.shape[0], self.rows, self.used)
-        return np.pad(rows, ((0, 0), (0, 0), (0, self.spare)))
+        """Weights, a row a channel, with each row of the window filled up to fours with zeros."""
+        rows = weights.reshape(-1, self.rows, self.used)
+        return np.pad(rows, ((0, 0), (0, 0), (0, self.spare))).reshape(len(rows), -1)
 
     def kernel(
         self,
-        graph: Graph,
-        operator: Conv2D,
         tile: str,
         fast: str,
-        helpers: dict[str, str],
+        helpers: Mapping[str, str],
         constants: tuple[Array, ...],
         suffix: str = "",
     ) -> Kernel:
@@ -210,15 +186,13 @@ class Layout:
             fast: function ``(input, buffer, row_bytes)`` that lays out the windows of a tile.
             suffix: of the family.
         """
-        x, (y,) = graph.read(operator)[0], graph.written(operator)
-        return Kernel(
-            family=("conv_1x1" if self.pointwise else "conv") + suffix,
-            parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-            body=self._body(tile, fast, y.shape[3]),
-            helpers=helpers,
-            constants=constants,
+        return self.layer.kernel(
+            ("conv_1x1" if self.pointwise else "conv") + suffix,
+            self._body(tile, fast, self.layer.channels),
+            helpers,
+            constants,
+            self._overlaps(),
             workspace_bytes=self.buffer_bytes if self.inside else 4 * self._buffer_words + self.patch_bytes,
-            overlaps=self._overlaps(x, y),
         )
 
     def _body(self, tile: str, fast: str, channels: int) -> str:
@@ -257,7 +231,7 @@ class Layout:
         }} else {{
             int32_t from = ix < 0 ? 0 : ix;
             int32_t to = right < {self.iw} ? right : {self.iw};
-            memset(patch, {self.zero_point}, {self.patch_bytes});
+            memset(patch, {self.layer.x.zero_point}, {self.patch_bytes});
             for (int32_t r = 0; r < {self.rows}; ++r, iy += {window.dilation[0]}) {{
                 if (iy >= 0 && iy < {self.ih} && from < to) {{
                     memcpy(patch + r * {self.patch_columns * self.ic} + (from - ix) * {self.ic},

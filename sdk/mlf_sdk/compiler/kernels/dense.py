@@ -9,70 +9,62 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.conv_1ch_int8 import widen
-from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of, rescale_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, sum_bounds
+from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale
 from mlf_sdk.compiler.kernels.spill import weights_of
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.operators import Array, FullyConnected
-from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import dense_multipliers
+from mlf_sdk.compiler.operators import Array
 
 _ROWS: Final = 4
 
 
-def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
+def dense(layer: Contraction) -> Kernel | None:
     """FULLY_CONNECTED of one row: four outputs at a time, the input widened once."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if x.dtype != np.int8 or x.elements != weights.shape[1]:
+    outputs, inputs = layer.channels, layer.depth
+    if not layer.is_int8(unsigned=True) or not layer.is_one_pixel or outputs > MAX_OFFSET:
         return None
-    outputs, inputs = weights.shape
-    quads, groups = -(-inputs // 4), -(-outputs // 4)
-    split = weights_of(weights, quads)
-    if split is None or outputs > MAX_OFFSET:
+    quads, missing = -(-inputs // 4), -outputs % 4
+    split = weights_of(layer.weights, quads)
+    if split is None:
         return None
     main, spill = split
     flat = np.pad(main, ((0, 0), (0, 4 * quads - inputs)))
     if spill is not None:
         flat = np.concatenate([flat, spill.weights], axis=1)
         quads += spill.quads
-    multipliers = dense_multipliers(x, weights, y, outputs)
-    layer = layer_rescale(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
-    rescale = layer or rescale_of(flat, graph.bias(operator), x, y, multipliers, operator.clamp)
-    if rescale.form is Form.GENERAL:
+    fine = fits_fine(main)
+    of_all = layer.fine_of_all() if fine else None
+    rescale = of_all or layer.rescale(fine=fine)
+    if rescale is None:
         return None
-    padded = np.pad(flat, ((0, 4 * groups - outputs), (0, 0)))
-    biases = biases_of(flat, graph.bias(operator), x.zero_point, rescale)
-    sums = groups_of(quads_of(padded, rescale), np.pad(biases, (0, 4 * groups - outputs)), 4)
-    if layer:
-        name, texts = rows_of_layer(quads, outputs, layer, unroll=16 if quads > 16 else 8)
-        stream = np.append(layer_head(quads, outputs, layer), sums)
+    words = quads_of(np.pad(flat, ((0, missing), (0, 0))), rescale)
+    sums = groups_of(words, np.pad(starts_of(layer, flat, rescale), (0, missing)), 4)
+    if of_all:
+        name, texts = rows_of_layer(quads, outputs, of_all, unroll=16 if quads > 16 else 8)
+        stream = np.append(layer_head(quads, outputs, of_all), sums)
     else:
         name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
-        rows = np.pad(rescale.rows, ((0, 4 * groups - outputs), (0, 0)), mode="edge").reshape(groups, -1)
+        rows = np.pad(rescale.rows, ((0, missing), (0, 0)), mode="edge").reshape(len(sums), -1)
         stream = np.concatenate([sums, rows], axis=1).reshape(-1)
-    constants = (stream,)
     body, more = widening(inputs, fine=rescale.is_fine)
     if spill is not None:
         again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
         body += f"    {again}(x0, b0, 0);\n"
-    body += f"    {name}(b0, p0, y0);\n"
-    return Kernel(
-        family="dense",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers={**texts, **more},
-        constants=constants,
-        workspace_bytes=8 * quads,
-        overlaps={0: 0},  # all of the input is read first
-    )
+    return kernel_of(layer, "dense", f"{body}    {name}(b0, p0, y0);\n", {**texts, **more}, stream, 8 * quads)
+
+
+def kernel_of(
+    layer: Contraction, family: str, body: str, helpers: Mapping[str, str], stream: Array, buffer_bytes: int
+) -> Kernel:
+    """Kernel that widens all of the input to a buffer first."""
+    return layer.kernel(family, body, helpers, (stream,), {0: 0}, workspace_bytes=buffer_bytes)
 
 
 def groups_of(words: Array, biases: Array, size: int) -> Array:
@@ -98,28 +90,6 @@ def widening(inputs: int, *, fine: bool) -> tuple[str, dict[str, str]]:
         texts[one] = text
         body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
     return body, texts
-
-
-def layer_rescale(
-    rows: Array,
-    bias: Array,
-    x: Value,
-    y: Value,
-    multipliers: tuple[Multiplier, ...],
-    clamp: tuple[float, float],
-    only: int = 0,
-) -> Rescale | None:
-    """One row of words for all outputs of a layer with one scale; None where none is exact for all their sums.
-
-    Args:
-        only: see `choose_fine`.
-    """
-    if len(set(multipliers)) > 1 or rows.min(initial=0) <= -128:
-        return None
-    bounds = sum_bounds(rows, bias, -128 - x.zero_point, 127 - x.zero_point)
-    widest = np.array([[bounds[:, 0].min(), bounds[:, 1].max()]])
-    found = choose_fine(multipliers[:1], y.zero_point, widest, clamp, only)
-    return None if found is None or found.constant.any() else found
 
 
 def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:

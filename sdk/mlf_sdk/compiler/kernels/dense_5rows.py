@@ -14,24 +14,16 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, function, label, unrolling
-from mlf_sdk.compiler.kernels.convolution import biases_of, quads_of
-from mlf_sdk.compiler.kernels.dense import (
-    groups_of,
-    layer_head,
-    layer_rescale,
-    rows_of_layer,
-    widening,
-)
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
+from mlf_sdk.compiler.kernels.dense import groups_of, kernel_of, layer_head, rows_of_layer, widening
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.operators import FullyConnected
-from mlf_sdk.compiler.scales import dense_multipliers
 
 _OUTPUTS: Final = 5
 _WHOLE: Final = 32  # most quads of inputs without a loop
@@ -40,33 +32,23 @@ _FEWEST: Final = 4  # groups of a layer that gains by code of its own
 _SHIFT: Final = 9  # of most layers, so that they share instructions
 
 
-def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
+def dense(layer: Contraction) -> Kernel | None:
     """FULLY_CONNECTED of one row and one scale; None for a layer that this does not fit."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if (
-        x.dtype != np.int8
-        or weights.dtype != np.int8
-        or weights.data is None
-        or x.elements != weights.shape[1]
-    ):
+    outputs, inputs = layer.channels, layer.depth
+    if not layer.is_int8() or not layer.is_one_pixel or outputs > MAX_OFFSET:
         return None
-    outputs, inputs = weights.shape
     quads = -(-inputs // 4)
     count = quads if quads <= _WHOLE else unrolling(quads, _LOOP)
     groups = max((n for n in range(1, outputs // 5 + 1) if (outputs - 5 * n) % 4 == 0), default=0)
-    if groups < _FEWEST or count < min(quads, 4) or outputs > MAX_OFFSET:
+    if groups < _FEWEST or count < min(quads, 4) or not fits_fine(layer.rows):
         return None
-    multipliers = dense_multipliers(x, weights, y, outputs)
-    bias = graph.bias(operator)
-    layer = weights.data, bias, x, y, multipliers, operator.clamp
-    rescale = layer_rescale(*layer, _SHIFT)
+    rescale = layer.fine_of_all(_SHIFT)
     if rescale is None or rescale.form is not Form.FINE:
-        rescale = layer_rescale(*layer)
+        rescale = layer.fine_of_all()
     if rescale is None:
         return None
-    rows = np.pad(weights.data, ((0, 0), (0, 4 * quads - inputs)))
-    words, biases = quads_of(rows, rescale), biases_of(rows, bias, x.zero_point, rescale)
+    rows = np.pad(layer.rows, ((0, 0), (0, 4 * quads - inputs)))
+    words, biases = quads_of(rows, rescale), starts_of(layer, rows, rescale)
     whole = count == quads
     name = f"dense_5rows_{count}{'' if whole else '_of_many'}_{label(rescale)}"
     texts = _function(name, count, Epilogue.of(rescale), whole=whole)
@@ -81,16 +63,7 @@ def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
         body += f"    {rest}(b0, p0 + {sum(map(len, stream))}, y0 + {first});\n"
         fours = groups_of(words[first:], biases[first:], 4).reshape(-1)
         stream += [layer_head(quads, outputs - first, rescale), fours]
-    constants = (np.ascontiguousarray(np.concatenate(stream)),)
-    return Kernel(
-        family="dense_5rows",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers={**texts, **more},
-        constants=constants,
-        workspace_bytes=8 * quads,
-        overlaps={0: 0},  # all of the input is read first
-    )
+    return kernel_of(layer, "dense_5rows", body, {**texts, **more}, np.concatenate(stream), 8 * quads)
 
 
 @functools.lru_cache(maxsize=64)

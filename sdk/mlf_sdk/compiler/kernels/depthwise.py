@@ -13,51 +13,40 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, unrolling
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_fine, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Window
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.operators import Array, Window
 
 MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
 _PARAMETERS: Final = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y"
 
 
-def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+def paired(layer: Contraction) -> Kernel | None:
     """DEPTHWISE_CONV_2D of 3x3 windows; None for a layer that this does not fit."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    window = operator.window
-    channels = x.shape[3]
+    window, channels = layer.window, layer.channels
     stride = window.stride[0]
-    fits = (
-        x.dtype == np.int8
-        and weights.dtype in (np.int8, np.uint8)
-        and window.size == (3, 3)
-        and window.dilation == (1, 1)
-        and window.stride in ((1, 1), (2, 2))
-        and x.shape[0] == operator.multiplier == 1
-        and channels % 4 == 0
-        and channels <= MAX_CHANNELS
-    )
-    if not fits or weights.data is None:
+    if (
+        not layer.is_int8(unsigned=True)
+        or (window.size, window.dilation) != ((3, 3), (1, 1))
+        or window.stride not in ((1, 1), (2, 2))
+        or layer.multiplier != 1
+        or channels % 4
+        or channels > MAX_CHANNELS
+    ):
         return None
-    flat = weights.data.reshape(9, channels).T.astype(np.int16) - weights.zero_point
-    start = graph.bias(operator)
-    bounds = sum_bounds(flat, start, -128 - x.zero_point, 127 - x.zero_point)
-    multipliers = channel_multipliers(x, weights, y, channels)
-    byte = flat.min() >= -128 and flat.max() <= 127  # times 256 in 16 bits
-    rescale = choose_fine(multipliers, y.zero_point, bounds, operator.clamp) if byte else None
-    rescale = rescale or choose_rescale(multipliers, y.zero_point, bounds, operator.clamp)
-    if rescale.form is Form.GENERAL:
+    byte = layer.centred.min() >= -128 and layer.centred.max() <= 127  # times 256 in 16 bits
+    rescale = layer.rescale(fine=bool(byte))
+    if rescale is None:
         return None
-    constants = (_stream(flat, start, rescale, stride),)
-    _, ih, iw, _ = x.shape
-    _, oh, ow, _ = y.shape
+    constants = (_stream(layer.centred, rescale.bias(layer.bias), rescale, stride),)
+    zero_point = layer.x.zero_point
+    _, ih, iw, _ = layer.x.shape
+    _, oh, ow, _ = layer.y.shape
     columns = (ow - 1) * stride + 3
     left, right = window.before[1], columns - window.before[1] - iw
     inner = iw + min(right, 0)
@@ -68,13 +57,13 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         loops, texts = _rows_of_blocks(rows, oh)
     else:
         loops, texts = _rows_of_columns(ow, channels, rescale)
-    pair, texts[pair] = _pair_rows(x.zero_point, inner * channels // 4)
+    pair, texts[pair] = _pair_rows(zero_point, inner * channels // 4)
     row = columns * channels  # words of a pair row
     clear = f"    memset(b0, 0, {8 * row});\n" if columns > inner else ""
     body = f"""    int32_t *first = b0;
     int32_t *second = b0 + {row};
     int8_t *zeros = (int8_t *)(b0 + {2 * row});
-    memset(zeros, {x.zero_point}, {inner * channels});
+    memset(zeros, {zero_point}, {inner * channels});
 {clear}    int32_t iy = -{window.before[0]};
     {pair}({_row("iy", ih, iw * channels)}, {_row("iy + 1", ih, iw * channels)}, first + {left * channels}, {inner * channels // 4});
     for (int32_t oy = 0; oy < {oh}; oy += {2 if stride == 1 else 1}) {{
@@ -86,14 +75,13 @@ def paired(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
         second = swap;
     }}
 """
-    return Kernel(
-        family="depthwise_3x3",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers=texts,
-        constants=constants,
+    return layer.kernel(
+        "depthwise_3x3",
+        body,
+        texts,
+        constants,
+        of_parts(layer.x, layer.y, *_progress(oh, ih, window, iw * channels, ow * channels)),
         workspace_bytes=8 * row + inner * channels,
-        overlaps=of_parts(x, y, *_progress(oh, ih, window, iw * channels, ow * channels)),
     )
 
 
@@ -150,9 +138,7 @@ def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array
     words = [(p[..., 0] & 0xFFFF) | (p[..., 1] & 0xFFFF) << 16 for p in (low, high)]
     pairs = np.stack(words, axis=1) if stride == 1 else np.stack(words, axis=2)[:, ::-1]
     pairs = pairs.reshape(-1, 6).astype(np.uint32).view(np.int32)
-    stream = np.concatenate(
-        [scale * rescale.bias(bias)[:, None].astype(np.int32), pairs, rescale.rows], axis=1
-    )
+    stream = np.concatenate([scale * bias[:, None].astype(np.int32), pairs, rescale.rows], axis=1)
     return np.ascontiguousarray(stream.reshape(-1))
 
 

@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, limit, requantise, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
 from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.microkernels.builder import (
@@ -34,51 +35,37 @@ from mlf_sdk.compiler.microkernels.builder import (
 )
 from mlf_sdk.compiler.microkernels.function import static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
-from mlf_sdk.compiler.operators import Array, DepthwiseConv2D, Map, Rounding
-from mlf_sdk.compiler.scales import SUMS, channel_multipliers
+from mlf_sdk.compiler.operators import Array, Map, Rounding
+from mlf_sdk.compiler.scales import SUMS
 
 _LANES: Final = 16
 _ORDER: Final = (0, 2, 1, 3)  # vector of a channel's sum, by its number modulo four
 _MOST_IDLE: Final = 1.5  # lanes for a channel, beyond which other kernels are faster
 
 
-def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+def depthwise(layer: Contraction) -> Kernel | None:
     """DEPTHWISE_CONV_2D without multiplier; None for a layer that this does not fit, or that others do faster."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    window = operator.window
-    fits = x.dtype == np.int8 and weights.dtype == np.int8 and window.dilation == (1, 1)
-    if not fits or x.shape[0] != 1 or operator.multiplier != 1 or weights.data is None:
-        return None
-    channels = x.shape[3]
+    window, channels = layer.window, layer.channels
     padding = -channels % _LANES
-    flat = weights.data.reshape(-1, channels)
-    if flat.min(initial=0) <= -128 or channels + padding > _MOST_IDLE * channels:
-        return None  # two products of -128 and -128 do not fit 16 bits
-    bias = graph.bias(operator)
-    bounds = sum_bounds(flat.T, bias, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose_rescale(
-        channel_multipliers(x, weights, y, channels), y.zero_point, bounds, operator.clamp
-    )
-    if rescale.form is Form.GENERAL:
+    if not layer.is_int8() or window.dilation != (1, 1) or layer.multiplier != 1:
         return None
-    folded = rescale.folded(bias, flat.T, x.zero_point)
-    packed = np.pad(flat, ((0, 0), (0, padding))).reshape(len(flat), -1, _LANES).transpose(1, 0, 2)
-    constants = (np.ascontiguousarray(packed).reshape(-1), _table(folded, rescale))
+    if layer.rows.min(initial=0) <= -128 or channels + padding > _MOST_IDLE * channels:
+        return None  # two products of -128 and -128 do not fit 16 bits
+    rescale = layer.rescale()
+    if rescale is None:
+        return None
+    taps = np.pad(layer.rows.T, ((0, 0), (0, padding)))
+    packed = taps.reshape(len(taps), -1, _LANES).transpose(1, 0, 2)
+    constants = (np.ascontiguousarray(packed).reshape(-1), _table(layer.starts(rescale), rescale))
     name, texts = _pixels(window.size, rescale)
-    call = f"        {name}(rows, p0, p1, y0 + oy * {y.shape[2] * channels}, {channels}, {y.shape[2]}, {window.stride[1]});\n"
-    body, ring_bytes, overlaps = ring_of_rows(x, y, window, call, "copy_bytes")
+    columns = layer.y.shape[2]
+    call = f"        {name}(rows, p0, p1, y0 + oy * {columns * channels}, {channels}, {columns}, {window.stride[1]});\n"
+    body, ring_bytes, overlaps = ring_of_rows(layer, call, "copy_bytes")
     if padding:  # the last load of a row reads all lanes
         body = f"    memset((int8_t *)b0 + {ring_bytes}, 0, {padding});\n{body}"
-    return Kernel(
-        family="depthwise",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers={"mve": INCLUDE, "copy_bytes": COPY_BYTES, **texts},
-        constants=constants,
-        workspace_bytes=ring_bytes + padding,
-        overlaps=overlaps,
-    )
+    texts = {"mve": INCLUDE, "copy_bytes": COPY_BYTES, **texts}
+    size = ring_bytes + padding
+    return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=size)
 
 
 def _table(bias: Array, rescale: Rescale) -> Array:

@@ -5,45 +5,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, choose_rescale, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import choose_rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.split import Chooser, choose_short
-from mlf_sdk.compiler.operators import DepthwiseConv2D, Window
-from mlf_sdk.compiler.scales import channel_multipliers
 
 
-def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_rescale) -> Kernel | None:
+def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | None:
     """DEPTHWISE_CONV_2D of int8 values; None for a layer that this does not fit."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    window = operator.window
+    window = layer.window
     (kh, kw), across = window.size, window.stride[1]
-    fits = x.dtype == np.int8 and weights.dtype == np.int8 and window.dilation == (1, 1)
-    if not fits or x.shape[0] != 1 or weights.data is None:
+    if not layer.is_int8() or window.dilation != (1, 1):
         return None
-    channels, outputs, ow = x.shape[3], y.shape[3], y.shape[2]
-    flat = weights.data.reshape(kh * kw, outputs).T
-    bias = graph.bias(operator)
-    bounds = sum_bounds(flat, bias, -128 - x.zero_point, 127 - x.zero_point)
-    rescale = choose(channel_multipliers(x, weights, y, outputs), y.zero_point, bounds, operator.clamp)
-    if rescale.form is Form.GENERAL:
+    rescale = layer.rescale(choose)
+    if rescale is None:
         return None
-    folded = rescale.folded(bias, flat, x.zero_point)
-    words = np.concatenate([folded[:, None], rescale.rows], axis=1).astype(np.int32)
-    constants = (np.ascontiguousarray(flat).reshape(-1), np.ascontiguousarray(words).reshape(-1))
+    channels, ow = layer.x.shape[3], layer.y.shape[2]
+    words = np.concatenate([layer.starts(rescale)[:, None], rescale.rows], axis=1)
+    constants = (np.ascontiguousarray(layer.rows).reshape(-1), words.reshape(-1))
     sums = "".join(f" + r[{j * channels}] * w[{j}]" for j in range(kw))
     each = (
-        f"\n            for (int32_t k = 0; k < {operator.multiplier}; ++k, p += 4)"
-        if operator.multiplier > 1
+        f"\n            for (int32_t k = 0; k < {layer.multiplier}; ++k, p += 4)"
+        if layer.multiplier > 1
         else ""
     )
     body, ring_bytes, overlaps = ring_of_rows(
-        x,
-        y,
-        window,
+        layer,
         f"""        for (int32_t ox = 0; ox < {ow}; ++ox) {{
             const int8_t *w = p0;
             const int32_t *p = p1;
@@ -58,26 +47,18 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D, choose: Chooser = choose_
         }}
 """,
     )
-    return Kernel(
-        family="depthwise",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=body,
-        helpers=helpers(rescale.form),
-        constants=constants,
-        workspace_bytes=ring_bytes,
-        overlaps=overlaps,
-    )
+    texts = helpers(rescale.form)
+    return layer.kernel("depthwise", body, texts, constants, overlaps, workspace_bytes=ring_bytes)
 
 
-def ring_of_rows(
-    x: Value, y: Value, window: Window, compute: str, copy: str = "memcpy"
-) -> tuple[str, int, Overlaps]:
+def ring_of_rows(layer: Contraction, compute: str, copy: str = "memcpy") -> tuple[str, int, Overlaps]:
     """Body of a kernel that keeps the padded rows of a window in a ring; its bytes in ``b0``, and the overlaps.
 
     Args:
         compute: C text for a row of the output; ``rows`` has the rows of the window.
         copy: function that copies a row.
     """
+    x, y, window = layer.x, layer.y, layer.window
     _, ih, iw, channels = x.shape
     _, oh, ow, _ = y.shape
     (kh, kw), (down, across) = window.size, window.stride
@@ -108,6 +89,6 @@ def ring_of_rows(
     return body, kh * row, of_parts(x, y, read_from, np.arange(oh) * written)
 
 
-def short_depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+def short_depthwise(layer: Contraction) -> Kernel | None:
     """`depthwise` for cores without long products."""
-    return depthwise(graph, operator, choose_short)
+    return depthwise(layer, choose_short)

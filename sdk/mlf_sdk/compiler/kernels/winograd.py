@@ -15,16 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, subtract, unrolling
-from mlf_sdk.compiler.kernels.convolution import is_plain_int8, rescale_of
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.contraction import Contraction
+from mlf_sdk.compiler.kernels.convolution import fits_fine
+from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, low_words
+from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.squares import PAIRS, transform
-from mlf_sdk.compiler.operators import Array, Conv2D, Window
-from mlf_sdk.compiler.scales import channel_multipliers
+from mlf_sdk.compiler.operators import Array, Window
 
 MAX_SQUARES: Final = 4
 _LEAST_CHANNELS: Final = 8
@@ -37,46 +37,39 @@ _BLOCK: Final = 8  # channels whose weights one load brings
 _UNROLL: Final = 8
 
 
-def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D with 3x3 windows at stride 1; None for a layer that this does not fit."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    window = operator.window
-    if (
-        not is_plain_int8(x, weights)
-        or weights.dtype != np.int8
-        or weights.data is None
-        or (window.size, window.stride, window.dilation) != ((3, 3), (1, 1), (1, 1))
-    ):
+    window = layer.window
+    shape = window.size, window.stride, window.dilation
+    if not layer.is_int8() or shape != ((3, 3), (1, 1), (1, 1)):
         return None
-    _, _, _, ic = x.shape
-    _, oh, ow, oc = y.shape
+    _, oh, ow, oc = layer.y.shape
+    ic = layer.depth
     if oc < _LEAST_OUTPUTS or oh < 2 or ow < 4 or ic % 4 or not _LEAST_CHANNELS <= ic <= _MAX_CHANNELS:
         return None
     squares = min(range(2, min(MAX_SQUARES, ow // 2) + 1), key=lambda s: -(-ow // (2 * s)) * (s + 1.25))
     if (2 * squares - 1) * oc > MAX_OFFSET or ow * oc > _MOST_ROW:
         return None
-    flat, bias = weights.data.reshape(oc, -1), graph.bias(operator)
-    rescale = rescale_of(flat, bias, x, y, channel_multipliers(x, weights, y, oc), operator.clamp)
-    if rescale.form is Form.GENERAL:
+    rescale = layer.rescale(fine=fits_fine(layer.rows))
+    if rescale is None:
         return None
-    constants = (_stream(weights.data, bias, x.zero_point, rescale),)
+    constants = (_stream(layer.weights.constant, layer.starts(rescale), rescale),)
     tile, texts = _tile(squares, ic, ow * oc, oc, rescale)
     squared, text = transform(squares, ic)
     buffer = 8 * ic * squares
     columns = 2 * squares + 2
-    return Kernel(
-        family="conv_winograd",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="int32_t"),
-        body=_body(x, y, window, squares, squared, f"{tile}(b0, p0, y0 + (oy * {ow} + ox) * {oc}, {oc});"),
-        helpers={**texts, "pairs_of_bytes": PAIRS, squared: text},
-        constants=constants,
+    x, y, call = layer.x, layer.y, f"{tile}(b0, p0, y0 + (oy * {ow} + ox) * {oc}, {oc});"
+    return layer.kernel(
+        "conv_winograd",
+        _body(x, y, window, squares, squared, call),
+        {**texts, "pairs_of_bytes": PAIRS, squared: text},
+        constants,
+        _overlaps(x, y, window, squares),
         workspace_bytes=4 * buffer + (0 if _inside(x, y) else 4 * columns * ic),
-        overlaps=_overlaps(x, y, window, squares),
     )
 
 
-def _stream(weights: Array, bias: Array, zero_point: int, rescale: Rescale) -> Array:
+def _stream(weights: Array, starts: Array, rescale: Rescale) -> Array:
     """Words of each channel: pairs of transformed weights, bias, requantisation."""
     oc, _, _, ic = weights.shape
     wide = weights.astype(np.int64)
@@ -84,8 +77,7 @@ def _stream(weights: Array, bias: Array, zero_point: int, rescale: Rescale) -> A
     u[:, :, 3] *= -1
     u = u[:, :, _COLUMNS].reshape(oc, 16, ic // 4, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(u.astype(np.int16)).view(np.int32).reshape(oc, -1)
-    start = low_words(rescale.unit * rescale.folded(bias, wide.reshape(oc, -1), zero_point))
-    return np.ascontiguousarray(np.concatenate([words, start[:, None], rescale.rows], axis=1).reshape(-1))
+    return np.ascontiguousarray(np.concatenate([words, starts[:, None], rescale.rows], axis=1).reshape(-1))
 
 
 def _overlaps(x: Value, y: Value, window: Window, squares: int) -> Overlaps:

@@ -13,6 +13,7 @@ from mlf_sdk.compiler.operators import (
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
+    Layer,
     Pool2D,
     PoolKind,
     TransposeConv,
@@ -27,7 +28,6 @@ from mlf_sdk.compiler.scales import (
 )
 
 Multipliers = Callable[[Value, Value, Value, int], tuple[Multiplier, ...]]
-Layer = Conv2D | DepthwiseConv2D | FullyConnected | TransposeConv
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:

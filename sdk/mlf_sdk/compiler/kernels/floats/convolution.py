@@ -3,42 +3,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.floats.panel import Panels, limit
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.operators import Array, Conv2D, FullyConnected, Window
+from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.operators import Array
 
 
-def _is_real(*values: Value) -> bool:
-    return all(v.dtype == np.float32 for v in values)
-
-
-def _bias(graph: Graph, operator: Conv2D | FullyConnected, channels: int) -> Array:
-    values = graph.read(operator)
-    if len(values) > 2:
-        return values[2].constant.reshape(-1).astype(np.float32)
-    return np.zeros(channels, np.float32)
-
-
-def dense(graph: Graph, operator: FullyConnected) -> Kernel | None:
+def dense(layer: Contraction) -> Kernel | None:
     """FULLY_CONNECTED: rows in pairs."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if not _is_real(x, weights, y) or weights.data is None:
+    if not layer.is_real:
         return None
-    channels, run = weights.shape
-    rows = x.elements // run
-    panels = Panels.of(channels, pixels=min(rows, 2), lines=1, run=run)
-    constants = (panels.pack(weights.constant, _bias(graph, operator, channels)),)
-    return Kernel(
-        family="real_dense",
-        parameters=arguments(graph, operator, reads=1, constants=constants),
-        body=rows_body(panels, rows, run, channels) + limit("y0", str(y.elements), operator.clamp, "    "),
-        helpers=panels.helpers,
-        constants=constants,
-    )
+    rows, run = layer.x.shape[2:]
+    panels = Panels.of(layer.channels, pixels=min(rows, 2), lines=1, run=run)
+    body = rows_body(panels, rows, run, layer.channels)
+    return _kernel(layer, "real_dense", body, panels.helpers, panels.pack(layer.rows, layer.bias))
+
+
+def _kernel(
+    layer: Contraction,
+    family: str,
+    body: str,
+    helpers: Mapping[str, str],
+    stream: Array,
+    buffer_bytes: int = 0,
+) -> Kernel:
+    body += limit("y0", str(layer.y.elements), layer.clamp, "    ")
+    return layer.kernel(family, body, helpers, (stream,), {}, workspace_bytes=buffer_bytes, workspace="float")
 
 
 def rows_body(panels: Panels, rows: int, run: int, channels: int, *, weights: str = "p0") -> str:
@@ -59,60 +53,47 @@ def rows_body(panels: Panels, rows: int, run: int, channels: int, *, weights: st
 """
 
 
-def convolution(graph: Graph, operator: Conv2D) -> Kernel | None:
+def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D of any window, dilation and number of groups."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if not _is_real(x, weights, y):
+    if not layer.is_real:
         return None
-    layer = _Layer(x, weights, y, operator.window)
-    constants = (layer.pack(weights.constant, _bias(graph, operator, y.shape[3])),)
-    if layer.pointwise:
-        rows = x.elements // x.shape[3]
-        body, workspace, helpers = rows_body(layer.panels, rows, x.shape[3], y.shape[3]), 0, {}
+    loops = _Loops(layer)
+    if loops.pointwise:
+        ic = layer.x.shape[3]
+        body, workspace, helpers = rows_body(loops.panels, layer.x.elements // ic, ic, layer.channels), 0, {}
     else:
-        body, copies = layer.body(), not layer.direct or layer.reaches_over
-        workspace = 4 * layer.panels.pixels * layer.patch if copies else 0
-        helpers = {layer.gather_name: layer.gather()} if copies else {}
-    return Kernel(
-        family="real_conv",
-        parameters=arguments(
-            graph, operator, reads=1, constants=constants, workspace="float" if workspace else ""
-        ),
-        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
-        helpers={**layer.panels.helpers, **helpers},
-        constants=constants,
-        workspace_bytes=workspace,
+        body, copies = loops.body(), not loops.direct or loops.reaches_over
+        workspace = 4 * loops.panels.pixels * loops.patch if copies else 0
+        helpers = {loops.gather_name: loops.gather()} if copies else {}
+    return _kernel(
+        layer, "real_conv", body, {**loops.panels.helpers, **helpers}, loops.pack(layer), workspace
     )
 
 
-class _Layer:
-    """Numbers of a layer, and the C text of its loops."""
+class _Loops:
+    """C text of the loops of a layer, and the numbers in it."""
 
-    def __init__(self, x: Value, weights: Value, y: Value, window: Window) -> None:
-        self.batch, self.ih, self.iw, self.ic = x.shape
-        _, self.oh, self.ow, self.oc = y.shape
-        self.window = window
-        self.depth = weights.shape[3]  # channels that one output reads
+    def __init__(self, layer: Contraction) -> None:
+        self.batch, self.ih, self.iw, self.ic = layer.x.shape
+        _, self.oh, self.ow, self.oc = layer.y.shape
+        self.window = window = layer.window
+        self.depth = layer.depth
         self.groups = self.ic // self.depth
         self.per_group = self.oc // self.groups
         kh, kw = window.size
         self.patch = kh * kw * self.depth
         self.direct = self.groups == 1 and window.dilation[1] == 1
         lines, run = (kh, kw * self.depth) if self.direct else (1, self.patch)
-        self.pointwise = self.groups == 1 and window.is_pointwise(x.shape, y.shape)
+        self.pointwise = self.groups == 1 and window.is_pointwise(layer.x.shape, layer.y.shape)
         pixels = 2 if (self.batch * self.oh * self.ow if self.pointwise else self.ow) > 1 else 1
         self.panels = Panels.of(self.per_group, pixels=pixels, lines=lines, run=run)
         if lines > 1 and run == self.iw * self.ic and window.dilation[0] == 1:  # rows are neighbours
             self.panels = Panels.of(self.per_group, pixels=pixels, lines=1, run=lines * run)
 
-    def pack(self, weights: Array, bias: Array) -> Array:
+    def pack(self, layer: Contraction) -> Array:
         """Streams of all groups, one behind the other."""
-        rows = weights.reshape(self.oc, -1)
-        size = self.per_group
-        return np.concatenate(
-            [self.panels.pack(rows[g * size :][:size], bias[g * size :][:size]) for g in range(self.groups)]
-        )
+        groups = (slice(first, first + self.per_group) for first in range(0, self.oc, self.per_group))
+        return np.concatenate([self.panels.pack(layer.rows[g], layer.bias[g]) for g in groups])
 
     @property
     def reaches_over(self) -> bool:

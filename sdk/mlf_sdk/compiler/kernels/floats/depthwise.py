@@ -5,32 +5,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit, registers
 from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.operators import DepthwiseConv2D
+from mlf_sdk.compiler.kernels.kernel import Kernel
 
 WIDTH = 8
 
 
-def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
+def depthwise(layer: Contraction) -> Kernel | None:
     """DEPTHWISE_CONV_2D with one output a channel; taps over the border are left out."""
-    x, weights = graph.read(operator)[:2]
-    (y,) = graph.written(operator)
-    if x.dtype != np.float32 or weights.dtype != np.float32 or operator.multiplier != 1:
+    if not layer.is_real or layer.multiplier != 1:
         return None
-    batch, ih, iw, ch = x.shape
-    _, oh, ow, _ = y.shape
-    window = operator.window
+    batch, ih, iw, ch = layer.x.shape
+    _, oh, ow, _ = layer.y.shape
+    window = layer.window
     (kh, kw), (dh, dw) = window.size, window.dilation
-    bias = graph.read(operator)[2].constant if len(operator.inputs) > 2 else np.zeros(ch)
-    taps = weights.constant.reshape(kh * kw, ch)
     parts = []
     for first in range(0, ch, WIDTH):
         block = slice(first, first + WIDTH)
-        parts += [bias.reshape(-1)[block], taps[:, block].reshape(-1)]
-    constants = (np.concatenate(parts).astype(np.float32),)
+        parts += [layer.bias[block], layer.rows[block].T.reshape(-1)]
+    constants = (np.concatenate(parts),)
     whole, rest = divmod(ch, WIDTH)
     helpers = {}
     calls = []
@@ -54,13 +49,8 @@ def depthwise(graph: Graph, operator: DepthwiseConv2D) -> Kernel | None:
 {chr(10).join(calls)}
     }}
 """
-    return Kernel(
-        family="real_depthwise",
-        parameters=arguments(graph, operator, reads=1, constants=constants),
-        body=body + limit("y0", str(y.elements), operator.clamp, "    "),
-        helpers=helpers,
-        constants=constants,
-    )
+    body += limit("y0", str(layer.y.elements), layer.clamp, "    ")
+    return layer.kernel("real_depthwise", body, helpers, constants, {})
 
 
 def _function(name: str, width: int, step: int, columns: int) -> str:
