@@ -298,16 +298,20 @@ def test_depthwise_layers_of_stored_values(dtype: str, bias: str, tmp_path: Path
 
 
 def test_transposed_convolutions(tmp_path: Path) -> None:
+    """Windows narrower than the stride, and wider: these reach beyond the last pixel."""
     checks: list[KernelCheck] = []
-    for dtype, bias in [*STORED, ("float32", "float32")]:
+    wide = (5, 2, 9)  # width of the window, stride, width of the output
+    for (dtype, bias), (across, step, width) in product(
+        [*STORED, ("float32", "float32")], [(2, 3, 10), wide]
+    ):
         v = Values()
-        read, shape, written = (2, 3, 4, 3), (5, 3, 2, 3), (2, 6, 10, 5)
+        read, shape, written = (2, 3, 4, 3), (5, 3, across, 3), (2, 6, width, 5)
         if dtype == "float32":
             x, y = v.add(dtype, read), v.add(dtype, written)
             inputs: tuple[int, ...] = (x, v.normal(*shape), v.normal(5))
         else:
             inputs, y = stored_layer(v, dtype, bias, read, shape, written)
-        window = Window(size=(3, 2), stride=(2, 3), before=(1, 1))
+        window = Window(size=(3, across), stride=(2, step), before=(1, 1))
         clamp = CLAMPS.get(dtype, (-2.0, 3.0))
         checks += v.checks(TransposeConv(**fields(inputs, y), window=window, clamp=clamp))
     compare(checks, tmp_path)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kernel_checks import KernelCheck
+from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.floats.depthwise import depthwise
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
@@ -71,7 +72,7 @@ def test_depthwise_layers_of_other_kernels(dtype: str, multiplier: int) -> None:
     window = Window(size=(1, 1), stride=(1, 1), dilation=(1, 1), before=(0, 0))
     given = {"window": window, "multiplier": multiplier, "clamp": UNLIMITED}
     operator = DepthwiseConv2D(**fields((v.add("float32", (1, 2, 2, 3)), weights), y), **given)
-    assert depthwise(v.graph(operator), operator) is None
+    assert depthwise(Contraction.of(v.graph(operator), operator)) is None
 
 
 @pytest.mark.parametrize("function", PoolKind)
@@ -186,7 +187,7 @@ def test_rounding_to_stored_values(dtype: str, zero: int, tmp_path: Path) -> Non
 
 
 def test_lookups(tmp_path: Path) -> None:
-    """Negative places count from the end."""
+    """Negative places count from the end; those outside are moved to the nearest slice."""
     checks: list[KernelCheck] = []
     for axis, dtype, constant in product((0, 1, 2), ("int32", "int64"), (False, True)):
         v = Values()
@@ -197,7 +198,8 @@ def test_lookups(tmp_path: Path) -> None:
         extent = shape[axis]
         read = () if constant else (v.any(v.all[table]),)
         chosen = v.random.integers(-extent, extent, places), np.resize([-extent, -1, 0, extent - 1], places)
-        runs = [(*read, one.astype(dtype)) for one in chosen]
+        outside = np.resize([extent, -extent - 1, 2 * extent, -9 * extent], places)
+        runs = [(*read, one.astype(dtype)) for one in (*chosen, outside)]
         checks += v.checks(Lookup(**fields(inputs, y), axis=axis), *runs, random=False)
     compare(checks, tmp_path)
 

@@ -16,7 +16,8 @@ from kernel_checks import Array, KernelCheck, Values, differences
 from mlf_sdk.compiler.emit import emit
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
 
-_FILL = 0xA5
+_FILL = 0xA5  # memory that a kernel writes, and beside it
+_BESIDE_READ = 0x5A  # memory beside what a kernel reads: what it copies from there is noticed
 
 
 def units(kernels: Sequence[Kernel], folder: Path) -> list[tuple[str, list[Kernel], list[str]]]:
@@ -81,7 +82,8 @@ def _run(check: KernelCheck, run: int, values: Values, call: Any) -> Iterator[st
     by_role: dict[Role, dict[int, Array]] = {role: {} for role in Role}
     for parameter, memory in zip(kernel.parameters, used, strict=True):
         by_role[parameter.role][parameter.number] = memory
-        if not ((memory[:GUARD] == _FILL).all() and (memory[-GUARD:] == _FILL).all()):
+        beside = _FILL if parameter.role in (Role.OUTPUT, Role.WORKSPACE) else _BESIDE_READ
+        if not ((memory[:GUARD] == beside).all() and (memory[-GUARD:] == beside).all()):
             yield f"{check.label}: it writes beside {parameter.name}"
     outputs = [_read(by_role[Role.OUTPUT].get(i), y) for i, y in enumerate(values.outputs)]
     states = [_read(by_role[Role.STATE].get(i), s) for i, s in enumerate(values.after)]
@@ -126,7 +128,7 @@ def _memory(kernel: Kernel, values: Values, parameter: Parameter) -> Array:
             return np.full(values.outputs[parameter.number].nbytes + 2 * GUARD, _FILL, np.uint8)
         case Role.WORKSPACE:
             return np.full(kernel.workspace_bytes + 2 * GUARD, _FILL, np.uint8)
-    memory = np.full(data.nbytes + 2 * GUARD, _FILL, np.uint8)
+    memory = np.full(data.nbytes + 2 * GUARD, _BESIDE_READ, np.uint8)
     memory[GUARD : GUARD + data.nbytes] = np.frombuffer(data.tobytes(), np.uint8)
     return memory
 

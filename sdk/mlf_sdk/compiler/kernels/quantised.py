@@ -47,7 +47,6 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
     store = [f"z[c + {i}] = {_stored(y, f'{scale}(s{i}, {by.value}, {by.shift})')};" for i in range(4)]
     target = place("i", (s * m * n for s in strides(batch)))
     element = f"u[i] - ({a.zero_point})" if a.zero_point else "u[i]"
-    product = "(int64_t)(e * w[{}])" if wide else "e * w[{}]"
     start = "0"
     first = ""
     if b.zero_point:
@@ -69,10 +68,10 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
                 const {c_type(b.dtype)} *w = v + c;
                 for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
                     int32_t e = {element};
-                    s0 += {product.format(0)};
-                    s1 += {product.format(1)};
-                    s2 += {product.format(2)};
-                    s3 += {product.format(3)};
+                    s0 += e * w[0];
+                    s1 += e * w[1];
+                    s2 += e * w[2];
+                    s3 += e * w[3];
                 }}
                 {store[0]}
                 {store[1]}
@@ -84,7 +83,7 @@ def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
                 const {c_type(b.dtype)} *w = v + c;
                 for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
                     int32_t e = {element};
-                    s0 += {product.format(0)};
+                    s0 += e * w[0];
                 }}
                 {store[0].replace("c + 0", "c")}
             }}
