@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RAM that lives while a region, or an operator by itself, runs."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import msgspec
+
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import AddN, Convert, DepthwiseConv2D, Map, Reshape
+from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
+from mlf_sdk.compiler.rows.pull import Pulled, Region
+
+ALIGNMENT = 16  # of tensors, rings and workspaces
+
+
+class InputMode(enum.Enum):
+    """Where the inputs of the graph are: whole in the arena, or row by row in a ring of the first region."""
+
+    WHOLE = "whole"
+    STREAMED = "streamed"
+
+
+class OperatorMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory of an operator's kernels.
+
+    Attributes:
+        workspace_bytes: of the kernel of the whole operator.
+        overlaps: of that kernel, see `mlf_sdk.compiler.kernels.kernel.Kernel`.
+        row_workspace_bytes: of the kernels of its rows; None: there are none.
+    """
+
+    workspace_bytes: int = 0
+    overlaps: dict[int, int] = {}
+    row_workspace_bytes: int | None = 0
+
+
+class RegionMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that live while a region runs.
+
+    Attributes:
+        across: values that are neither read nor written by it, and used later.
+        whole: its inputs and outputs, which may lie over each other.
+        rings: by value; those that need no memory of their own have 0.
+        sums: of reductions.
+        workspace: the largest one of its operators.
+    """
+
+    across: int
+    whole: int
+    rings: dict[int, int]
+    sums: int
+    workspace: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.across + self.whole + sum(self.rings.values()) + self.sums + self.workspace
+
+
+def aligned(size: int) -> int:
+    """Bytes up to the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class RowMemory:
+    """Memory of every interval of a graph's operators, each computed once.
+
+    Attributes:
+        operators: those that read a value that is not constant, in order.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernels: Sequence[OperatorMemory],
+        mode: InputMode = InputMode.WHOLE,
+        *,
+        most: int | None = None,
+    ) -> None:
+        """Find out which operators run by rows.
+
+        Args:
+            kernels: of each operator of the graph.
+            most: intervals of more bytes may be left out; None: none is.
+        """
+        self.graph, self.mode, self._most = graph, mode, most
+        pairs = [
+            (o, k)
+            for o, k in zip(graph.operators, kernels, strict=True)
+            if any(graph.values[i].data is None for i in o.inputs)
+        ]
+        self.operators = tuple(o for o, _ in pairs)
+        self._kernels = [k for _, k in pairs]
+        self._firings = [None if k.row_workspace_bytes is None else firings_of(graph, o) for o, k in pairs]
+        self._first = dict.fromkeys(graph.inputs, -1)
+        self._last: dict[int, int] = {}
+        for position, operator in enumerate(self.operators):
+            for y in operator.outputs:
+                self._first.setdefault(y, position)
+            self._last.update(dict.fromkeys(operator.inputs, position))
+        self._last.update(dict.fromkeys(graph.outputs, len(self.operators)))
+        self._known: dict[tuple[int, int], int | None] = {}
+
+    def interval(self, start: int, end: int) -> int | None:
+        """Bytes that live while operators ``start`` to ``end - 1`` run; None: they can't run by rows."""
+        key = (start, end)
+        if key not in self._known:
+            if end == start + 1:
+                self._known[key] = self._alone(start)
+            else:
+                found = self.region(start, end)
+                self._known[key] = None if found is None else found[1].total
+        return self._known[key]
+
+    def region(self, start: int, end: int) -> tuple[Region, RegionMemory, Pulled] | None:
+        """A region, its memory, and how it runs; None: the operators can't run by rows."""
+        firings = [one for one in self._firings[start:end] if one is not None]
+        if len(firings) < end - start:
+            return None
+        operators = self.operators[start:end]
+        made = [y for o in operators for y in o.outputs]
+        outputs = {y for y in made if self._last.get(y, -2) >= end}
+        streamed = [
+            x
+            for x in self.graph.inputs
+            if self.mode is InputMode.STREAMED and self._last.get(x, end) < end and x not in outputs
+            if any(x in o.inputs for o in operators)
+        ]
+        region = Region(self.graph, operators, firings, outputs, streamed)
+        across = self._across(start, end, {*made, *region.inputs, *streamed})
+        least = across + self._least(region, end)
+        if self._most is not None and least > self._most:
+            return None
+        pulled = region.pull()
+        return region, self._memory(region, pulled, across, start, end), pulled
+
+    def _least(self, region: Region, end: int) -> int:
+        """Bytes that inputs and outputs take at least, wherever they lie."""
+        stay = sum(self._bytes(x) for x in region.inputs if self._last[x] >= end)
+        die = sum(self._bytes(x) for x in region.inputs if self._last[x] < end)
+        return stay + max(die, sum(map(self._bytes, region.outputs)))
+
+    def _memory(self, region: Region, pulled: Pulled, across: int, start: int, end: int) -> RegionMemory:
+        values = self.graph.values
+        shared = shared_slots(region, pulled.rings)
+        kernels = self._kernels[start:end]
+        return RegionMemory(
+            across=across,
+            whole=self._whole(region, pulled, end),
+            rings={
+                v: 0 if v in shared else aligned(rows * row_bytes(values[v]))
+                for v, rows in pulled.rings.items()
+            },
+            sums=sum(
+                aligned(4 * values[o.outputs[0]].elements)
+                for o, one in zip(region.operators, region.firings, strict=True)
+                if one.reduces and len(one) > 1
+            ),
+            workspace=aligned(max(k.row_workspace_bytes or 0 for k in kernels)),
+        )
+
+    def _whole(self, region: Region, pulled: Pulled, end: int) -> int:
+        """Bytes of inputs and outputs, where one output may lie over one input that nothing reads later."""
+        inputs = {x: self._bytes(x) for x in region.inputs}
+        outputs = {y: self._bytes(y) for y in region.outputs}
+        apart = sum(inputs.values()) + sum(outputs.values())
+        best = apart
+        for (y, x), distance in pulled.distances.items():
+            if self._last[x] < end:
+                union = max(outputs[y], aligned(distance) + inputs[x])
+                best = min(best, apart - inputs[x] - outputs[y] + union)
+        return best
+
+    def _alone(self, position: int) -> int:
+        """Bytes that live while one operator runs as a whole."""
+        operator, kernel = self.operators[position], self._kernels[position]
+        inputs = dict.fromkeys(i for i in operator.inputs if self.graph.values[i].data is None)
+        across = self._across(position, position + 1, {*inputs, *operator.outputs})
+        read = sum(map(self._bytes, inputs))
+        if isinstance(operator, Reshape):
+            return across + read
+        written = sum(map(self._bytes, operator.outputs))
+        best = read + written
+        for number, distance in kernel.overlaps.items():
+            x = operator.inputs[number]
+            dies = self._last[x] <= position
+            if dies and x in inputs and (len(operator.outputs) == 1 or len(inputs) == 1):
+                best = min(best, read - self._bytes(x) + max(written, aligned(distance) + self._bytes(x)))
+        return across + best + aligned(kernel.workspace_bytes)
+
+    def _across(self, start: int, end: int, used: set[int]) -> int:
+        """Bytes of values that live before and behind an interval that does not use them."""
+        return sum(
+            self._bytes(v)
+            for v, first in self._first.items()
+            if v not in used and first < start and self._last.get(v, -2) >= end
+        )
+
+    def _bytes(self, value: int) -> int:
+        return aligned(self.graph.values[value].size_bytes)
+
+
+def shared_slots(region: Region, rings: dict[int, int]) -> dict[int, int]:
+    """Values inside that need no ring: by their ids, the value in whose ring each of their rows lies.
+
+    A row of a depthwise layer goes where the row of its input was that it read last; a row that only an
+    elementwise operator reads lies where that operator's own newest row goes.
+    """
+    values, readers = region.graph.values, region.readers
+    found: dict[int, int] = {}
+    for operator, one in zip(region.operators, region.firings, strict=True):
+        y = operator.outputs[0]
+        if isinstance(operator, DepthwiseConv2D):
+            x = operator.inputs[0]
+            fits = row_bytes(values[y]) <= row_bytes(values[x]) and operator.window.size[0] > 1
+            if y in region.inside and rings[y] == 1 and x in rings and len(readers[x]) == 1 and fits:
+                found[y] = x
+        elif isinstance(operator, Map | Convert | AddN) and y not in found:
+            for x in one.first:
+                alone = x in region.inside and x not in found and rings[x] == 1 and len(readers[x]) == 1
+                same = rows_of(values[x]) == rows_of(values[y]) and row_bytes(values[x]) == row_bytes(
+                    values[y]
+                )
+                if alone and same:
+                    found[x] = y
+                    break
+        elif isinstance(operator, Reshape) and y in region.inside:
+            found[y] = operator.inputs[0]
+    return found

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of its inputs that an operator needs for each row of its output.
+
+A row is everything at one index of the second axis of a tensor of three or more axes whose first extent is 1,
+the height of an NHWC image; any other tensor is one row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.operators import (
+    AddN,
+    Array,
+    Conv2D,
+    Convert,
+    DepthwiseConv2D,
+    FullyConnected,
+    Map,
+    Move,
+    Operator,
+    Pool2D,
+    Reshape,
+)
+from mlf_sdk.compiler.reals import Reduce
+
+
+class Firings(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps of an operator that runs row by row.
+
+    Attributes:
+        first, last: by the id of an input, the lowest and the highest row of it that each firing reads;
+            neither falls.
+        made: rows of the output that are complete after each firing.
+        reduces: the output is made of sums over all rows of the input, by the last firing.
+    """
+
+    first: dict[int, list[int]]
+    last: dict[int, list[int]]
+    made: list[int]
+    reduces: bool = False
+
+    def __len__(self) -> int:
+        """Number of firings."""
+        return len(self.made)
+
+
+def rows_of(value: Value) -> int:
+    """Number of rows of a tensor."""
+    return value.shape[1] if len(value.shape) >= 3 and value.shape[0] == 1 else 1
+
+
+def row_bytes(value: Value) -> int:
+    """Bytes of one row."""
+    return value.size_bytes // rows_of(value)
+
+
+def firings_of(graph: Graph, operator: Operator) -> Firings | None:
+    """One firing for each row of the output; None for an operator that reads its inputs in another order."""
+    if not operator.outputs or not any(v.data is None for v in graph.read(operator)):
+        return None
+    rule = _RULES.get(type(operator))
+    return rule(graph, operator) if rule else None
+
+
+def _each_row(count: int, first: dict[int, Array], last: dict[int, Array]) -> Firings | None:
+    """A firing for each row, unless an input would be read backwards."""
+    if any((np.diff(rows) < 0).any() for rows in (*first.values(), *last.values())):
+        return None
+    return Firings(first=_lists(first), last=_lists(last), made=list(range(1, count + 1)))
+
+
+def _lists(rows: dict[int, Array]) -> dict[int, list[int]]:
+    return {x: found.tolist() for x, found in rows.items()}
+
+
+def _sums(graph: Graph, operator: Operator) -> Firings:
+    """A firing for each row of the input, the last of which makes the output."""
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    rows = list(range(rows_of(x)))
+    made = [0] * (len(rows) - 1) + [rows_of(y)]
+    return Firings(first={x.id: rows}, last={x.id: rows}, made=made, reduces=True)
+
+
+def _windows(graph: Graph, operator: Conv2D | DepthwiseConv2D | Pool2D) -> Firings | None:
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    if x.shape[0] != 1 or x.data is not None:
+        return None
+    window, rows = operator.window, np.arange(rows_of(y))
+    top = rows * window.stride[0] - window.before[0]
+    bottom = top + (window.size[0] - 1) * window.dilation[0]
+    height = rows_of(x)
+    return _each_row(len(rows), {x.id: np.clip(top, 0, height - 1)}, {x.id: np.clip(bottom, 0, height - 1)})
+
+
+def _pooling(graph: Graph, operator: Pool2D) -> Firings | None:
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    if x.shape[0] == 1 and rows_of(y) == 1 and 1 < rows_of(x) <= operator.window.size[0]:
+        return _sums(graph, operator)
+    return _windows(graph, operator)
+
+
+def _elements(graph: Graph, operator: Operator) -> Firings | None:
+    y = graph.written(operator)[0]
+    rows = np.arange(rows_of(y))
+    needed: dict[int, Array] = {}
+    for x in graph.read(operator):
+        if x.data is not None:
+            if x.elements > row_bytes(y) // y.dtype.itemsize:
+                return None  # a constant with rows of its own
+        elif rows_of(x) == len(rows) and len(x.shape) == len(y.shape):
+            needed[x.id] = rows
+        elif rows_of(x) == 1 and x.elements <= row_bytes(y) // y.dtype.itemsize:
+            needed[x.id] = rows * 0
+        else:
+            return None
+    return _each_row(len(rows), needed, needed)
+
+
+def _reduction(graph: Graph, operator: Reduce) -> Firings | None:
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    if len(x.shape) != 4 or x.shape[0] != 1:
+        return None
+    if 1 in operator.axes:
+        return _sums(graph, operator)
+    rows = np.arange(rows_of(x))
+    same = {x.id: rows}
+    return _each_row(len(rows), same, same) if rows_of(y) == len(rows) else None
+
+
+def _dense(graph: Graph, operator: FullyConnected) -> Firings | None:
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    if x.data is not None:
+        return None
+    if rows_of(x) == rows_of(y) and (rows_of(x) == 1 or len(x.shape) == len(y.shape)):
+        same = {x.id: np.arange(rows_of(x))}
+        return _each_row(rows_of(x), same, same)
+    if math.prod(y.shape[:-1]) == 1 and 4 * y.elements <= x.size_bytes:
+        return _sums(graph, operator)
+    return None
+
+
+def _reshape(graph: Graph, operator: Reshape) -> Firings | None:
+    x, y = graph.read(operator)[0], graph.written(operator)[0]
+    rows, source, target = np.arange(rows_of(y)), row_bytes(x), row_bytes(y)
+    return _each_row(len(rows), {x.id: rows * target // source}, {x.id: ((rows + 1) * target - 1) // source})
+
+
+def _move(graph: Graph, operator: Move) -> Firings | None:
+    """From the places that its regions copy."""
+    outputs = graph.written(operator)
+    count = rows_of(outputs[0])
+    if any(rows_of(y) != count for y in outputs):
+        return None
+    first: dict[int, Array] = {}
+    last: dict[int, Array] = {}
+    for region in operator.regions:
+        x, y = graph.values[operator.inputs[region.input]], outputs[region.output]
+        if x.data is not None:
+            return None
+        low = first.setdefault(x.id, np.full(count, rows_of(x) - 1))
+        high = last.setdefault(x.id, np.zeros(count, np.int64))
+        source, target = region.indices()
+        read = source * rows_of(x) // x.elements
+        written = target * count // y.elements
+        np.minimum.at(low, written, read)
+        np.maximum.at(high, written, read)
+    for x_id, low in first.items():  # rows that need nothing need what the next one needs
+        low[:] = np.minimum.accumulate(low[::-1])[::-1]
+        if (np.diff(last[x_id][last[x_id] > 0]) < 0).any():
+            return None
+        last[x_id] = np.maximum.accumulate(last[x_id])
+    return _each_row(count, first, last) if first else None
+
+
+_RULES: Final[dict[type[Operator], Callable[[Graph, Any], Firings | None]]] = {
+    AddN: _elements,
+    Conv2D: _windows,
+    Convert: _elements,
+    DepthwiseConv2D: _windows,
+    FullyConnected: _dense,
+    Map: _elements,
+    Move: _move,
+    Pool2D: _pooling,
+    Reduce: _reduction,
+    Reshape: _reshape,
+}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact choice of the regions of a graph: the front of RAM against a cost over all cuts of its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+Interval = tuple[int, int]
+"""First position of an operator, and the position behind the last one."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph's order cut into intervals, each a region or one operator by itself.
+
+    Attributes:
+        peak_bytes: most RAM of an interval.
+        cost: of all intervals together.
+    """
+
+    peak_bytes: int
+    cost: float
+    intervals: tuple[Interval, ...]
+
+
+class _Label(msgspec.Struct, frozen=True):
+    """A cut of the operators before a position, as its last interval and the label before."""
+
+    peak: int
+    cost: float
+    start: int
+    before: _Label | None
+
+
+def front(
+    count: int,
+    memory: Callable[[int, int], int | None],
+    cost: Callable[[int, int], float] = lambda start, end: end - start - 1,
+    *,
+    longest: int = 200,
+) -> tuple[Cut, ...]:
+    """Cuts of which no other takes less RAM at no more cost, the one of least RAM first.
+
+    Args:
+        count: of operators.
+        memory: bytes that live while an interval runs; None: it can't be one region.
+        cost: of an interval; by itself an operator has none. The usual one counts fused operators.
+        longest: most operators of a region.
+
+    Raises:
+        ValueError: an operator can't run by itself.
+    """
+    labels: list[list[_Label]] = [[_Label(0, 0, 0, None)]]
+    for end in range(1, count + 1):
+        found: list[_Label] = []
+        for start in range(max(0, end - longest), end):
+            taken = memory(start, end)
+            if taken is not None:
+                more = cost(start, end)
+                found += [_Label(max(one.peak, taken), one.cost + more, start, one) for one in labels[start]]
+        if not found:
+            raise ValueError(f"operator {end - 1} can't run by itself")
+        labels.append(_undominated(found))
+    return tuple(
+        Cut(peak_bytes=one.peak, cost=one.cost, intervals=_intervals(one, count)) for one in labels[count]
+    )
+
+
+def _undominated(labels: list[_Label]) -> list[_Label]:
+    """Labels by their peaks, each of less cost than those before it."""
+    found: list[_Label] = []
+    for one in sorted(labels, key=lambda label: (label.peak, label.cost)):
+        if not found or one.cost < found[-1].cost:
+            found.append(one)
+    return found
+
+
+def _intervals(label: _Label, count: int) -> tuple[Interval, ...]:
+    found, end, now = [], count, label
+    while now.before is not None:
+        found.append((now.start, end))
+        end, now = now.start, now.before
+    return tuple(reversed(found))
