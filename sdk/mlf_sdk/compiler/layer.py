@@ -20,22 +20,22 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
+from mlf_sdk.compiler.rows.fused import Fused
 from mlf_sdk.tools.ctext import c_comment
 
 
 def macs_of(graph: Graph, operator: Operator) -> int:
     """Multiplications with weights in one inference, padding included; 0 for operators without weights."""
     match operator:
-        case Conv2D() | DepthwiseConv2D() | FullyConnected():
+        case Conv2D() | DepthwiseConv2D() | FullyConnected() | Convolve():
             weights, y = graph.read(operator)[1], graph.written(operator)[0]
             each = weights.shape[1:3] if isinstance(operator, DepthwiseConv2D) else weights.shape[1:]
             return y.elements * math.prod(each)
-        case Convolve():
-            weights, y = graph.read(operator)[1], graph.written(operator)[0]
-            return y.elements * math.prod(weights.shape[1:])
         case TransposeConv():
             x, weights = graph.read(operator)[:2]
             return x.elements // x.shape[3] * weights.elements
+        case Fused():
+            return sum(macs_of(graph, one) for one in operator.operators)
         case Svdf():
             x, features, times = graph.read(operator)[:3]
             return x.shape[0] * (features.elements + times.elements)
@@ -50,6 +50,8 @@ def detail_of(operator: Operator) -> str:
     match operator:
         case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D() | Convolve():
             return _window_text(operator.window)
+        case Fused():
+            return f"of layers {operator.number} to {operator.operators[-1].number}"
     return ""
 
 

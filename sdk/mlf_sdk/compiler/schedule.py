@@ -14,6 +14,7 @@ from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Conv2D, Layer, Operator
 from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.rows.fused import Fused
 from mlf_sdk.resources import imported
 
 
@@ -188,6 +189,12 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
     Those for the first instruction set of the core stand before those for all. For size there is no
     preference: `mlf_sdk.compiler.smallest` chooses for all of a graph.
     """
+    if isinstance(operator, Fused):
+        from mlf_sdk.compiler.rows.kernel import region_kernel
+
+        kernel = region_kernel(graph, operator, lambda part, one: candidates(part, one, choice))
+        yield from (kernel,) if kernel is not None else ()
+        return
     yield from _made(subject_of(graph, operator), _places(type(operator).__name__, choice))
 
 
@@ -202,6 +209,8 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
 
     Those of other cores are among them, and tiles of other sizes, where their constants are not much larger.
     """
+    if isinstance(operator, Fused):
+        return tuple(candidates(graph, operator, choice))
     kind, subject = type(operator).__name__, subject_of(graph, operator)
     usual = tuple(_made(subject, _places(kind, choice)))
     if not usual:

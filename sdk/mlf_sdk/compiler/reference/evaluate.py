@@ -22,6 +22,7 @@ _FAMILIES: Final = {
     ),
     "convert": ("Convert",),
     "detection": ("DetectionPostProcess",),
+    "fused": ("Fused",),
     "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "TransposeConv"),
     "lstm": ("Lstm",),
     "maps": ("Map",),

@@ -9,7 +9,8 @@ import msgspec
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Operator
-from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
+from mlf_sdk.compiler.rows.fused import Fused
+from mlf_sdk.compiler.rows.needs import Firings, firings_of, row_bytes, rows_of
 
 
 class Pulled(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,19 @@ class Region:
     def pull(self) -> Pulled:
         """Order of the firings, and the sizes of the rings that it needs."""
         return _Pull(self).run()
+
+
+def region_of(graph: Graph, fused: Fused) -> Region:
+    """The region of a fused operator.
+
+    Raises:
+        ValueError: one of its operators can't run by rows.
+    """
+    firings = [firings_of(graph, operator) for operator in fused.operators]
+    known = [one for one in firings if one is not None]
+    if len(known) < len(firings):
+        raise ValueError(f"layer {fused.number} has an operator that can't run by rows")
+    return Region(graph, fused.operators, known, set(fused.outputs))
 
 
 class _Pull:
