@@ -17,7 +17,7 @@ ALIGNMENT = 16  # of tensors, rings and workspaces
 
 
 class InputMode(enum.Enum):
-    """Where the inputs of the graph are: whole in the arena, or row by row in a ring of the first region."""
+    """Place of the graph's inputs: whole in the arena, or row by row in a ring of the first region."""
 
     WHOLE = "whole"
     STREAMED = "streamed"

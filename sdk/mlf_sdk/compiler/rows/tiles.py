@@ -61,7 +61,7 @@ def line_of(rows: list[int]) -> tuple[int, int] | None:
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What tells kernels of firings apart.
+    """Shape of what a firing reads, by which kernels of firings differ.
 
     Attributes:
         heights: rows of each input.
