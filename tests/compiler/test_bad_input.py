@@ -79,6 +79,16 @@ def test_an_operator_that_reads_what_comes_later(tmp_path: Path) -> None:
     assert "nothing has written before" in faults_of(m.finish(late), tmp_path)
 
 
+def test_bytes_without_a_scale_are_not_quantised_again(tmp_path: Path) -> None:
+    """TFLM takes their scale for 0, and gives the zero point everywhere; the reference read them as real numbers."""
+    m = Maker(1)
+    x = m.spec.tensor("x", "int8", (1, 8))
+    m.spec.inputs.append(x)
+    y = m.activation((1, 8))
+    m.spec.add("QUANTIZE", (x,), y)
+    assert "its input has no quantisation" in faults_of(m.finish(y), tmp_path)
+
+
 def test_all_faults_with_a_place_and_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     m, _, y = model()
     first = m.spec.add("TOPK_V2", (y,), m.activation((1, 6, 6, 4), "wave"))

@@ -103,8 +103,13 @@ class Network(Case):
         return b""
 
     def _give(self, y: int) -> None:
-        """Have others read a value, but for words with a zero point, which many of TFLM's operators refuse."""
-        if self.tensor(y).dtype != "int16" or not any(self.tensor(y).zero_point):
+        """Have others read a value that they have a meaning for.
+
+        Not of bytes and words without a scale, as CAST gives, nor of words with a zero point, which many of TFLM's operators refuse.
+        """
+        tensor = self.tensor(y)
+        stored = tensor.dtype in ("int8", "uint8", "int16")
+        if not stored or (tensor.scale and not (tensor.dtype == "int16" and any(tensor.zero_point))):
             self.live.append(y)
 
     def image(self) -> int:

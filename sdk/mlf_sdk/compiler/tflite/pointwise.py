@@ -178,7 +178,7 @@ def convert(context: Context, operator: RawOperator) -> None:
     (x,) = context.inputs(operator, 1)
     y = context.output(operator)
     expect_shape(y, x.shape)
-    if operator.kind == "DEQUANTIZE" and x.dtype != np.float16 and x.quantisation is None:
+    if x.dtype.kind in "iu" and x.quantisation is None:
         refuse("its input has no quantisation")
     if operator.kind == "QUANTIZE" and y.quantisation is None:
         refuse("its output has no quantisation")
