@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools runtime dev help
+.PHONY: demo test site release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -30,6 +30,7 @@ help:
 	@echo "make onnx-nodes  ONNX's tests of single operators, all of them, 100 on a board; docs/onnx-nodes.md lists them"
 	@echo "make onnx-models  whole ONNX models, from PyTorch and packages, run on a board; their table is docs/onnx-models.md"
 	@echo "make tflite-models  .tflite models with recorded outputs, run on boards; their table is docs/tflite-models.md"
+	@echo "make site    the documentation as pages with search and pictures, in build/site/html"
 	@echo "make release  wheel, source distribution and bill of materials in dist/, checked from an empty environment"
 	@echo "make clean   remove what these commands made"
 
@@ -148,6 +149,10 @@ runtime:
 
 dev:
 	@sh .ci/install-python.sh $(VENV) dev
+
+site: dev
+	$(PY) -m pip install -q --disable-pip-version-check --editable ".[docs]"
+	$(PY) docs/site/build.py build/site
 
 release: tools dev
 	$(PY) -m pip install -q --disable-pip-version-check --editable ".[release]"

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of the documentation site, made of measured figures and of the code: SVG that stands in a page.
+
+Colours are CSS variables of the theme, so that light and dark pages have their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import mlf_sdk
+from mlf_sdk.codegen.lock import read_lock
+from mlf_sdk.reporting.html.arenadata import arena_of
+
+ROOT = Path(__file__).resolve().parents[2]
+_WIDTH = 480
+_TEXT, _QUIET = "var(--color-foreground-primary)", "var(--color-foreground-muted)"
+_OURS, _OTHERS = "var(--color-brand-primary)", "var(--color-background-border)"
+
+
+def write_pictures(folder: Path) -> None:
+    """Write all pictures, as NAME.svg."""
+    folder.mkdir(parents=True)
+    made = {"instructions": instructions(), "arena": arena(), "house": house()}
+    for name, svg in made.items():
+        (folder / f"{name}.svg").write_text(svg)
+
+
+def instructions() -> str:
+    """Bars of the table in docs/howto-tflite.md: one inference here, and of TFLM with CMSIS-NN."""
+    page = (ROOT / "docs" / "howto-tflite.md").read_text()
+    table = page.split("TFLM with CMSIS-NN |\n", 1)[1].split("\n\n", 1)[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[1:]]
+    figures = [(name, _millions(here), _millions(theirs)) for name, here, *_, theirs in rows]
+    lines = []
+    for index, (name, here, theirs) in enumerate(figures):
+        y = index * 66
+        lines.append(_text(0, y + 16, name))
+        for top, value, fill in ((24, here, _OURS), (42, theirs, _OTHERS)):
+            width = max(value / max(here, theirs) * (_WIDTH - 80), 2)
+            lines.append(_rect(0, y + top, width, 14, fill))
+            lines.append(_text(width + 8, y + top + 12, f"{value:g} M", size=13))
+    legend = "Million instructions of an inference, Cortex-M4: mlf-sdk, and TFLM with CMSIS-NN below it."
+    return _svg(66 * len(figures), lines, legend)
+
+
+def _millions(cell: str) -> float:
+    found = re.match(r"([\d.]+) M", cell)
+    if found is None:
+        raise ValueError(f"docs/howto-tflite.md: {cell!r} is no figure in millions")
+    return float(found[1])
+
+
+def arena() -> str:
+    """The plan of examples/layers on mps2-an386: bytes upward, steps to the right."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "app"
+        mlf_sdk.generate(ROOT / "examples" / "layers" / "layers.tflite", project, board="mps2-an386")
+        (model,) = read_lock(project).models
+    plan = arena_of(model, None)
+    left, height = 0.0, 260.0
+    column, scale = (_WIDTH - left) / (plan.end + 1), height / plan.size_bytes
+    lines = []
+    for rect in sorted(plan.rects, key=lambda r: r.first):
+        x, y = left + rect.first * column, height - (rect.offset + rect.size_bytes) * scale
+        width, tall = (rect.last - rect.first + 1) * column, rect.size_bytes * scale
+        lines.append(_rect(x + 1, y + 1, max(width - 2, 2), max(tall - 2, 2), _OURS, opacity=0.55))
+    lines.append(_text(0, height + 20, "first step", quiet=True))
+    lines.append(_text(_WIDTH, height + 20, "last step", quiet=True, anchor="end"))
+    text = (
+        f"The arena of examples/layers: {len(plan.rects)} tensors over {len(model.steps)} steps in "
+        f"{plan.size_bytes:,} bytes; no plan can be smaller than {plan.lower_bound_bytes:,}."
+    )
+    return _svg(height + 30, lines, text)
+
+
+def house() -> str:
+    """The layers of the package, from tests/test_layers.py, as wide as they have lines."""
+    tree = ast.parse((ROOT / "tests" / "test_layers.py").read_text())
+    layers: Sequence[tuple[str, ...]] = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "LAYERS"
+    )
+    package = ROOT / "sdk" / "mlf_sdk"
+    sizes = {name: _lines(package, name) for names in layers for name in names}
+    most = max(sum(sizes[n] for n in names) for names in layers)
+    lines = []
+    for index, names in enumerate(layers):
+        count = sum(sizes[n] for n in names)
+        width = max(count / most * 320, 2)
+        lines.append(_rect(0, index * 26, width, 20, _OURS, opacity=0.55))
+        lines.append(_text(width + 8, index * 26 + 15, f"{', '.join(names)}  {count:,}", size=13))
+    return _svg(
+        26 * len(layers), lines, "Layers of the package and their lines; imports only go down this picture."
+    )
+
+
+def _lines(package: Path, name: str) -> int:
+    files = [package / f"{name}.py"] if (package / f"{name}.py").exists() else (package / name).rglob("*.py")
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def _rect(x: float, y: float, width: float, height: float, fill: str, *, opacity: float = 1.0) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    return f'<rect {place} rx="2" fill="{fill}" fill-opacity="{opacity}"/>'
+
+
+def _text(
+    x: float, y: float, words: str, *, size: int = 14, quiet: bool = False, anchor: str = "start"
+) -> str:
+    style = f'font-size="{size}" fill="{_QUIET if quiet else _TEXT}" text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(words)}</text>'
+
+
+def _svg(height: float, lines: Sequence[str], text: str) -> str:
+    size = f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}"'
+    body = "\n".join(lines)
+    return (
+        f'<div class="picture"><svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
+        f'font-family="var(--font-stack)"><title>{escape(text)}</title>\n{body}\n</svg>\n<p>{escape(text)}</p></div>\n'
+    )
