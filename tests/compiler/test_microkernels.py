@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import itertools
 import re
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import toy_microkernel
-from ccode import WARNINGS, call, compiler, sanitizing
+from ccode import compiler
 from core_images import MISSING, START, emulate, emulator, image_text, link
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
@@ -32,6 +31,7 @@ from mlf_sdk.compiler.microkernels.plain import plain
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError
+from recorded import run_c
 from tflite_models import Maker
 
 on_core = [pytest.mark.qemu, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")]
@@ -40,7 +40,6 @@ SOME_RESCALE = Rescale(
     form=Form.SINGLE, rows=np.zeros((1, 3), np.int32), clamp=(-128, 127), constant=np.zeros(1, bool)
 )
 CORTEX_M4, THUMB = core_named("cortex-m4"), instruction_set("dsp")
-UNSANITIZED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 
 
 def words(random: np.random.Generator, count: int) -> np.ndarray:
@@ -65,20 +64,6 @@ def c_result(
     y = np.zeros(size, np.int8)
     run_c(b, meanings, at, x.astype(np.int32), w.astype(np.int32), y, n, *others)
     return y
-
-
-def run_c(b: Builder, meanings: dict[str, str], at: Path, *arguments: np.ndarray | int) -> None:
-    body, functions = plain(b, meanings)
-    head = ", ".join(f"{p.kind.c_type}{p.name}" for p in b.parameters)
-    prototype = f"void run({head})"
-    text = f"#include <stdint.h>\n#include <string.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
-    (at / "plain.c").write_text(text)
-    call(sanitizing("gcc", *UNSANITIZED), *WARNINGS, *UNSANITIZED, "-shared", "-fPIC", at / "plain.c", "-o", at / "plain.so")  # fmt: skip
-    values = [
-        a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else ctypes.c_uint32(a)
-        for a in arguments
-    ]
-    ctypes.CDLL(str(at / "plain.so")).run(*values)
 
 
 def numpy_result(
@@ -237,17 +222,20 @@ def test_repetitions_are_loops_in_c_and_unrolled_in_assembly() -> None:
     assert lines == assembly(conv_2ch_int8.record(4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2)), THUMB)
 
 
-def test_words_that_are_only_used_by_halves_are_loaded_by_halves_in_c() -> None:
+def test_words_that_are_only_used_by_parts_are_loaded_by_parts_in_c() -> None:
     b = Builder(x=WORDS, w=WORDS, y=OUTPUT_BYTES)
     x, w, y = b.parameters
     (pairs,), (weights,), (bias,) = b.load(x, 1), b.load(w, 1), b.load(w, 1)
     b.store_byte(y, b.do("smlad", pairs, weights, b.do("sxtb16", weights)), 0)
     b.store_byte(y, b.do("add", b.do("smlatb", pairs, bias, bias), bias), 1)
     body, functions = plain(b, THUMB.meanings)
-    assert re.findall(r"(\w+) = (half_at\(\w+, \d\)|word_at\(\w+(?:\+\+)?\));", body) == [
+    assert re.findall(r"(\w+) = (half_at\(\w+, \d\)|word_at\(\w+(?:\+\+)?\)|.*\[\d\]);", body) == [
         ("v0_low", "half_at(x, 0)"),
         ("v0_high", "half_at(x, 1)"),
-        ("v1", "word_at(w++)"),
+        ("v1_low", "half_at(w, 0)"),
+        ("v1_high", "half_at(w, 1)"),
+        ("v1_byte0", "(uint32_t)((const int8_t *)w)[0]"),
+        ("v1_byte2", "(uint32_t)((const int8_t *)w)[2]"),
         ("v2", "word_at(w++)"),
     ]
     assert {"half_at", "word_at"} <= set(functions)

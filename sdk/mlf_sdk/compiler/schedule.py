@@ -108,7 +108,7 @@ _MVE: Final[Makers] = {
 _THUMB2: Final[Makers] = {
     "Conv2D": ("scalar:convolution_m3",),
     # A long product takes up to seven cycles.
-    "FullyConnected": ("general:of_few_outputs", "fields:dense_short", "fields:dense"),
+    "FullyConnected": ("general:of_few_outputs", "dense_packed_2x16:dense_short", "dense_packed_2x16:dense"),
 }
 # The fewest cycles: short products of pairs, with taking their sums apart, take at least 5 % less than SMLAL.
 _THUMB2_FAST: Final[Makers] = {
@@ -117,7 +117,7 @@ _THUMB2_FAST: Final[Makers] = {
 }
 _THUMB1: Final[Makers] = {
     "Conv2D": ("scalar:convolution_m0",),
-    "FullyConnected": ("general:of_few_outputs", "fields:dense_short"),
+    "FullyConnected": ("general:of_few_outputs", "dense_packed_2x16:dense_short"),
     "DepthwiseConv2D": ("rows:short_depthwise",),
 }
 _DSP_BALANCED: Final[Makers] = {

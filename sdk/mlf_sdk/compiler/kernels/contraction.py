@@ -20,6 +20,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_windows
+from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import (
     Form,
     Rescale,
@@ -28,7 +29,6 @@ from mlf_sdk.compiler.kernels.rescale import (
     low_words,
     sum_bounds,
 )
-from mlf_sdk.compiler.kernels.split import Chooser
 from mlf_sdk.compiler.operators import (
     Array,
     Conv2D,

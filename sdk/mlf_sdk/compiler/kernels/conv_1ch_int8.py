@@ -9,8 +9,6 @@ A word holds the numbers 256 * k1 + k0 and 256 * k3 + k2. SXTB16 gives (k0, k2);
 256 times the sum of products, so that one expansion is saved and the sum has eight more bits for a cheap
 requantisation (`Form.FINE`). Where 256 times the sum does not fit, words hold bytes and SXTB16 expands both
 halves. Each channel's stream holds its bias, its weights and the words of its requantisation.
-
-Beside the instructions for cores with the DSP extension stands the same computation in plain C.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
-from mlf_sdk.compiler.kernels.assembly import function, label, subtract, unrolling
+from mlf_sdk.compiler.kernels.assembly import label, unrolling
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
@@ -28,14 +26,6 @@ from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 
 MAX_PIXELS: Final = 5
 _FREE: Final = 11  # registers beside pointers and a word that is taken apart
-
-
-def _register(number: int) -> str:
-    return "lr" if number == 13 else f"r{number}"
-
-
-def _registers(first: int, count: int) -> str:
-    return "{" + ", ".join(_register(first + i) for i in range(count)) + "}"
 
 
 def instructions_per_mac(pixels: int) -> float:
@@ -113,111 +103,3 @@ def record(
         b.advance(y, 1)
         b.advance(x, -size_bytes)
     return b
-
-
-def widen(
-    pixels: int,
-    distance: int,
-    rows: int,
-    quads: int,
-    *,
-    fine: bool,
-    short: bool = False,
-    odd_first: bool = False,
-) -> tuple[str, str]:
-    """Function ``(input, buffer, row_bytes)`` that widens the windows of a tile; its name and text.
-
-    Args:
-        distance: bytes between the windows of neighbouring pixels.
-        rows: of each window, ``row_bytes`` of the call apart.
-        quads: fours of bytes in a row of a window.
-        fine: for words that hold two weights.
-        short: the last of them holds one byte only.
-        odd_first: pairs (1, 3) stand in front of pairs (0, 2).
-    """
-    name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' * fine}{'_s' * short}{'_o' * odd_first}"
-    count = unrolling(quads, 8)
-    parameters = "const int8_t *x, int32_t *b, int32_t row_bytes"
-    lines = [
-        "push {r2-r11, lr}",
-        *(["movw r2, #0xff81", "movt r2, #0xff81", "mov lr, #0xff00ff00"] if fine else []),
-    ]
-    if rows > 1:
-        lines += ["sub sp, sp, #8", f"movw r3, #{rows}", "str r3, [sp]", "1:"]
-    if count < quads:
-        lines += [
-            *([] if rows > 1 else ["sub sp, sp, #8"]),
-            f"movw r3, #{quads // count}",
-            "str r3, [sp, #4]",
-            "2:",
-        ]
-    for quad in range(count):
-        alone = short and quad == quads - 1
-        lines += _widen_quad(pixels, distance, 4 * quad, fine=fine, short=alone, odd_first=odd_first)
-    if count < quads:
-        lines += [
-            f"add r0, r0, #{4 * count}",
-            "ldr r3, [sp, #4]",
-            "subs r3, r3, #1",
-            "str r3, [sp, #4]",
-            "bne.w 2b",
-        ]
-    if rows > 1:
-        lines += ["ldr r3, [sp, #8]", "add r0, r0, r3", *(subtract("r0", 4 * quads) if count < quads else [])]
-        lines += ["ldr r3, [sp]", "subs r3, r3, #1", "str r3, [sp]", "bne.w 1b"]
-    if rows > 1 or count < quads:
-        lines.append("add sp, sp, #8")
-    lines.append("pop {r2-r11, pc}")
-    odd = "k[{}] - 127" if fine else "k[{}]"
-    even = "256 * k[{}] - (k[{}] - 127)" if fine else "k[{}]"
-    first, second = (2 * pixels, 0) if odd_first else (0, 2 * pixels)
-    plain = f"""    int16_t *v = (int16_t *)b;
-    for (int32_t r = 0; r < {rows}; ++r, x += row_bytes)
-    for (int32_t q = 0; q < {quads}; ++q) {{
-        for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-            const int8_t *k = x + 4 * q + i * {distance};
-            v[{first}] = (int16_t)({even.format(0, 1)});
-            v[{first + 1}] = (int16_t)({even.format(2, 3)});
-            v[{second}] = (int16_t)({odd.format(1)});
-            v[{second + 1}] = (int16_t)({odd.format(3)});
-        }}
-        v += {2 * pixels};
-    }}
-"""
-    if short:
-        by = "256 * " if fine else ""
-        plain = plain.replace(
-            f"q < {quads}; ++q) {{\n",
-            f"""q < {quads}; ++q) {{
-        if (q == {quads - 1}) {{
-            for (int32_t i = 0; i < {pixels}; ++i, v += 2) {{
-                v[0] = (int16_t)({by}x[4 * q + i * {distance}]);
-                v[1] = (int16_t)({by}x[4 * q + i * {distance} + 2]);
-            }}
-            continue;
-        }}
-""",
-        )
-    return name, function(name, parameters, lines, plain)
-
-
-def _widen_quad(
-    pixels: int, distance: int, at: int, *, fine: bool, short: bool, odd_first: bool
-) -> list[str]:
-    """Four values of every pixel: their pairs (0, 2), then (1, 3), or these first; short: (0, 2) alone."""
-    values = [_register(3 + i) for i in range(pixels)]
-    odd = [_register(3 + pixels + i) for i in range(pixels)]
-    if odd_first and not short:
-        values, odd = odd, values
-    lines = [f"ldr {v}, [r0, #{at + i * distance}]" for i, v in enumerate(values)]
-    if short:
-        lines += [f"and {v}, lr, {v}, lsl #8" if fine else f"sxtb16 {v}, {v}" for v in values]
-        return [*lines, f"stmia r1!, {_registers(3, pixels)}" if pixels > 1 else "str r3, [r1], #4"]
-    if fine:
-        lines += [f"sxtab16 {p}, r2, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
-        lines += [f"and {v}, lr, {v}, lsl #8" for v in values]
-        lines += [f"ssub16 {v}, {v}, {p}" for p, v in zip(odd, values, strict=True)]
-    else:
-        lines += [f"sxtb16 {p}, {v}, ror #8" for p, v in zip(odd, values, strict=True)]
-        lines += [f"sxtb16 {v}, {v}" for v in values]
-    return [*lines, f"stmia r1!, {_registers(3, 2 * pixels)}"]

@@ -16,11 +16,12 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, instructions_per_mac, widen
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, instructions_per_mac
 from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
 from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Rescale
+from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
@@ -56,9 +57,9 @@ def convolution(layer: Contraction) -> Kernel | None:
     steps = words.shape[1]
     name = f"conv_2ch_16_{pixels}x{steps}_{channels}_{label(rescale)}"
     texts = _function(name, pixels, steps, channels, Epilogue.of(rescale))
-    fast, text = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
+    fast, more = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
     call, stream = f"{name}(b0, p0, {{}}, {channels})", stream_of(layer.starts(rescale), words, rescale)
-    return layout.kernel(call, fast, {**texts, fast: text}, (stream,), "_2ch_int16")
+    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch_int16")
 
 
 def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:

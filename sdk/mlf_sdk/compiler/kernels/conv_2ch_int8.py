@@ -15,10 +15,11 @@ from typing import Final
 
 from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, widen
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile
 from mlf_sdk.compiler.kernels.conv_2ch import layout_of, stream_of
 from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
@@ -58,11 +59,11 @@ def convolution(layer: Contraction) -> Kernel | None:
     row = layout.row_quads if short else 0
     name = f"conv_2ch_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{row}' if row else ''}"
     texts = _function(name, pixels, quads, channels, Epilogue.of(rescale), row)
-    fast, text = widen(
+    fast, more = widen(
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True
     )
     call = f"{name}(b0, p0, {{}}, {channels})"
-    return layout.kernel(call, fast, {**texts, fast: text}, (stream,), "_2ch")
+    return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch")
 
 
 def _loop(quads: int) -> tuple[int, int]:

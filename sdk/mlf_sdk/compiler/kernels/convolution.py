@@ -10,11 +10,12 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels, widen
+from mlf_sdk.compiler.kernels.conv_1ch_int8 import best_tile, tile_times_channels
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
-from mlf_sdk.compiler.kernels.spill import weights_of
+from mlf_sdk.compiler.kernels.weight_overflow import weights_of
+from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.operators import Array
 
 UNROLL: Final = 36
@@ -55,10 +56,10 @@ def tiled(layer: Contraction, pixels: int = 0) -> Kernel | None:
         unroll=UNROLL,
         short=layout.row_quads if short else 0,
     )
-    fast, text = widen(
+    fast, more = widen(
         layout.pixels, layout.distance, layout.rows, layout.row_quads, fine=rescale.is_fine, short=short
     )
-    helpers = {**helpers, fast: text}
+    helpers = {**helpers, **more}
     if spill is not None:
         layout.buffer_bytes += 8 * spill.quads * layout.pixels
         fast, text = spill.widen(

@@ -11,11 +11,11 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.conv_1ch_int8 import widen
 from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Form, Rescale
-from mlf_sdk.compiler.kernels.spill import weights_of
+from mlf_sdk.compiler.kernels.weight_overflow import weights_of
+from mlf_sdk.compiler.kernels.widening import widen_row
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
@@ -53,7 +53,7 @@ def dense(layer: Contraction) -> Kernel | None:
         name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
         rows = np.pad(rescale.rows, ((0, missing), (0, 0)), mode="edge").reshape(len(sums), -1)
         stream = np.concatenate([sums, rows], axis=1).reshape(-1)
-    body, more = widening(inputs, fine=rescale.is_fine)
+    body, more = widen_row(inputs, fine=rescale.is_fine)
     if spill is not None:
         again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
         body += f"    {again}(x0, b0, 0);\n"
@@ -72,24 +72,6 @@ def groups_of(words: Array, biases: Array, size: int) -> Array:
     groups = len(words) // size
     rows = words.reshape(groups, size, -1).transpose(0, 2, 1).reshape(groups, -1)
     return np.concatenate([biases.reshape(groups, size), rows], axis=1)
-
-
-def widening(inputs: int, *, fine: bool) -> tuple[str, dict[str, str]]:
-    """Statements that widen ``x0`` to ``b0``, and their functions."""
-    body, texts = "", {}
-    if inputs % 4:
-        body = f"""    int32_t last = 0;
-    memcpy(&last, x0 + {inputs // 4 * 4}, {inputs % 4});
-"""
-    if inputs >= 4:
-        whole, text = widen(1, 0, 1, inputs // 4, fine=fine)
-        texts[whole] = text
-        body += f"    {whole}(x0, b0, 0);\n"
-    if inputs % 4:
-        one, text = widen(1, 0, 1, 1, fine=fine)
-        texts[one] = text
-        body += f"    {one}((const int8_t *)&last, b0 + {inputs // 4 * 2}, 0);\n"
-    return body, texts
 
 
 def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:

@@ -14,12 +14,13 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, function, label, unrolling
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.convolution import fits_fine, quads_of, starts_of
-from mlf_sdk.compiler.kernels.dense import groups_of, kernel_of, layer_head, rows_of_layer, widening
+from mlf_sdk.compiler.kernels.dense import groups_of, kernel_of, layer_head, rows_of_layer
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.kernels.widening import widen_row
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
 from mlf_sdk.compiler.microkernels.function import static_function
@@ -52,7 +53,7 @@ def dense(layer: Contraction) -> Kernel | None:
     whole = count == quads
     name = f"dense_5rows_{count}{'' if whole else '_of_many'}_{label(rescale)}"
     texts = _function(name, count, Epilogue.of(rescale), whole=whole)
-    body, more = widening_by_eights(inputs)
+    body, more = widen_row(inputs, fine=True)
     body += f"    {name}(b0, p0, y0);\n"
     first = _OUTPUTS * groups
     head = layer_head(quads, first, rescale)
@@ -111,29 +112,3 @@ def record(count: int, epilogue: Epilogue, *, whole: bool) -> Builder:
         else:
             b.do("subtract", x, size_bytes, into=x)
     return b
-
-
-def widening_by_eights(inputs: int) -> tuple[str, dict[str, str]]:
-    """Statements that widen ``x0`` to ``b0``, and their functions: eight quads in a row where that is possible."""
-    if inputs % 32:
-        return widening(inputs, fine=True)
-    name = "widen_by_eights"
-    values = [f"r{4 + 2 * i}" for i in range(4)]
-    odd = [f"r{5 + 2 * i}" for i in range(4)]
-    lines = ["push {r4-r11, lr}", "movw r3, #0xff81", "movt r3, #0xff81", "mov lr, #0xff00ff00", "1:"]
-    for _ in range(2):
-        lines += [f"ldr {v}, [r0], #4" for v in values]
-        for v, p in zip(values, odd, strict=True):
-            lines += [f"sxtab16 {p}, r3, {v}, ror #8", f"and {v}, lr, {v}, lsl #8", f"ssub16 {v}, {v}, {p}"]
-        lines.append("stmia r1!, {r4-r11}")
-    lines += ["subs r2, r2, #1", "bne.w 1b", "pop {r4-r11, pc}"]
-    plain = """    int16_t *v = (int16_t *)b;
-    for (int32_t q = 0; q < 8 * n; ++q, x += 4, v += 4) {
-        v[2] = (int16_t)(x[1] - 127);
-        v[3] = (int16_t)(x[3] - 127);
-        v[0] = (int16_t)(256 * x[0] - v[2]);
-        v[1] = (int16_t)(256 * x[2] - v[3]);
-    }
-"""
-    text = function(name, "const int8_t *x, int32_t *b, int32_t n", lines, plain)
-    return f"    {name}(x0, b0, {inputs // 32});\n", {name: text}

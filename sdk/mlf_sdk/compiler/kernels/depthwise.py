@@ -2,28 +2,40 @@
 """Depthwise convolution with 3x3 windows: pairs of rows, so that one SMLAD takes two rows of a window.
 
 A pair row holds, for every column and channel, the values of two neighbouring rows as two int16. Two of
-them, rows 0 and 1 and rows 2 and 3 of a window, give two rows of output at stride 1 (`blocks`) and one at
+them, rows 0 and 1 and rows 2 and 3 of a window, give two rows of output at stride 1 (`depthwise_3x3`) and one at
 stride 2.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from textwrap import indent
 from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, unrolling
+from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.depthwise_3x3 import Rows
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale
-from mlf_sdk.compiler.kernels.scaling import expression, helpers
+from mlf_sdk.compiler.microkernels.builder import (
+    BYTES,
+    OUTPUT_BYTES,
+    OUTPUT_WORDS,
+    WORD,
+    WORDS,
+    Builder,
+    Register,
+)
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import static_function
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array, Window
 
 MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
-_PARAMETERS: Final = "const int32_t *u, const int32_t *l, const int32_t *w, int8_t *y"
 
 
 def paired(layer: Contraction) -> Kernel | None:
@@ -57,7 +69,8 @@ def paired(layer: Contraction) -> Kernel | None:
         loops, texts = _rows_of_blocks(rows, oh)
     else:
         loops, texts = _rows_of_columns(ow, channels, rescale)
-    pair, texts[pair] = _pair_rows(zero_point, inner * channels // 4)
+    pair, more = _pair_rows(zero_point, inner * channels // 4)
+    texts |= more
     row = columns * channels  # words of a pair row
     clear = f"    memset(b0, 0, {8 * row});\n" if columns > inner else ""
     body = f"""    int32_t *first = b0;
@@ -108,17 +121,14 @@ def _rows_of_blocks(rows: Rows, height: int) -> tuple[str, dict[str, str]]:
 
 def _rows_of_columns(width: int, channels: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
     """Statements for a row of output at stride 2, two columns at a time if loads reach them, and their functions."""
-    column, texts = _column(channels, rescale)
     step = 2 * channels
     call = f"{{}}(first + ox * {step}, second + ox * {step}, p0, y + ox * {channels});"
-    lines = ["int32_t ox = 0;"]
+    lines, texts = ["int32_t ox = 0;"], dict[str, str]()
     pairs = width > 1 and 5 * 4 * channels <= MAX_OFFSET
-    if pairs:
-        name, text = _pair_of_columns(channels, rescale)
-        texts = {**(texts if width % 2 else helpers(rescale.form)), name: text}
-        lines += [f"for (; ox + 2 <= {width}; ox += 2) {{", f"    {call.format(name)}", "}"]
-    if not pairs or width % 2:
-        lines += [f"for (; ox < {width}; ++ox) {{", f"    {call.format(column)}", "}"]
+    for count in (2, 1) if pairs and width % 2 else (2,) if pairs else (1,):
+        name, more = _columns(count, channels, rescale)
+        texts |= more
+        lines += [f"for (; ox + {count} <= {width}; ox += {count}) {{", f"    {call.format(name)}", "}"]
     return indent("".join(f"{line}\n" for line in lines), "        "), texts
 
 
@@ -142,106 +152,75 @@ def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array
     return np.ascontiguousarray(stream.reshape(-1))
 
 
-def _pair_rows(zero_point: int, quads: int) -> tuple[str, str]:
+def _pair_rows(zero_point: int, quads: int) -> tuple[str, Mapping[str, str]]:
     """Function ``(upper, lower, pairs, quads)`` for a number of quads that four divides if it divides ``quads``."""
     count = unrolling(quads, 4)
+    return f"pair_rows_{zero_point & 255}_{count}", _pairing(zero_point, count)
+
+
+@functools.lru_cache(maxsize=64)
+def _pairing(zero_point: int, count: int) -> Mapping[str, str]:
     name = f"pair_rows_{zero_point & 255}_{count}"
-    offset = -zero_point & 0xFFFF
-    lines = ["push {r4-r10, lr}", f"movw lr, #{offset}", f"movt lr, #{offset}", "1:"]
-    lines += [
-        "ldr r4, [r0], #4", "ldr r5, [r1], #4",
-        "sxtab16 r6, lr, r4", "sxtab16 r8, lr, r4, ror #8", "sxtab16 r9, lr, r5", "sxtab16 r10, lr, r5, ror #8",
-        "pkhbt r4, r6, r9, lsl #16", "pkhbt r5, r8, r10, lsl #16",
-        "pkhtb r6, r9, r6, asr #16", "pkhtb r7, r10, r8, asr #16",
-        "stmia r2!, {r4-r7}",
-    ] * count  # fmt: skip
-    lines += [f"subs r3, r3, #{count}", "bne.w 1b", "pop {r4-r10, pc}"]
-    plain = f"""    int16_t *v = (int16_t *)b;
-    for (int32_t i = 0; i < 4 * n; ++i) {{
-        v[2 * i] = (int16_t)(u[i] - ({zero_point}));
-        v[2 * i + 1] = (int16_t)(l[i] - ({zero_point}));
-    }}
-"""
-    return name, function(name, "const int8_t *u, const int8_t *l, int32_t *b, int32_t n", lines, plain)
+    return static_function(name, record_pairs(zero_point, count), instruction_set("dsp"))
 
 
-def _column(channels: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
-    """Function for all channels of one column of output at stride 2."""
-    name = f"column_{channels}_{label(rescale)}"
-    width = rescale.rows.shape[1]
-    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}", "1:", "ldmia r2!, {r5, r6, r7}"]
-    for column, (first, second) in ((2, ("r6", "r7")), (1, ("r6", "r7")), (0, ("r10", "r11"))):
-        if column == 1:
-            lines.append("ldmia r2!, {r6, r7, r10, r11}")
-        place = f"[r{{}}, #{4 * column * channels}]" if column else "[r{}], #4"
-        lines += [f"ldr r{8 + i}, {place.format(i)}" for i in range(2)]
-        lines += [f"smlad r4, r8, {first}, {'r5' if column == 2 else 'r4'}", f"smlabt r4, r9, {second}, r4"]
-    lines += [f"ldmia r2!, {{{', '.join(('r6', 'r7', 'r8')[:width])}}}"]
-    lines += [*finish(["r4"], rescale, ("r6", "r7", "r8"), "r9"), "strb r4, [r3], #1"]
-    lines += ["subs lr, lr, #1", "bne.w 1b", "pop {r4-r11, pc}"]
-    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, w += {7 + width}) {{
-        int32_t sum = w[0];
-        for (int32_t j = 0; j < 3; ++j) {{
-            const int16_t *a = (const int16_t *)(u + j * {channels});
-            const int16_t *b = (const int16_t *)(l + j * {channels});
-            const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
-            sum += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
-        }}
-        *y++ = (int8_t){expression(rescale, "sum", "w + 7")};
-    }}
-"""
-    return name, {**helpers(rescale.form), name: function(name, _PARAMETERS, lines, plain)}
+def record_pairs(zero_point: int, count: int) -> Builder:
+    """Record the function that makes a pair row of two rows, ``count`` quads a turn."""
+    b = Builder(u=BYTES, l=BYTES, b=OUTPUT_WORDS, n=WORD)
+    u, lower, out, n = b.parameters
+    offset = b.do("constant", i=(-zero_point & 0xFFFF) * 0x10001)
+    with b.counted(n, count):
+        for _ in b.repeat(count):
+            (above,), (below,) = b.load(u), b.load(lower)
+            even, odd = (b.do(name, offset, above) for name in ("sxtab16", "sxtab16_ror8"))
+            rows = [(even, b.do("sxtab16", offset, below)), (odd, b.do("sxtab16_ror8", offset, below))]
+            values = [b.do("pkhbt_lsl16", one, other) for one, other in rows]
+            b.store_many(out, values + [b.do("pkhtb_asr16", other, one) for one, other in rows])
+    return b
 
 
-def _pair_of_columns(channels: int, rescale: Rescale) -> tuple[str, str]:
-    """Function for all channels of two columns of output at stride 2."""
-    name = f"columns_{channels}_{label(rescale)}"
-    width = rescale.rows.shape[1]
-    words = ("r8", "r9", "r10")[:width]
-    lines = ["push {r4-r11, lr}", f"movw lr, #{channels}", "add lr, r3, lr", "sub sp, sp, #4"]
-    lines += ["str lr, [sp]", "1:", *_two_sums(channels), f"ldmia r2!, {{{', '.join(words)}}}"]
-    lines += [*finish(["r4", "r5"], rescale, words), f"strb r5, [r3, #{channels}]", "strb r4, [r3], #1"]
-    lines += ["ldr r8, [sp]", "cmp r3, r8", "bne.w 1b", "add sp, sp, #4", "pop {r4-r11, pc}"]
-    plain = f"""    for (int32_t c = 0; c < {channels}; ++c, ++u, ++l, ++y, w += {7 + width}) {{
-        for (int32_t i = 0; i < 2; ++i) {{
-            int32_t sum = w[0];
-            for (int32_t j = 0; j < 3; ++j) {{
-                const int16_t *a = (const int16_t *)(u + (2 * i + j) * {channels});
-                const int16_t *b = (const int16_t *)(l + (2 * i + j) * {channels});
-                const int16_t *k = (const int16_t *)(w + 5 - 2 * j);
-                sum += a[0] * k[0] + a[1] * k[1] + b[0] * k[3];
-            }}
-            y[i * {channels}] = (int8_t){expression(rescale, "sum", "w + 7")};
-        }}
-    }}
-"""
-    return name, function(name, _PARAMETERS, lines, plain)
+def _columns(count: int, channels: int, rescale: Rescale) -> tuple[str, Mapping[str, str]]:
+    """Function ``(upper, lower, stream, output)`` of `record_columns`; its name and texts."""
+    name = f"depthwise_3x3_s2_{count}_{channels}_{label(rescale)}"
+    return name, _columns_function(name, count, channels, Epilogue.of(rescale))
 
 
-def _two_sums(channels: int) -> list[str]:
-    """Sums (r4, r5) of two windows that share their middle column of five."""
+@functools.lru_cache(maxsize=64)
+def _columns_function(name: str, count: int, channels: int, epilogue: Epilogue) -> Mapping[str, str]:
+    return static_function(name, record_columns(count, channels, epilogue), instruction_set("dsp"))
 
-    def load(register: int, column: int) -> list[str]:
-        place = f"[r{{}}, #{4 * column * channels}]" if column else "[r{}], #4"
-        return [f"ldr r{register + i}, {place.format(i)}" for i in range(2)]
 
-    def add(total: str, register: int, start: str) -> list[str]:
-        first, second = f"r{register}", f"r{register + 1}"
-        return [f"smlad {total}, {first}, r12, {start}", f"smlabt {total}, {second}, lr, {total}"]
+def record_columns(count: int, channels: int, epilogue: Epilogue) -> Builder:
+    """Record all channels of one column of output at stride 2, or of two, whose windows share a column."""
+    b = Builder(u=WORDS, l=WORDS, w=WORDS, y=OUTPUT_BYTES)
+    u, lower, w, y = b.parameters
+    end = b.place(y, channels)
 
-    return [
-        "ldmia r2!, {r5, r12, lr}",
-        *load(8, 2),
-        *load(10, 4),
-        *add("r4", 8, "r5"),
-        *add("r5", 10, "r5"),
-        "ldmia r2!, {r12, lr}",
-        *load(10, 1),
-        *add("r4", 10, "r4"),
-        *load(10, 3),
-        *add("r5", 10, "r5"),
-        "ldmia r2!, {r12, lr}",
-        *load(10, 0),
-        *add("r4", 10, "r4"),
-        *add("r5", 8, "r5"),
-    ]
+    def column(number: int) -> list[Register]:
+        if not number:
+            return [*b.load(u), *b.load(lower)]
+        return [b.load_at(row, 4 * number * channels) for row in (u, lower)]
+
+    def add(pixel: int, values: list[Register], weights: list[Register]) -> None:
+        for name, value, word in zip(("smlad", "smlabt"), values, weights, strict=True):
+            b.do(name, value, word, sums[pixel], into=sums[pixel])
+
+    with b.loop(y, end):
+        bias, *weights = b.load(w, 3)
+        sums = b.sums(bias, count)
+        shared = column(2)  # of the second window the first column
+        add(0, shared, weights)
+        if count == 2:
+            add(1, column(4), weights)
+        weights = b.load(w, 2)
+        for pixel in range(count):
+            add(pixel, column(1 + 2 * pixel), weights)
+        weights = b.load(w, 2)
+        add(0, column(0), weights)
+        if count == 2:
+            add(1, shared, weights)
+        stored = epilogue.record(b, sums, b.load(w, epilogue.words))
+        for pixel, value in enumerate(stored):
+            b.store_byte(y, value, pixel * channels)
+        b.advance(y, 1)
+    return b

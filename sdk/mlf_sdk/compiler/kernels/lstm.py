@@ -7,9 +7,9 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.gates import FOUR_GATES, FOUR_WIDE_GATES, pack, pairs_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, scaled
+from mlf_sdk.compiler.kernels.vector_matrix import FOUR_ROWS_WIDE, SUMS, four_rows, pack, pairs_of
 from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
 from mlf_sdk.compiler.operators import Lstm
 from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
@@ -48,13 +48,12 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
         starts.reshape(-1) if wide else starts.astype(np.uint32).view(np.int32).reshape(-1),
         table,
     )
-    kind, dots, scale = (
-        ("int64_t", "four_wide_gates", "scale_wide") if wide else ("int32_t", "four_gates", "scale_sum")
-    )
+    scale = "scale_wide" if wide else "scale_sum"
     pairs = (pairs_of(inputs), pairs_of(units))
+    size = sum(pairs) + 2 * SUMS
     body = f"""    int16_t *given = (int16_t *)b0;
-    int16_t *before = given + {2 * pairs[0]};
-    memset(b0, 0, {4 * sum(pairs)});
+    int16_t *before = given + {2 * (pairs[0] + SUMS)};
+    memset(b0, 0, {4 * size});
     for (int32_t b = 0; b < {batches}; ++b)
     for (int32_t t = 0; t < {steps}; ++t) {{
         const {c_type(x.dtype)} *v = x0 + {_place(operator, batches, steps, inputs)};
@@ -69,12 +68,7 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
             before[u] = h[u];
         }}
         for (int32_t u = 0; u < {units}; ++u) {{
-            const {kind} *start = p1 + 8 * u;
-            {kind} fed[4] = {{start[0], start[1], start[2], start[3]}};
-            {kind} back[4] = {{start[4], start[5], start[6], start[7]}};
-            {dots}(given, w, {pairs[0]}, fed);
-            {dots}(before, w + {2 * pairs[0]}, {pairs[1]}, back);
-            w += {2 * sum(pairs)};
+{_products(pairs, wide=wide)}            w += {2 * sum(pairs)};
 {_cell(numbers, state.zero_point, scale, np.iinfo(state.dtype))}
             h[u] = y[u] = ({c_type(x.dtype)})shown;
         }}
@@ -88,11 +82,30 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
             **SCALING,
             **({"scale_wide": RESCALE_INT64} if wide else {}),
             "wide_functions": WIDE_FUNCTIONS,
-            dots: FOUR_WIDE_GATES if wide else FOUR_GATES,
+            **({"four_rows_wide": FOUR_ROWS_WIDE} if wide else four_rows()),
         },
         constants=constants,
-        workspace_bytes=4 * sum(pairs),
+        workspace_bytes=4 * size,
     )
+
+
+def _products(pairs: tuple[int, int], *, wide: bool) -> str:
+    """Statements for ``fed`` and ``back``: sums of the input's and of the output's products for four gates."""
+    if wide:
+        return f"""            const int64_t *start = p1 + 8 * u;
+            int64_t fed[4] = {{start[0], start[1], start[2], start[3]}};
+            int64_t back[4] = {{start[4], start[5], start[6], start[7]}};
+            four_rows_wide(given, w, {pairs[0]}, fed);
+            four_rows_wide(before, w + {2 * pairs[0]}, {pairs[1]}, back);
+"""
+    second = pairs[0] + SUMS
+    return f"""            int32_t *fed = b0 + {pairs[0]};
+            int32_t *back = b0 + {second + pairs[1]};
+            memcpy(fed, p1 + 8 * u, {4 * SUMS});
+            memcpy(back, p1 + 8 * u + {SUMS}, {4 * SUMS});
+            four_rows(b0, w, fed);
+            four_rows(b0 + {second}, w + {2 * pairs[0]}, back);
+"""
 
 
 def _place(operator: Lstm, batches: int, steps: int, size: int) -> str:

@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.add_int8 import linear_sum
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.kernels.mve import COPY_BYTES, INCLUDE, limit, requantise, table_words
 from mlf_sdk.compiler.kernels.overlap import of_elements
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.rows import ring_of_rows
-from mlf_sdk.compiler.kernels.sums import linear_sum
 from mlf_sdk.compiler.microkernels.builder import (
     BYTES,
     LANES_LEFT,

@@ -7,7 +7,7 @@ no sum that matters meets it; that is decided by comparing the sums at which eac
 ``FINE`` takes sums times 256, whose high word has eight more bits: m may lose as many, so that all channels
 of a layer shift by the same n, and r is solved from the sums at which the results begin. ``SIGNED`` adds a
 word to negative sums before: what rounding away from zero takes from their results. ``SPLIT``, of
-`mlf_sdk.compiler.kernels.split`, takes both halves of a sum times a shorter m, for cores without long products.
+`mlf_sdk.compiler.kernels.requantise_32bit`, takes both halves of a sum times a shorter m, for cores without long products.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import numpy as np
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
+from mlf_sdk.compiler.kernels.requantise_32bit import Chooser, choose_short
 from mlf_sdk.compiler.kernels.rescale import choose_rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.kernels.split import Chooser, choose_short
 
 
 def depthwise(layer: Contraction, choose: Chooser = choose_rescale) -> Kernel | None:

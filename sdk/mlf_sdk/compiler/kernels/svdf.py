@@ -9,9 +9,9 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
-from mlf_sdk.compiler.kernels.gates import FOUR_GATES, pack, pairs_of
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
+from mlf_sdk.compiler.kernels.vector_matrix import SUMS, four_rows, pack, pairs_of
 from mlf_sdk.compiler.operators import Svdf
 from mlf_sdk.compiler.requantise import Multiplier
 
@@ -70,6 +70,7 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
     pairs = pairs_of(size)
     advance, text = _advance(kind, c_type(times.dtype), memory)
     body = f"""    int16_t *given = (int16_t *)b0;
+    int32_t *sums = b0 + {pairs};
     memset(given, 0, {4 * pairs});
     for (int32_t b = 0; b < {batches}; ++b) {{
         const int32_t *w = p0;
@@ -79,8 +80,8 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
             given[i] = (int16_t)(x0[b * {size} + i] - ({x.zero_point}));
         }}
         for (int32_t f = 0; f < {filters}; f += {_GROUP}, w += {2 * pairs}) {{
-            int32_t sums[{_GROUP}] = {{0, 0, 0, 0}};
-            four_gates(given, w, {pairs}, sums);
+            memset(sums, 0, {4 * SUMS});
+            four_rows(b0, w, sums);
             for (int32_t g = f; g < f + {_GROUP} && g < {filters}; ++g, line += {memory}) {{
                 int32_t entry = saturate({scaled("sums[g - f]", entry)} + ({state.zero_point}), {int(info.min)}, {int(info.max)});
                 if (g % {operator.rank} == 0) {{
@@ -98,9 +99,9 @@ def svdf(graph: Graph, operator: Svdf) -> Kernel:
         family="svdf",
         parameters=arguments(graph, operator, reads=1, constants=tuple(constants), workspace="int32_t"),
         body=body,
-        helpers={**SCALING, "four_gates": FOUR_GATES, advance: text},
+        helpers={**SCALING, **four_rows(), advance: text},
         constants=tuple(constants),
-        workspace_bytes=4 * pairs,
+        workspace_bytes=4 * (pairs + SUMS),
         overlaps={0: 0} if batches == 1 else {},  # all of the input is read first
     )
 

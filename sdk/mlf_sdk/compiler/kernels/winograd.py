@@ -23,7 +23,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
-from mlf_sdk.compiler.kernels.squares import PAIRS, transform
+from mlf_sdk.compiler.kernels.winograd_input import PAIRS, transform
 from mlf_sdk.compiler.operators import Array, Window
 
 MAX_SQUARES: Final = 4

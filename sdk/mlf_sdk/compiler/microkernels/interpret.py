@@ -14,7 +14,7 @@ from mlf_sdk.compiler.microkernels.builder import Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
 
 Elements = NDArray[np.int64]
-Memory = Mapping[str, Elements | list[tuple[Elements, int]]]
+Memory = Mapping[str, Elements | tuple[Elements, int] | list[tuple[Elements, int]]]
 
 
 def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **words: int) -> None:
@@ -22,16 +22,18 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
 
     Args:
         meanings: expression of each operation.
-        given: elements behind each pointer parameter, of shape (sets, elements); outputs are written.
+        given: elements behind each pointer parameter, of shape (sets, elements), or these and the place that
+            it points to; outputs are written.
             Pointers behind one are elements and a place in them each.
         words: values of the other parameters.
     """
+    places = {name: one if isinstance(one, tuple) else (one, 0) for name, one in given.items()}
     values: dict[Register, Any] = {
-        p: (given[p.name], 0) if p.kind.unit else words[p.name] for p in builder.parameters
+        p: places[p.name] if p.kind.unit else words[p.name] for p in builder.parameters
     }
     codes = {n: compile(text, n, "eval") for n, text in meanings.items() if not is_assignments(text)}
     labels = {o.i: at for at, o in enumerate(builder.operations) if o.name in ("label", "skip_end")}
-    sets = max(len(elements) for elements in given.values() if isinstance(elements, np.ndarray))
+    sets = max(len(elements) for elements, _ in places.values() if isinstance(elements, np.ndarray))
     at = 0
     while at < len(builder.operations):
         o = builder.operations[at]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 import msgspec
@@ -23,6 +23,7 @@ class Flow(msgspec.Struct, frozen=True):
         ranges: first place where a register is live, and the first one behind that where it is not: one that
             is read last at place k is free at k for what is written there.
         depth: number of loops around each place.
+        reserved: ranges of registers that wait for values which are stored together.
         walls: ends of blocks without a branch up to each place; between places of equal number there is none.
     """
 
@@ -30,14 +31,16 @@ class Flow(msgspec.Struct, frozen=True):
     ranges: dict[Register, tuple[int, int]]
     depth: list[int]
     walls: list[int]
+    reserved: list[tuple[int, int]]
 
     def crowded(self, count: int) -> list[int]:
         """Places where more than ``count`` general registers are live."""
         change = [0] * (len(self.depth) + 1)
-        for first, last in (span for r, span in self.ranges.items() if not r.kind.file):
+        live = [span for r, span in self.ranges.items() if not r.kind.file]
+        for first, last in [*live, *self.reserved]:
             change[first] += 1
             change[last] -= 1
-        return [at for at, live in enumerate(accumulate(change[:-1])) if live > count]
+        return [at for at, number in enumerate(accumulate(change[:-1])) if number > count]
 
 
 def flow_of(operations: Sequence[Operation]) -> Flow:
@@ -66,7 +69,17 @@ def flow_of(operations: Sequence[Operation]) -> Flow:
                 uses.setdefault(r, []).append((at, False, True))
     ranges = {r: _range(found, loops) for r, found in uses.items()}
     ordered = sorted(ranges.items(), key=lambda item: (item[1], item[0].serial))
-    return Flow(uses, dict(ordered), depth, walls)
+    return Flow(uses, dict(ordered), depth, walls, list(_reserved(operations, ranges)))
+
+
+def _reserved(
+    operations: Sequence[Operation], ranges: dict[Register, tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Ranges in front of values that are stored together, from the first one of them on."""
+    for o in operations:
+        if o.name == "store_many":
+            firsts = [ranges[r][0] for r in o.operands[:-1]]
+            yield from ((min(firsts), first) for first in firsts if first > min(firsts))
 
 
 def _range(uses: list[Use], loops: list[tuple[int, int]]) -> tuple[int, int]:

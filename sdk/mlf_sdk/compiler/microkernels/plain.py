@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from mlf_sdk.compiler.microkernels.assignments import VECTOR_TYPE, c_statements, is_assignments
-from mlf_sdk.compiler.microkernels.builder import BRANCHES, WORDS, Builder, Operation, Register
+from mlf_sdk.compiler.microkernels.builder import BRANCHES, Builder, Operation, Register
 from mlf_sdk.compiler.microkernels.operations import C_FUNCTIONS, HALF_AT, WORD_AT
+from mlf_sdk.compiler.microkernels.parts import HALVES, halves_of, load_of, parts_of, with_parts
 
 _CALL = re.compile(r"\b(\w+)\(")
 _MEMORY = {"word_at": WORD_AT, "half_at": HALF_AT}
-_HALVES = ("low", "high")
 _OPERAND = re.compile(r"\b([abci])\b")
 
 
@@ -116,22 +115,9 @@ class _Writer:
         self._homes: dict[Scope, list[Register]] = {}
         for r, path in paths.items():
             self._homes.setdefault(path[-1], []).append(r)
-        self._pairs = self._loaded_pairs(builder.operations)
-
-    def _loaded_pairs(self, operations: Sequence[Operation]) -> dict[Register, set[str]]:
-        """Words that are used as 16-bit numbers, which any core loads as fast; and the halves of each."""
-        written = Counter(r for o in operations for r in o.results)
-        loads = [o for o in operations if o.name in ("load", "load_at") and o.operands[-1].kind == WORDS]
-        found = {r: set[str]() for o in loads for r in o.results if written[r] == 1 and not r.kind.unit}
-        for o in operations:
-            for letter, r in zip("abc", o.operands, strict=False):
-                halved = _halved(self._meanings.get(o.name, f"{{{letter}}}"), letter)
-                if re.search(rf"{{{letter}}}(?!_)", halved):
-                    found.pop(r, None)
-                elif r in found:
-                    found[r].update(half for half in _HALVES if f"{{{letter}}}_{half}" in halved)
-        # Those that are declared where they are loaded.
-        return {r: halves for r, halves in found.items() if r in self._homes.get(self._first[r], [])}
+        # Those that are declared where they are written.
+        found = parts_of(builder.operations, self._meanings)
+        self._parts = {r: parts for r, parts in found.items() if r in self._homes.get(self._first[r], [])}
 
     def body(self) -> list[str]:
         """Statements of the function."""
@@ -193,43 +179,62 @@ class _Writer:
         names = [self._names[r] for r in o.operands]
         is_word = not o.operands or not o.operands[0].kind.unit
         if o.name in self._meanings and (is_word or o.name == "copy"):
-            constant = f"{o.i & 0xFFFFFFFF}u" if not o.operands else o.i
-            meaning = self._meanings[o.name]
-            for letter, r in zip("abc", o.operands, strict=False):
-                meaning = _halved(meaning, letter) if r in self._pairs else meaning
-            value = meaning.format(i=constant, **dict(zip("abc", names, strict=False)))
-            return [f"{targets[0]} = {value};"]
+            return self._meant(o, targets[0], names)
         if o.name == "leave_if":
             return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
         if o.name in ("load", "load_at", "store_byte", "store_many"):
-            is_paired = not self._pairs.keys().isdisjoint(o.results)
-            return self._loads(o, targets, names[-1]) if is_paired else _access(o, targets, names)
-        unit = o.operands[0].kind.unit
-        if o.name == "advance":
-            return [f"{names[0]} += {o.i // unit};"]
-        offset = str(o.i // unit) if o.name == "place" else f"(int32_t){names[1]} / {unit}"
-        sign = "-" if o.name == "subtract" else "+"
-        return [f"{targets[0]} = {names[0]} {sign} {offset.removesuffix(' / 1')};"]
+            return self._moved(o, targets, names)
+        return [f"{_moved_pointer(o, targets[0], names)};"]
+
+    def _meant(self, o: Operation, target: str, names: list[str]) -> list[str]:
+        """Statements of an operation whose meaning is an expression."""
+        constant = f"{o.i & 0xFFFFFFFF}u" if not o.operands else o.i
+        meaning = self._meanings[o.name]
+        for letter, r in zip("abc", o.operands, strict=False):
+            meaning = with_parts(meaning, letter) if r in self._parts else meaning
+        value = meaning.format(i=constant, **dict(zip("abc", names, strict=False)))
+        if o.results[0] in self._parts:
+            halves = zip(HALVES, halves_of(value), strict=True)
+            return [f"{target}_{half} = word_low_half({text});" for half, text in halves]
+        return [f"{target} = {value};"]
+
+    def _moved(self, o: Operation, targets: list[str], names: list[str]) -> list[str]:
+        """Statements of loads and stores."""
+        if not self._parts.keys().isdisjoint(o.results):
+            return self._loads(o, targets, names[-1])
+        if o.name == "store_many":
+            values = [
+                f"word_halves({name}_low, {name}_high)" if r in self._parts else name
+                for r, name in zip(o.operands[:-1], names, strict=False)
+            ]
+            return [f"*{names[-1]}++ = (int32_t){value};" for value in values]
+        return _access(o, targets, names)
 
     def _loads(self, o: Operation, targets: list[str], pointer: str) -> list[str]:
-        """Statements of loads, some of them of two 16-bit numbers."""
+        """Statements of loads, some of them of numbers of fewer bits."""
         lines = []
-        place = f"{pointer} + {o.i // 4}" if o.name == "load_at" else pointer
+        is_bytes, offset = o.operands[-1].kind.unit == 1, o.i if o.name == "load_at" else 0
         for r, target in zip(o.results, targets, strict=True):
-            if r in self._pairs:
-                used = [(k, half) for k, half in enumerate(_HALVES) if half in self._pairs[r]]
-                lines += [f"{target}_{half} = half_at({place}, {k});" for k, half in used]
+            if r in self._parts:
+                for part in self._parts[r]:
+                    lines.append(
+                        f"{target}_{part} = {load_of(part, pointer, is_bytes=is_bytes, offset=offset)};"
+                    )
             elif target:
+                place = f"{pointer} + {offset if is_bytes else offset // 4}" if offset else pointer
                 lines.append(f"{target} = word_at({place});")
-            lines += [f"++{pointer};"] if o.name == "load" else []
+            lines += [f"{pointer} += 4;" if is_bytes else f"++{pointer};"] if o.name == "load" else []
         return lines
 
 
-def _halved(meaning: str, letter: str) -> str:
-    """A meaning with variables of their own for the halves of an operand."""
-    for half in _HALVES:
-        meaning = meaning.replace(f"word_{half}_half({{{letter}}})", f"{{{letter}}}_{half}")
-    return meaning
+def _moved_pointer(o: Operation, target: str, names: list[str]) -> str:
+    """Assignment of a pointer to a place further on, or back."""
+    unit = o.operands[0].kind.unit
+    if o.name == "advance":
+        return f"{names[0]} += {o.i // unit}"
+    offset = str(o.i // unit) if o.name == "place" else f"(int32_t){names[1]} / {unit}"
+    sign = "-" if o.name == "subtract" else "+"
+    return f"{target} = {names[0]} {sign} {offset.removesuffix(' / 1')}"
 
 
 def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
@@ -237,8 +242,6 @@ def _access(o: Operation, targets: list[str], names: list[str]) -> list[str]:
     pointer = names[-1]
     if o.name == "store_byte":
         return [f"{pointer}[{o.i}] = (int8_t){names[0]};"]
-    if o.name == "store_many":
-        return [f"*{pointer}++ = (int32_t){name};" for name in names[:-1]]
     is_bytes = o.operands[0].kind.unit == 1
     if o.name == "load_at" and o.results[0].kind.unit:
         return [f"{targets[0]} = {pointer}[{o.i // 4}];"]

@@ -15,12 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels import digits, windows
+from mlf_sdk.compiler.kernels import dense_shifted_words, windows
 from mlf_sdk.compiler.kernels.assembly import function_of_cores
+from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
 from mlf_sdk.compiler.kernels.rescale import Rescale, low_words
 from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.scaling import helpers
-from mlf_sdk.compiler.kernels.split import choose_short
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
 from mlf_sdk.compiler.operators import Array
 
@@ -33,17 +33,17 @@ _LEAST_BLOCKS: Final = 2  # of a chunk on average, where taking apart costs less
 
 
 def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
-    """Fully connected layer: four outputs at a time; as of `digits` where weights are too large."""
+    """Fully connected layer: four outputs at a time; as of `dense_shifted_words` where weights are too large."""
     outputs, inputs = rows.shape
     blocks, groups = -(-inputs // _BLOCK), -(-outputs // _OUTPUTS)
     padding = ((0, _OUTPUTS * groups - outputs), (0, _BLOCK * blocks - inputs))
     padded = np.pad(rows.astype(np.int32), padding).reshape(groups, _OUTPUTS, blocks, _BLOCK)
     chunks = [_chunks(np.abs(group).sum(axis=2)) for group in padded]
     if rows.min(initial=0) <= -128 or sum(map(len, chunks)) * _LEAST_BLOCKS > groups * blocks:
-        return digits.dense_tile(shape, rows, bias, rescale)
+        return dense_shifted_words.dense_tile(shape, rows, bias, rescale)
     biases = np.pad(bias.astype(np.int64), padding[0]).reshape(groups, _OUTPUTS)
     parts = [_stream(*one) for one in zip(padded, chunks, biases, strict=True)]
-    name, text = digits.groups_of_four(rescale, "field_sums")
+    name, text = dense_shifted_words.groups_of_four(rescale, "field_sums")
     widen = f"prefix_sums_{inputs}"
     return Tile(
         widen=widen,
@@ -54,7 +54,7 @@ def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile
             widen: _widen(widen, inputs),
             name: text,
         },
-        constants=(np.concatenate(parts), digits.words_of(rescale)),
+        constants=(np.concatenate(parts), dense_shifted_words.words_of(rescale)),
         buffer_bytes=_BLOCK_BYTES * blocks + 4,
     )
 

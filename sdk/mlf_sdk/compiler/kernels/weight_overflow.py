@@ -69,7 +69,7 @@ class Spill:
         first = f"    {usual}(x, b, row_bytes);\n" if usual else ""
         return (
             f"widen_again_{digest}",
-            f"""static void widen_again_{digest}(const int8_t *x, int32_t *b, int32_t row_bytes)
+            f"""static void widen_again_{digest}(const int8_t *x, int32_t *b, uint32_t row_bytes)
 {{
     int16_t *v = (int16_t *)(b + {2 * pixels * at});
 {first}    (void)row_bytes;

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded parts of kernels: what plain C and numpy make of them is what the kernel is to compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlf_sdk.compiler.kernels import depthwise, vector_matrix, widening
+from mlf_sdk.compiler.kernels.rescale import Form
+from mlf_sdk.compiler.microkernels.assembly import assembly
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from recorded import outcome
+
+DSP = instruction_set("dsp")
+
+
+def widened(quads: np.ndarray, *, fine: bool, odd_first: bool = False) -> np.ndarray:
+    """Halves of the pairs of fours of bytes, shape (..., 4): even bytes and odd ones, shape (2, ..., 2)."""
+    even, odd = quads[..., ::2].astype(np.int64), quads[..., 1::2].astype(np.int64)
+    if fine:
+        odd = odd - 127
+        even = 256 * even - odd
+    return np.stack([odd, even] if odd_first else [even, odd])
+
+
+def halves(words: np.ndarray) -> np.ndarray:
+    """Numbers of 16 bits, the lower ones of words first."""
+    return np.ascontiguousarray(words.astype(np.int32)).view(np.int16)
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize(("pixels", "rows", "quads"), [(5, 3, 2), (4, 1, 10), (1, 2, 9), (3, 2, 16)])
+def test_windows_are_widened(pixels: int, rows: int, quads: int, fine: bool, tmp_path: Path) -> None:
+    distance, row_bytes = 3, 71
+    x = np.random.default_rng(quads).integers(-128, 128, rows * row_bytes + 80).astype(np.int8)
+    odd_first = pixels == 4
+    b = widening.record(pixels, distance, rows, quads, fine=fine, short=False, odd_first=odd_first)
+    got = outcome(b, tmp_path, x, np.zeros(2 * rows * quads * pixels, np.int32), row_bytes)["b"]
+    places = np.arange(rows)[:, None, None] * row_bytes + np.arange(quads)[:, None] * 4
+    places = places + np.arange(pixels) * distance
+    wanted = widened(x[places[..., None] + np.arange(4)], fine=fine, odd_first=odd_first)
+    np.testing.assert_array_equal(halves(got), np.moveaxis(wanted, 0, 2).reshape(-1))
+    assembly(b, DSP)
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("quads", [1, 2])
+def test_the_last_word_of_a_window_may_hold_one_byte(quads: int, fine: bool, tmp_path: Path) -> None:
+    x = np.random.default_rng(1).integers(-128, 128, 80).astype(np.int8)
+    b = widening.record(2, 3, 1, quads, fine=fine, short=True, odd_first=False)
+    got = halves(outcome(b, tmp_path, x, np.zeros(4 * quads - 2, np.int32), 0)["b"])[8 * quads - 8 :]
+    first = 4 * quads - 4
+    wanted = x[[first, first + 2, first + 3, first + 5]].astype(int) * (256 if fine else 1)
+    np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("fine", [False, True])
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_row_is_widened(count: int, fine: bool, tmp_path: Path) -> None:
+    x = np.random.default_rng(count).integers(-128, 128, 8 * count).astype(np.int8)
+    b = widening.record_row(count, fine=fine)
+    got = outcome(b, tmp_path, x, np.zeros(4 * count, np.int32), 2)["b"]
+    np.testing.assert_array_equal(
+        halves(got), np.moveaxis(widened(x.reshape(-1, 4), fine=fine), 0, 1).reshape(-1)
+    )
+
+
+def test_two_rows_become_pairs(tmp_path: Path) -> None:
+    u, lower = np.random.default_rng(0).integers(-128, 128, (2, 16)).astype(np.int8)
+    b = depthwise.record_pairs(-100, 2)
+    got = outcome(b, tmp_path, u, lower, np.zeros(16, np.int32), 4)["b"]
+    np.testing.assert_array_equal(halves(got).reshape(-1, 2), np.stack([u, lower], axis=1).astype(int) + 100)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_windows_at_stride_2(count: int, tmp_path: Path) -> None:
+    channels, random = 4, np.random.default_rng(count)
+    rows = random.integers(-200, 200, (2, 5, channels, 2))
+    weights = random.integers(-100, 100, (channels, 3, 2, 2))  # from the last column to the first
+    weights[:, :, 1, 0] = weights[:, :, 0, 1]
+    bias, words = random.integers(-99, 99, channels), np.array([1 << 30, 5])
+    u, lower = np.ascontiguousarray(rows.astype(np.int16)).view(np.int32).reshape(2, -1)
+    pairs = np.ascontiguousarray(weights.astype(np.int16)).view(np.int32).reshape(channels, -1)
+    stream = np.concatenate([bias[:, None], pairs, np.tile(words, (channels, 1))], axis=1)
+    b = depthwise.record_columns(count, channels, Epilogue(Form.FINE, 9, (-128, 127), 2))
+    y = np.zeros(count * channels, np.int8)
+    got = outcome(b, tmp_path, u, lower, stream.astype(np.int32).reshape(-1), y)["y"].reshape(count, -1)
+    for pixel in range(count):
+        sums = bias.copy()
+        for column in range(3):
+            upper, below = rows[:, 2 * pixel + column]
+            upper_weights, lower_weights = weights[:, 2 - column].transpose(1, 0, 2)
+            sums += (upper * upper_weights).sum(axis=1) + below[:, 0] * lower_weights[:, 1]
+        np.testing.assert_array_equal(got[pixel], np.clip(((sums >> 2) + 5) >> 9, -128, 127))
+    assert len({*got.ravel()}) > 2
+
+
+def test_a_vector_times_four_rows(tmp_path: Path) -> None:
+    inputs, random = 8, np.random.default_rng(0)
+    vector, rows = (
+        random.integers(-9999, 9999, inputs),
+        random.integers(-128, 128, (4, 1, inputs)).astype(np.int8),
+    )
+    sums = random.integers(-99, 99, 4)
+    packed = np.ascontiguousarray(vector_matrix.pack([*rows])).view(np.int32).reshape(-1)
+    memory = np.concatenate([np.ascontiguousarray(vector.astype(np.int16)).view(np.int32), sums])
+    size = inputs // 2
+    got = outcome(vector_matrix.record(), tmp_path, memory.astype(np.int32), packed, ("x", size))["x"]
+    np.testing.assert_array_equal(got[size:], sums + rows[:, 0].astype(np.int64) @ vector)
