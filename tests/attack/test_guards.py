@@ -16,7 +16,7 @@ from rich.console import Console
 
 import mlf_sdk
 from mlf_sdk.judge.check import FAILED, PROVEN
-from mlf_sdk.judge.guards import GuardError
+from mlf_sdk.judge.painted import GuardError
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.reporting.cases import cases_parts

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archives import Spec, build, write
-from mlf_sdk.codegen.manifest import MANIFEST_NAME, USER_FILES
+from mlf_sdk.codegen.changes import MANIFEST_NAME, USER_FILES
 from mlf_sdk.codegen.writer import LOCK_NAME, ChangedFilesError, write_project
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.pipeline import Pipeline

@@ -19,8 +19,8 @@ from image_runs import assert_promises, run_all
 from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.errors import ArchiveError, ToolError
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.process import run_process
 from mlf_sdk.wire.errors import DeviceError
 from model_cases import Net, Ref

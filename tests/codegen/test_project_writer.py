@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.codegen import writer
-from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest
+from mlf_sdk.codegen.changes import MANIFEST_NAME, encode_manifest
 from mlf_sdk.codegen.writer import LOCK_NAME, ChangedFilesError, WriteResult, write_project
 from mlf_sdk.errors import InputError, ToolError
+from mlf_sdk.tools.files import scratch_folder
 from mlf_sdk.tools.process import run_process, start_process
-from mlf_sdk.tools.scratch import scratch_folder
 
 KILLED_WRITER = Path(__file__).resolve().parents[1] / "support" / "killed_writer.py"
 OLD = {

@@ -24,8 +24,8 @@ from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.errors import CheckError, InputError
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.evidence import HOST_SANITIZED
-from mlf_sdk.judge.witnesses import registry
+from mlf_sdk.judge.witnessed import HOST_SANITIZED
+from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.pipeline.sample import _expected
 from mlf_sdk.tools.process import run_process
 from small_models import two_layers
@@ -109,7 +109,7 @@ def test_witnesses_are_asked_about_them(
 ) -> None:
     """A compiler that is wrong does not get its outputs into firmware as the right ones."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    monkeypatch.setattr(panel, "WITNESSES", (panel.Reference(),))
     model = tmp_path / "two.tflite"
     model.write_bytes(two_layers())
     options: dict[str, Any] = {"board": "host", "app": "standalone", "sample_outputs": True}

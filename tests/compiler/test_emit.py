@@ -21,7 +21,7 @@ from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.portability import without_assembly
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
-from mlf_sdk.frontends import keep
+from mlf_sdk.frontends import compiled as compiled_frontends
 from random_networks import random_network
 from tflite_models import small_network
 
@@ -207,7 +207,7 @@ def test_the_digest_covers_all_that_writes_an_archive(tmp_path: Path) -> None:
     command = [sys.executable, "-c", TOOK_PART, str(path)]
     modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert len(modules) > 100
-    assert {name.split(".")[1] for name in modules} <= set(keep._CODE)
+    assert {name.split(".")[1] for name in modules} <= set(compiled_frontends._CODE)
 
 
 @pytest.mark.qemu

@@ -16,10 +16,9 @@ import mlf_sdk
 from archives import build, write
 from cli_helpers import Caller
 from mlf_sdk.codegen.lock import read_lock
-from mlf_sdk.compiler.corenames import core_names
 from mlf_sdk.compiler.cores import core_macros, core_named, core_of, cores
 from mlf_sdk.compiler.layer import detail_of, macs_of
-from mlf_sdk.compiler.options import CompileOptions
+from mlf_sdk.compiler.options import CompileOptions, core_names
 from mlf_sdk.compiler.schedule import KERNEL_SETS
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import InputError

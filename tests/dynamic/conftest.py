@@ -8,7 +8,8 @@ import pytest
 
 import mlf_sdk
 from dynamic_helpers import DIGITS
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import write_params
 
 
 @pytest.fixture(scope="session")

@@ -33,11 +33,11 @@ from mlf_sdk.pipeline.params import (
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.launch import open_program
 from mlf_sdk.targets.qemu import start_qemu
 from mlf_sdk.targets.registry import project_target
 from mlf_sdk.targets.slots import host_slots, with_slots
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.tools.process import run_process, start_process
 from mlf_sdk.wire.deadline import Deadline

@@ -11,7 +11,7 @@ import pytest
 
 from analysed import host_compiler, load_model
 from archives import write
-from mlf_sdk.analysis.c.compiler import Compiler
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, InputError

@@ -15,7 +15,7 @@ from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf.archive import load_mlf
 from mlf_sdk.frontends.mlf.findings import module_findings
 from mlf_sdk.frontends.mlf.load import read_module, schedule_model
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from model_cases import Net
 
 SOURCE = "codegen/host/src/tiny_lib1.c"

@@ -11,8 +11,7 @@ import pytest
 
 from archives import build, write
 from mlf_sdk import frontends
-from mlf_sdk.ir.finding import Finding
-from mlf_sdk.ir.model import Model, Overlap, Quantisation
+from mlf_sdk.ir.model import Finding, Model, Overlap, Quantisation
 from mlf_sdk.tools import serial
 from toy_format import ToyFrontend, write_toy
 

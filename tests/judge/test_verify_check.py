@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from archives import Spec, build, write
+from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.analysis.elf.image import Image, Section, Symbol, read_image
-from mlf_sdk.analysis.thumb.depth import Depth
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.check import (

@@ -18,7 +18,7 @@ from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.judge.compare import Tolerance
 from mlf_sdk.judge.data import Batch
-from mlf_sdk.judge.witnesses import interpreter, onnx, pytorch, tflm
+from mlf_sdk.judge.witnesses import interpreter
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
@@ -26,8 +26,10 @@ from mlf_sdk.judge.witnesses.witness import WitnessUnableError
 from small_models import TWICE, floats_at_the_edges, own_operator, svdf
 from tflite_models import Array, Maker, small_network
 
-TFLM = pytest.mark.skipif(tflm.Tflm().title() is None, reason="tflite-micro is not installed")
-RUNTIME = pytest.mark.skipif(onnx.OnnxRuntime().title() is None, reason="ONNX Runtime is not installed")
+TFLM = pytest.mark.skipif(interpreter.Tflm().title() is None, reason="tflite-micro is not installed")
+RUNTIME = pytest.mark.skipif(
+    interpreter.OnnxRuntime().title() is None, reason="ONNX Runtime is not installed"
+)
 
 
 def model_file(path: Path, content: bytes | None = None, **options: object) -> ModelFile:
@@ -125,14 +127,14 @@ def test_a_quantised_onnx_model_is_compared_with_a_share_of_the_largest_value(tm
 
 
 def test_one_that_is_not_installed_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tflm, "installed", lambda *_: None)
+    assert interpreter.installed("no-such-package", "numpy") is not None
+    monkeypatch.setattr(interpreter, "installed", lambda *_: None)
     model = model_file(tmp_path / "m.tflite", small_network())
     assert list(ask(model, batch_of(model))) == ["reference"]
-    assert interpreter.installed("no-such-package", "numpy") is not None
 
 
 def test_as_many_inferences_as_fit_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tflm, "installed", lambda *_: None)
+    monkeypatch.setattr(interpreter, "installed", lambda *_: None)
     model = model_file(tmp_path / "m.tflite", small_network())
 
     def ticking() -> Iterator[float]:
@@ -227,7 +229,7 @@ def test_an_operator_whose_outputs_are_supplied(tmp_path: Path) -> None:
 
 @TFLM
 def test_an_interpreter_that_crashes_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tflm, "arena_bytes", lambda _: 100)
+    monkeypatch.setattr(interpreter, "arena_bytes", lambda _: 100)
     model = model_file(tmp_path / "m.tflite", small_network())
     found = ask(model, batch_of(model))
     assert found["TFLM"].outputs == {} and "Failed to allocate" in found["TFLM"].why
@@ -288,7 +290,7 @@ def test_pytorch_runs_its_own_program(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "__init__.py").write_text(FAKE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(pytorch, "installed", lambda *_: "2.99")
+    monkeypatch.setattr(interpreter, "installed", lambda *_: "2.99")
     model = model_file(tmp_path / "m.onnx", _relu(tmp_path))
     with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
         archive.writestr("m/archive_format", b"pt2")

@@ -12,7 +12,7 @@ import pytest
 
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.frontends.compiled import compiling_frontend
-from mlf_sdk.judge.witnesses import registry
+from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.reference import ReferenceSession
 from mlf_sdk.pipeline.attending import AttendedModel, MeaningError
@@ -43,7 +43,7 @@ class Device:
 
 @pytest.fixture(autouse=True)
 def _reference_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    monkeypatch.setattr(panel, "WITNESSES", (panel.Reference(),))
 
 
 def start(

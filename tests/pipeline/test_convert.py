@@ -21,7 +21,7 @@ from ccode import CRT
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.frontends.mlf.seal import seal_of
 from mlf_sdk.ir.model import Model
-from mlf_sdk.judge.witnesses import registry
+from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.pipeline.loading import load_analysed
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.planner.layout import lay_out
@@ -283,7 +283,7 @@ def test_a_bundle_knows_the_file_that_it_was_made_from(
     tmp_path: Path, needs_cc: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its kernels are the compiler's own: they are compared with what the file means, as those of an archive."""
-    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    monkeypatch.setattr(panel, "WITNESSES", (panel.Reference(),))
     model = tmp_path / "a?? é.tflite"
     model.write_bytes(two_layers())
     compiled = mlf_sdk.load(model).provenance

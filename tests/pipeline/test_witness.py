@@ -21,14 +21,14 @@ from mlf_sdk.compiler.operators import FullyConnected
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import CodeError, InputError, MissingToolError
 from mlf_sdk.frontends.compiled import compiling_frontend
-from mlf_sdk.judge.evidence import HOST_SANITIZED, NOT_COMPARED, NOT_WITH_MODEL
-from mlf_sdk.judge.witnesses import registry, tflm
+from mlf_sdk.judge.witnessed import HOST_SANITIZED, NOT_COMPARED, NOT_WITH_MODEL
+from mlf_sdk.judge.witnesses import interpreter, panel
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
 from mlf_sdk.judge.witnesses.witness import WitnessUnableError
 from mlf_sdk.pipeline import supplied
 from small_models import TWICE, own_operator, two_layers
 
-TFLM = pytest.mark.skipif(tflm.Tflm().title() is None, reason="tflite-micro is not installed")
+TFLM = pytest.mark.skipif(interpreter.Tflm().title() is None, reason="tflite-micro is not installed")
 X = np.arange(-32, 32, 8, dtype=np.int8).reshape(1, 1, 8)
 
 
@@ -77,7 +77,7 @@ def test_a_wrong_compiler_fails(model: Path, wrong: None, call: Caller) -> None:
 
 def test_the_right_one_passes_by_all_witnesses(model: Path) -> None:
     report = run(model, twin=True)
-    titles = [title for title in (tflm.Tflm().title(), "reference") if title]
+    titles = [title for title in (interpreter.Tflm().title(), "reference") if title]
     assert report.verdict == "PASS" and [r.witness for r in report.witnessed.compared] == titles
     assert report.evidence == " + ".join([*titles, HOST_SANITIZED]) and not report.uncovered
 
@@ -87,7 +87,7 @@ def test_witnesses_that_contradict_each_other(
 ) -> None:
     """One of two references is wrong: the outputs can't be those of both, and both are named."""
 
-    class Other(registry.Reference):
+    class Other(panel.Reference):
         def title(self) -> str:
             return "other"
 
@@ -99,7 +99,7 @@ def test_witnesses_that_contradict_each_other(
             changed.__dict__["graph"] = dataclasses.replace(graph, operators=(*others, last))
             return super().open(changed, timeout_s)
 
-    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(), Other()))
+    monkeypatch.setattr(panel, "WITNESSES", (panel.Reference(), Other()))
     report = run(model)
     assert report.verdict == "FAIL" and report.witnessed.wrong == ("other",)
     assert report.witnessed.disagreement == "reference and other contradict each other"
@@ -236,7 +236,7 @@ def test_code_that_cannot_be_run_alone(own: tuple[Path, str], monkeypatch: pytes
     file = ModelFile(
         path, compiling_frontend(path), CompileOptions(custom=custom), partial(supplied.code_of, 5.0)
     )
-    with registry.Reference().open(file, 5.0) as session:
+    with panel.Reference().open(file, 5.0) as session:
         assert session.infer([X[0]]) == [None]
         assert session.uncovered == ("0 FULLY_CONNECTED", "1 CUSTOM:Twice", "2 FULLY_CONNECTED")
 
@@ -245,7 +245,7 @@ def test_code_that_cannot_be_run_alone(own: tuple[Path, str], monkeypatch: pytes
 
     monkeypatch.setattr(supplied.Pipeline, "open", broken)
     with (
-        registry.Reference().open(file, 5.0) as session,
+        panel.Reference().open(file, 5.0) as session,
         pytest.raises(WitnessUnableError, match=r"the code of step 1 CUSTOM:Twice alone: twice\.c: error"),
     ):
         session.infer([X[0]])

@@ -25,10 +25,9 @@ from archives import Spec, build, reference, write
 from mlf_sdk.cli.main import main
 from mlf_sdk.errors import InputError, TargetError, ToolError
 from mlf_sdk.pipeline.firmware import load_firmware
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgrid import open_place
 from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.targets.target import Ability
+from mlf_sdk.targets.target import Ability, TargetChoice
 from mlf_sdk.wire.errors import PortBusyError
 from rpc_models import SUM, X, Y
 from serial_helpers import PtyDevice

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import mlf_sdk
-from mlf_sdk.judge.witnesses import tflm
+from mlf_sdk.judge.witnesses import interpreter
 from pytest_runs import UNUSED
 from small_models import svdf, two_layers
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.toolchain
 
-TFLM = pytest.mark.skipif(tflm.Tflm().title() is None, reason="tflite-micro is not installed")
+TFLM = pytest.mark.skipif(interpreter.Tflm().title() is None, reason="tflite-micro is not installed")
 
 # The compiler of tests/pipeline/test_witness.py: its last layer saturates at 3.
 WRONG = """
@@ -34,8 +34,8 @@ build.improve = worse
 """
 # As by the plugin for tflite-micro that is not there.
 ABSENT = """
-from mlf_sdk.judge.witnesses import tflm
-tflm.installed = lambda *_: None
+from mlf_sdk.judge.witnesses import interpreter
+interpreter.installed = lambda *_: None
 """
 USES = """
 import numpy as np

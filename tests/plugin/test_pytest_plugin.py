@@ -271,7 +271,6 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
     loaded = set(re.findall(r"'mlf_sdk\.([\w.]+)'", done.stdout))
     assert loaded == {
         "compiler",
-        "compiler.corenames",
         "compiler.options",
         "errors",
         "pipeline",
@@ -287,7 +286,7 @@ def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
         "targets.boards",
         "tools",
         "tools.checks",
-        "tools.cwords",
+        "tools.ctext",
         "version",
     }
 

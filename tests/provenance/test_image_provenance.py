@@ -18,8 +18,8 @@ from mlf_sdk.cli.main import main
 from mlf_sdk.codegen.lock import read_lock
 from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.pipeline.firmware import inspect_firmware
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.process import run_process
 from model_cases import Net
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.mlf.params import LIST_MAGIC, TENSOR_MAGIC, NamedTensor, parse_params, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import LIST_MAGIC, TENSOR_MAGIC, parse_params, write_params
 from mlf_sdk.ir.dtype import DType
 
 

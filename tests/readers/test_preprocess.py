@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.preprocess import as_written, preprocess
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.errors import CodeError, MissingToolError, ToolError
 
 CC = Compiler(argv=("cc", "-std=gnu99"))

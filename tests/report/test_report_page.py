@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from mlf_sdk.reporting.html import page as page_module
 from mlf_sdk.reporting.html.collect import collect
 from mlf_sdk.reporting.html.data import Report

@@ -13,8 +13,8 @@ import pytest
 
 import mlf_sdk
 from mlf_sdk.judge.compare import Tolerance
-from mlf_sdk.judge.evidence import NOT_COMPARED
-from mlf_sdk.judge.witnesses import registry
+from mlf_sdk.judge.witnessed import NOT_COMPARED
+from mlf_sdk.judge.witnesses import panel
 from mlf_sdk.judge.witnesses.panel import WitnessStatement
 from mlf_sdk.pipeline.witness import RESET, Origin, WitnessedCases
 from mlf_sdk.targets.boards.load import find_board
@@ -48,7 +48,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, needs_qemu: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setattr(registry, "WITNESSES", (registry.Reference(),))
+    monkeypatch.setattr(panel, "WITNESSES", (panel.Reference(),))
     model = tmp_path / "svdf.tflite"
     model.write_bytes(svdf(1, 8, 4, 1, 5, 1, "int8"))
     folder = tmp_path / "app"

@@ -20,11 +20,11 @@ import serial.rfc2217
 
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port, find_port, list_serial_ports, ports_of, resolve_port
 from mlf_sdk.targets.serial.session import port_session, start_baud
 from mlf_sdk.targets.serial.stream import SerialTransport, open_port
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortBusyError, PortError, PortMissingError, PortVanishedError
 from mlf_sdk.wire.session import Session, Timeouts

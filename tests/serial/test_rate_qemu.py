@@ -18,9 +18,9 @@ from cli_helpers import Caller
 from injected import choosing, faulty
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.wire.codes import Capability, Opcode, Status
 from mlf_sdk.wire.errors import DeviceResetError
 from mlf_sdk.wire.link import DeviceFaultError

@@ -23,13 +23,13 @@ from cli_helpers import Caller
 from mlf_sdk.pipeline import serial as serial_api
 from mlf_sdk.pipeline.firmware import inspect_firmware
 from mlf_sdk.targets.boards.load import find_board
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.qemu import QemuOptions, qemu_argv, start_qemu
 from mlf_sdk.targets.serial import ports as ports_module
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.ports import Port
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.stream import open_port
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.testing.badline import Faults, FaultTransport
 from mlf_sdk.wire.session import Session, Timeouts
 from rpc_models import fake_models

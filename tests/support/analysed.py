@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlf_sdk.analysis.c.compiler import Compiler
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.mlf import load

@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 import archives_c as c
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.ir.dtype import DType
 
 KINDS = ("graph", "aot-c", "aot-packed", "operator")

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from archives import dump
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.ir.dtype import DType
 
 Array = np.ndarray[Any, Any]

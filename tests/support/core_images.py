@@ -14,7 +14,7 @@ import numpy as np
 from mlf_sdk.compiler.build import CompiledGraph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.kernels.kernel import Parameter, Role
-from mlf_sdk.compiler.reference.evaluate import evaluate
+from mlf_sdk.compiler.reference import evaluate
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,7 +14,8 @@ import numpy as np
 import archives
 from glow_bundles import FUNCTION, OBJECT, Elf
 from mlf_sdk.frontends.exported.bytecode import SCOPED_MAGIC
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.ir.dtype import DType
 
 OLD, MIDDLE, NEW = "__tvm_dev_mblob", "__tvm_ffi_library_bin", "__tvm_ffi__library_bin"

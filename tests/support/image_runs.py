@@ -14,8 +14,8 @@ from mlf_sdk.codegen.lock import Lock, LockModel, read_lock
 from mlf_sdk.judge.data import match_inputs
 from mlf_sdk.judge.execute import Execution, find_model
 from mlf_sdk.pipeline.api import build, check
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
+from mlf_sdk.targets.target import TargetChoice
 
 Values = np.ndarray[Any, Any]
 

@@ -16,9 +16,9 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 
 
 def tables() -> tuple[schedule.Makers, ...]:
-    """All tables of makers: those for any core, for size, and of each instruction set and goal."""
+    """All tables of makers: those for any core, of real numbers, for size, and of each instruction set and goal."""
     sets = (table for one in schedule.KERNEL_SETS.values() for table in one.kernels.values())
-    return (schedule.KERNELS, schedule._COMPACT, *sets)
+    return (schedule.KERNELS, schedule._REALS, schedule._COMPACT, *sets)
 
 
 def makers() -> tuple[tuple[str, str], ...]:

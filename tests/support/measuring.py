@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlf_sdk.tools.arrays import Array
-from mlf_sdk.wire.device import RunResult, Stats
-from mlf_sdk.wire.measure import PATTERNS, largest
+from mlf_sdk.wire.device import PATTERNS, RunResult, Stats, largest
 from mlf_sdk.wire.session import ModelKey, Session
 from mlf_sdk.wire.tensors import Inputs
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from analysed import load_model
 from archives import dump, tar_bytes
-from mlf_sdk.frontends.mlf.params import NamedTensor, write_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import write_params
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import Model
 

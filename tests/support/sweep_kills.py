@@ -186,7 +186,7 @@ def left_behind(cache: Path) -> list[str]:
     """
     from filelock import FileLock, Timeout
 
-    from mlf_sdk.tools.scratch import remove_abandoned
+    from mlf_sdk.tools.files import remove_abandoned
 
     deadline = time.monotonic() + 20
     while True:

@@ -9,7 +9,7 @@ import pytest
 
 from archives import build, edit_json, write
 from mlf_sdk.errors import InputError
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from mlf_sdk.resources import data_dir
 from mlf_sdk.tools.process import run_process
 from planning import examine

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlf_sdk.targets.boards.symbols import is_provided
+from mlf_sdk.targets.boards.requirements import is_provided
 
 PROVIDED = (
     *("memcpy", "expf", "exp", "nearbyintf", "atan2f", "__aeabi_fmul", "__aeabi_unwind_cpp_pr0"),

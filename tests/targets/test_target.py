@@ -27,11 +27,10 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets import registry as targets
 from mlf_sdk.targets.baremetal import BaremetalTarget
 from mlf_sdk.targets.boards import DEFAULT_BOARD
-from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.host import HostTarget
 from mlf_sdk.targets.registry import project_target, register_target, resolve_target, target_schemes
 from mlf_sdk.targets.serial.target import SerialTarget
-from mlf_sdk.targets.target import Ability, Target
+from mlf_sdk.targets.target import Ability, FlashChoice, Target, TargetChoice
 from mlf_sdk.targets.zephyr.target import ZephyrTarget
 from toy_target import ToyTarget
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.tools.diagnostics import refuses_code
+from mlf_sdk.tools.programs import refuses_code
 
 SOURCES = {
     "syntax": "int f(void) { return; ",

@@ -15,8 +15,7 @@ import pytest
 
 from mlf_sdk.errors import InputError, ToolError
 from mlf_sdk.tools.files import write_whole
-from mlf_sdk.tools.locks import exclusive, lock_folder
-from mlf_sdk.tools.orphans import MARK, mark_children
+from mlf_sdk.tools.locks import MARK, exclusive, lock_folder, mark_children
 
 
 def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_a_worker_ends_the_programs_of_a_killed_holder(
     holder = """
 import subprocess, sys
 from mlf_sdk.tools.locks import exclusive
-from mlf_sdk.tools.orphans import mark_children
+from mlf_sdk.tools.locks import mark_children
 mark_children()
 with exclusive("build", 5.0):
     program = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, start_new_session=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.errors import ToolError
-from mlf_sdk.tools.follow import Follower
+from mlf_sdk.tools.child import Follower
 from mlf_sdk.tools.process import run_process
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from mlf_sdk.tools import scratch
-from mlf_sdk.tools.scratch import remove_abandoned, scratch_folder
+from mlf_sdk.tools import files
+from mlf_sdk.tools.files import remove_abandoned, scratch_folder
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from mlf_sdk.tools.scratch import scratch_folder
+from mlf_sdk.tools.files import scratch_folder
 with scratch_folder("mlf-x-", Path(sys.argv[1])) as folder:
     (folder / "sub").mkdir()
     print(folder, flush=True)
@@ -71,7 +71,7 @@ def test_a_folder_that_is_removed_before_it_has_an_owner_is_made_again(
 ) -> None:
     """Another process begins to clean between the folder and its lock."""
     made: list[str] = []
-    make = scratch.tempfile.mkdtemp
+    make = files.tempfile.mkdtemp
 
     def unlucky(**options: str) -> str:
         made.append(make(**options))
@@ -79,7 +79,7 @@ def test_a_folder_that_is_removed_before_it_has_an_owner_is_made_again(
             Path(made[0]).rmdir()
         return made[-1]
 
-    monkeypatch.setattr(scratch.tempfile, "mkdtemp", unlucky)
+    monkeypatch.setattr(files.tempfile, "mkdtemp", unlucky)
     with scratch_folder("mlf-x-", tmp_path) as folder:
         assert [str(folder)] == made[1:] and folder.is_dir()
 
@@ -88,7 +88,7 @@ def test_a_folder_that_can_not_be_locked_is_an_error(tmp_path: Path, monkeypatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(scratch.fcntl, "flock", full)
+    monkeypatch.setattr(files.fcntl, "flock", full)
     with pytest.raises(OSError, match="No space left"), scratch_folder("mlf-x-", tmp_path):
         raise AssertionError
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ from itertools import accumulate
 import msgspec
 
 from mlf_sdk.codegen.graphblob import BlobName, BlobStep, BlobTensor, GraphBlob
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.paramsblob import ParamsBlob
 from mlf_sdk.errors import NotPossibleError
 from mlf_sdk.ir.model import Model, Step, TensorKind

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlf_sdk.codegen.context import ModelView, is_sequence
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.regions import apart_regions, placed_workspaces
 from mlf_sdk.codegen.tensortext import type_text
 from mlf_sdk.ir.abi import Convention, Value, ValueKind

@@ -7,8 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from mlf_sdk.codegen.link import external_symbols
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage, external_symbols
 from mlf_sdk.codegen.lock import (
     SCHEMA,
     Lock,

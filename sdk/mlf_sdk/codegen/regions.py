@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.ir.model import Step, Tensor
 from mlf_sdk.planner.layout import OUTSIDE, ModelLayout, align_up
 

@@ -9,13 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.codegen.context import model_values
-from mlf_sdk.codegen.dynamic import dynamic_values, params_sources
 from mlf_sdk.codegen.entry import entry_values
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.lock import Lock, encode_lock
-from mlf_sdk.codegen.mlperf import mlperf_values
 from mlf_sdk.codegen.options import QUIET_C_FLAGS, WARNINGS, ProjectOptions
-from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
 from mlf_sdk.codegen.provenance import SOURCE as PROVENANCE
 from mlf_sdk.codegen.provenance import provenance_source
 from mlf_sdk.codegen.sources import build_values, entry_files, unit_paths
@@ -142,6 +139,8 @@ class _Renderer:
         runtime = [path for path in crt if path.startswith(_WHOLE_FOLDERS) and path.endswith(".c")]
         runtime += self.platform.runtime_sources
         if self.options.executor == "graph":
+            from mlf_sdk.codegen.dynamic import params_sources
+
             runtime += params_sources(self.options.app, is_host=self.platform.is_host)
         steps = [step for layout in self.layouts for step in layout.steps]
         names = ", ".join(m["c_name"] for m in models)
@@ -178,9 +177,16 @@ class _Renderer:
             "small_sources": [p for p in runtime if p.startswith(("crt/platform/", "crt/baremetal/"))],
             "cmsis_nn": cmsis,
             "expected": [len(outputs) for outputs in self.expected if outputs],
-            "p": mlperf_values(self.layouts[0].model, self.options) if self.options.app == "mlperf" else None,
+            "p": self._mlperf_values(),
             **self.platform.values,
         }
+
+    def _mlperf_values(self) -> Values | None:
+        if self.options.app != "mlperf":
+            return None
+        from mlf_sdk.codegen.mlperf import mlperf_values
+
+        return mlperf_values(self.layouts[0].model, self.options)
 
     def _tables(self, layout: ModelLayout, linkage: Linkage, values: Values) -> dict[str, bytes]:
         """Header, tables and parameters of a model for the chosen executor."""
@@ -200,6 +206,9 @@ class _Renderer:
     def _dynamic_tables(
         self, layout: ModelLayout, linkage: Linkage, values: Values, stem: str
     ) -> dict[str, bytes]:
+        from mlf_sdk.codegen.dynamic import dynamic_values
+        from mlf_sdk.codegen.paramsblob import HEADER as PARAMS_HEADER
+
         dynamic, more = dynamic_values(layout, linkage, values)
         view = {
             "m": more,

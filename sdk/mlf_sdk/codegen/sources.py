@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from mlf_sdk.codegen.linkage import Linkage
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.options import NEEDED_FLAGS
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, Model, Step, UnitKind

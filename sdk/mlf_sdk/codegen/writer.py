@@ -16,11 +16,9 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from mlf_sdk.codegen.changes import Changes, compare
-from mlf_sdk.codegen.manifest import MANIFEST_NAME, encode_manifest, read_manifest
+from mlf_sdk.codegen.changes import MANIFEST_NAME, Changes, compare, encode_manifest, read_manifest
 from mlf_sdk.errors import InputError
-from mlf_sdk.tools.files import write_error
-from mlf_sdk.tools.scratch import remove_abandoned, scratch_folder
+from mlf_sdk.tools.files import remove_abandoned, scratch_folder, write_error
 
 LOCK_NAME = "mlf-project.json"
 BUILD_FOLDER = "build"  # moves along, is not copied

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mlf_sdk.compiler.corenames import GENERIC, core_names, cores_folder
+from mlf_sdk.compiler.options import GENERIC, core_names, cores_folder
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.rowfile import read_row
 

@@ -6,10 +6,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.errors import InputError
+from mlf_sdk.resources import data_dir
+
+GENERIC: Final = "generic"  # core
 
 
 class Goal(enum.Enum):
@@ -131,3 +135,15 @@ def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
             raise InputError(f"no shape: {part!r}", where="--shape", hint="Such as --shape input=1,3,32,32.")
         found[name] = tuple(int(n) for n in numbers)
     return found
+
+
+@cache
+def core_names() -> tuple[str, ...]:
+    """Names of all cores, the generic one first."""
+    names = sorted(path.stem for path in cores_folder().glob("*.toml"))
+    return (GENERIC, *(name for name in names if name != GENERIC))
+
+
+def cores_folder() -> Path:
+    """The folder of their rows."""
+    return data_dir("board_templates") / "cores"

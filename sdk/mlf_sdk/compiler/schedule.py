@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.operators import Conv2D, Layer, Operator
-from mlf_sdk.compiler.options import Goal
+from mlf_sdk.compiler.options import GENERIC, Goal
 from mlf_sdk.compiler.rows.fused import Fused
 from mlf_sdk.resources import imported
 
@@ -41,18 +40,13 @@ A maker is imported when an operator needs it.
 """
 
 KERNELS: Final[Makers] = {
-    "Conv2D": ("floats.convolution:convolution", "convolution:tiled", "general:convolution"),
-    "DepthwiseConv2D": (
-        "floats.depthwise:depthwise",
-        "depthwise:paired",
-        "rows:depthwise",
-        "general:convolution",
-    ),
+    "Conv2D": ("convolution:tiled", "general:convolution"),
+    "DepthwiseConv2D": ("depthwise:paired", "rows:depthwise", "general:convolution"),
     "TransposeConv": ("general:convolution",),
-    "FullyConnected": ("floats.convolution:dense", "dense:dense", "general:fully_connected"),
-    "Pool2D": ("floats.pooling:pool_2d", "pooling:pool_2d"),
+    "FullyConnected": ("dense:dense", "general:fully_connected"),
+    "Pool2D": ("pooling:pool_2d",),
     "Convert": ("elementwise:table", "elementwise:convert"),
-    "Softmax": ("floats.rows:softmax", "softmax:softmax"),
+    "Softmax": ("softmax:softmax",),
     "Svdf": ("svdf:svdf",),
     "Lstm": ("lstm:lstm",),
     "Map": ("elementwise:table", "elementwise:stored", "maps:map_"),
@@ -98,6 +92,13 @@ KERNELS: Final[Makers] = {
     "TreeEnsemble": ("trees:tree_ensemble",),
     "Generated": ("custom:generated",),
     "Reshape": (),  # needs no code
+}
+_REALS: Final[Makers] = {  # before those of `KERNELS`, where the result is of real numbers
+    "Conv2D": ("floats.convolution:convolution",),
+    "DepthwiseConv2D": ("floats.depthwise:depthwise",),
+    "FullyConnected": ("floats.convolution:dense",),
+    "Pool2D": ("floats.pooling:pool_2d",),
+    "Softmax": ("floats.rows:softmax",),
 }
 _MVE: Final[Makers] = {
     "Conv2D": ("mve:convolution",),
@@ -195,13 +196,16 @@ def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Ker
         kernel = region_kernel(graph, operator, lambda part, one: candidates(part, one, choice))
         yield from (kernel,) if kernel is not None else ()
         return
-    yield from _made(subject_of(graph, operator), _places(type(operator).__name__, choice))
+    yield from _made(subject_of(graph, operator), _places(graph, operator, choice))
 
 
-def _places(kind: str, choice: Choice) -> tuple[str, ...]:
+def _places(graph: Graph, operator: Operator, choice: Choice) -> tuple[str, ...]:
+    kind = type(operator).__name__
+    is_real = any(value.dtype.kind == "f" for value in graph.written(operator))
+    reals = _REALS.get(kind, ()) if is_real else ()
     preferred = KERNEL_SETS[choice.core.instruction_sets[0]].kernels.get(choice.goal, {})
     compact = _COMPACT.get(kind, ()) if choice.goal is Goal.SIZE else ()
-    return (*preferred.get(kind, ()), *KERNELS[kind], *compact)
+    return (*preferred.get(kind, ()), *reals, *KERNELS[kind], *compact)
 
 
 def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kernel, ...]:
@@ -212,7 +216,7 @@ def alternatives(graph: Graph, operator: Operator, choice: Choice) -> tuple[Kern
     if isinstance(operator, Fused):
         return tuple(candidates(graph, operator, choice))
     kind, subject = type(operator).__name__, subject_of(graph, operator)
-    usual = tuple(_made(subject, _places(kind, choice)))
+    usual = tuple(_made(subject, _places(graph, operator, choice)))
     if not usual:
         return usual
     found = [usual[0]]

@@ -11,7 +11,7 @@ from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.layer import detail_of, macs_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 
 NOT_SUPPORTED: Final = "not supported"
 BEHIND: Final = "behind one that is not supported"

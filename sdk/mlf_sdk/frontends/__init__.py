@@ -20,7 +20,7 @@ from mlf_sdk.frontends.registry import (
 from mlf_sdk.frontends.stated import NOTHING, Stated
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.c.compiler import Compiler
+    from mlf_sdk.analysis.compiler import Compiler
     from mlf_sdk.ir.model import Model
 
 __all__ = [

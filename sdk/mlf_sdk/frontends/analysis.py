@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.stackpeak import stack_peak
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.kernelfacts import STACK_ALIGNMENT, kernel_facts

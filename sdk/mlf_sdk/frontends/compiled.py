@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import cache
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import msgspec
 
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.options import Asm, CompileOptions, Goal, Io
-from mlf_sdk.compiler.relax.package import tvm_version
 from mlf_sdk.errors import InputError, ModuleChoiceError
 from mlf_sdk.frontends.filetype import file_kind
-from mlf_sdk.frontends.keep import compiler_digest, kept_model, version_of
 from mlf_sdk.frontends.registry import Examination, StatedFrontend, frontends, recognising
 from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.ir.model import FileDigest, Model
+from mlf_sdk.resources import cache_dir, data_dir
+from mlf_sdk.tools.files import write_whole
 from mlf_sdk.tools.locks import cache_in_use
+from mlf_sdk.version import __version__
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.c.compiler import Compiler
+    from mlf_sdk.analysis.compiler import Compiler
     from mlf_sdk.compiler.choices import LayerChoice
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.schedule import Choice
     from mlf_sdk.compiler.survey import Survey
     from mlf_sdk.compiler.tuning import Tuner
-    from mlf_sdk.ir.finding import Finding
+    from mlf_sdk.ir.model import Finding
 
 
 class CompilingFrontend(StatedFrontend):
@@ -108,7 +115,8 @@ class CompilingFrontend(StatedFrontend):
 
     def _key(self, path: Path, options: CompileOptions) -> str:
         """Hash of everything that decides what the model is compiled to."""
-        said = (path.name, options, core_named(options.core), tvm_version(), *map(version_of, self.packages))
+        versions = map(version_of, ("apache-tvm", *self.packages))
+        said = (path.name, options, core_named(options.core), *versions)
         digest = hashlib.sha256(compiler_digest() + repr(said).encode())
         for file in (*self.files(path), *_custom_files(options)):
             digest.update(file.read_bytes())
@@ -150,12 +158,14 @@ class CompilingFrontend(StatedFrontend):
         return choices_of(improve(self._prepared(path, options, "")), choice_of(options), tuner)
 
     def _prepared(self, path: Path, options: CompileOptions, name: str) -> Graph:
-        from mlf_sdk.compiler.passes.edges import strip_conversions
-
         if options.custom and self.extension != ".tflite":
             raise InputError("only .tflite models have custom operators", where="--custom")
         graph = self.graph(path, name, options)
-        return strip_conversions(graph) if options.io == Io.INT8.value else graph
+        if options.io != Io.INT8.value:
+            return graph
+        from mlf_sdk.compiler.passes.edges import strip_conversions
+
+        return strip_conversions(graph)
 
 
 def choice_of(options: CompileOptions) -> Choice:
@@ -191,3 +201,47 @@ def compiling_frontend(path: Path) -> CompilingFrontend:
         where=str(path),
         hint=f"{kind.hint}Give one of: {titles}.",
     )
+
+
+_CODE: Final = ("analysis", "compiler", "frontends", "ir", "tools")
+_DATA: Final = ("cores", "instruction_sets")
+
+
+def kept_model(key: str, make: Callable[[], Model]) -> Model:
+    """The model under ``key``, made where it is not there; one that is damaged is made again.
+
+    Args:
+        key: hash of everything that the model depends on, in hex.
+    """
+    path = cache_dir("compiled") / f"{key[:24]}.model"
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=Model)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        found = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, msgspec.msgpack.encode(found))
+    return found
+
+
+@cache
+def compiler_digest() -> bytes:
+    """Hash of all code and data of the SDK that decide what a model is compiled to."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256(__version__.encode())
+    templates = data_dir("board_templates")
+    for folder in (*(package / name for name in _CODE), *(templates / name for name in _DATA)):
+        for file in sorted(_files(folder)):
+            digest.update(os.fsencode(file.relative_to(folder)) + b"\0" + file.read_bytes())
+    return digest.digest()
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.suffix in (".py", ".toml")]
+
+
+def version_of(package: str) -> str:
+    """Version of a Python package that is installed; empty for none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

@@ -11,8 +11,6 @@ import msgspec
 
 from mlf_sdk.analysis.elf.raw import ELF_MAGIC, ET_DYN, ET_EXEC, ET_REL, elf_type
 from mlf_sdk.errors import InputError
-from mlf_sdk.frontends.foreign import foreign_model
-from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
 from mlf_sdk.tools.files import read_error
 
 _HEAD_BYTES: Final = 1024
@@ -36,6 +34,9 @@ _MAGIC: Final = (
 )
 
 
+_CONTAINERS: Final = 3  # of these are archives of models
+
+
 class FileKind(msgspec.Struct, frozen=True, kw_only=True):
     """Kind of a file.
 
@@ -54,6 +55,8 @@ def file_kind(path: Path) -> FileKind:
     Raises:
         InputError: it can't be read, or is neither a file nor a folder.
     """
+    from mlf_sdk.frontends.foreign import foreign_model  # not for files of a known format
+
     try:
         foreign = foreign_model(path)
         if foreign is not None:
@@ -97,6 +100,11 @@ def _of_elf(head: bytes) -> FileKind:
 
 def is_container(path: Path) -> bool:
     """Return whether ``path`` is a folder, or begins like a tar archive, compressed or not."""
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if not any(head.startswith(magic, at) for at, magic, _, _ in _MAGIC[:_CONTAINERS]):
+            return False
     kind = file_kind(path).title
     return kind in ("a folder", "a gzip archive", "an xz archive", "a tar archive")
 
@@ -124,6 +132,8 @@ def may_be_any(_path: Path) -> bool:
 
 def is_elf(path: Path) -> bool:
     """Return whether ``path`` is a linked ELF file, whatever its name, and no library that holds a model."""
+    from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS
+
     try:
         if not path.is_file():
             return False

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.effects import EffectsOfCode
 from mlf_sdk.analysis.c.preprocess import Preprocessed, as_written, preprocess
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.stackpeak import allocating_functions
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.analysis.elf.objects import read_object
 from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind

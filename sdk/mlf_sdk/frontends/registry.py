@@ -23,9 +23,8 @@ from mlf_sdk.frontends.stated import NOTHING, Stated, refuse_statements
 from mlf_sdk.resources import imported
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.c.compiler import Compiler
-    from mlf_sdk.ir.finding import Finding
-    from mlf_sdk.ir.model import Model
+    from mlf_sdk.analysis.compiler import Compiler
+    from mlf_sdk.ir.model import Finding, Model
 
 ENTRY_POINTS: Final = "mlf_sdk.frontends"
 """Entry-point group of other packages; each names a class derived from `Frontend`."""
@@ -238,9 +237,9 @@ def find_frontend(path: Path) -> Frontend:
     Raises:
         InputError: the file can't be read, or is of no known format; says what it looks like.
     """
-    kind = file_kind(path)
     for frontend in recognising(path):
         return frontend
+    kind = file_kind(path)
     known = ", ".join(f"{frontend.name} ({frontend.title})" for frontend in frontends())
     raise InputError(
         f"not a compiled model of a known format: it is {kind.title}",

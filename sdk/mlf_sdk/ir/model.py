@@ -32,6 +32,8 @@ __all__ = [
 
 ALIGNMENT = 16  # of arenas, buffers and parameters, in bytes, unless a model asks for more
 
+OWN_COMPILER = "mlf-sdk"
+
 
 class UnitKind(enum.Enum):
     """Kind of a code unit, by the end of its file's name."""
@@ -80,7 +82,7 @@ class Provenance:
     Attributes:
         format: short name of the format, e.g. ``MLF``.
         format_version: as the file states it, e.g. ``7``; empty when it states none.
-        compiler: e.g. ``TVM``.
+        compiler: e.g. ``TVM``; `OWN_COMPILER` for models that were compiled here.
         compiler_version: e.g. ``0.11.1``; empty when the file does not state it.
         sha256: hex; of the file, or of the kept files of a folder.
         source: path as given.
@@ -206,3 +208,16 @@ class Model:
             if unit.linked:
                 seen.update(dict.fromkeys(unit.headers))
         return tuple(seen)
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something unusual in an archive, and what the SDK does about it.
+
+    Attributes:
+        blocks: nothing can be done about it on the board in question.
+    """
+
+    where: str
+    what: str
+    handled: str
+    blocks: bool = False

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from mlf_sdk.tools.cwords import RESERVED
+from mlf_sdk.tools.ctext import RESERVED
 
 MAX_LENGTH = 63  # significant initial characters of an internal identifier, C99 5.2.4.1
 

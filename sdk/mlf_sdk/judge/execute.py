@@ -13,10 +13,9 @@ from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.device import ModelInfo, Stats
+from mlf_sdk.wire.device import PATTERNS, ModelInfo, Stats, largest
 from mlf_sdk.wire.errors import DeviceError
 from mlf_sdk.wire.link import DeviceFaultError
-from mlf_sdk.wire.measure import PATTERNS, largest
 from mlf_sdk.wire.session import Session
 
 Progress = Callable[[int, int], None]

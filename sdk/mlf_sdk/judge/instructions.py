@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.errors import ToolError
-from mlf_sdk.judge.counting import Counter, build_plugin, counter, missing_plugin_support
 from mlf_sdk.judge.execute import Execution
-from mlf_sdk.judge.windows import function_window, handlers
 from mlf_sdk.targets.boards.load import systick_hz
-from mlf_sdk.targets.qemu import instructions, tick_instructions
 from mlf_sdk.targets.target import Target
+
+if TYPE_CHECKING:
+    from mlf_sdk.judge.counting import Counter
 
 RUN = "run"
 _READING_TICKS = 3  # two readings of the clock, each to a tick, and the instructions that read it
@@ -65,6 +64,10 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     if not target.counts_instructions:
         yield ByClock(hz=None)
         return
+    from mlf_sdk.analysis.elf.image import read_image
+    from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
+    from mlf_sdk.judge.windows import function_window, handlers
+
     known = ByClock(hz=systick_hz(target.board))
     if missing_plugin_support():
         yield known
@@ -113,6 +116,8 @@ class ByClock:
         """See `Counting`."""
         if self.hz is None or not done.ticks or not done.count:
             return None
+        from mlf_sdk.targets.qemu import instructions, tick_instructions
+
         resolution = _READING_TICKS * tick_instructions(self.hz)
         known = 10 ** (len(str(resolution)) - 1)
         each = round(instructions(done.ticks, self.hz) / done.count / known) * known

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mlf_sdk.analysis.thumb.depth import Depth
+from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.codegen.lock import Lock
 
 if TYPE_CHECKING:

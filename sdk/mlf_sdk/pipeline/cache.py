@@ -17,10 +17,9 @@ from mlf_sdk.errors import ToolError
 from mlf_sdk.pipeline.project import ProjectPlan
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.targets.cmake import BuildResult
-from mlf_sdk.tools.files import make_folder, write_error, write_whole
+from mlf_sdk.tools.files import make_folder, scratch_folder, write_error, write_whole
 from mlf_sdk.tools.locks import exclusive, lock_folder
 from mlf_sdk.tools.process import ProcessError
-from mlf_sdk.tools.scratch import scratch_folder
 
 WRITE_TIMEOUT_S = 60.0
 CLEAN_TIMEOUT_S = 10.0

@@ -19,7 +19,7 @@ from mlf_sdk.errors import (
 )
 from mlf_sdk.frontends.codechecks import lacks_scratch
 from mlf_sdk.judge.check import FAILED, PROVEN, RUN_STACK, STACK, UNPROVEN, ProofRow
-from mlf_sdk.judge.evidence import (
+from mlf_sdk.judge.witnessed import (
     BOARD_APART,
     EXPECTED,
     HOST_GUARDED,
@@ -51,7 +51,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             outputs either; ``not here``: known to be impossible (`NotPossibleError`): the archive is refused,
             can't be built for the board or does not fit it.
         why: what failed or is unproven, or what the board lacks.
-        evidence: what its outputs were compared with (`mlf_sdk.judge.evidence`).
+        evidence: what its outputs were compared with (`mlf_sdk.judge.groups`).
         rows: every promise: the archive's summary, plan, image, measured.
         arena_bytes, arena_measured_bytes: planned, and the high-water mark on the target.
         arena_is_exact: False where the plan holds a bound (code from which the workspace does not follow).

@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from mlf_sdk.compiler.corenames import core_names
-from mlf_sdk.compiler.options import ASMS, GOALS, IOS, KERNELS, Asm, Goal, Io, Kernels
+from mlf_sdk.compiler.options import ASMS, GOALS, IOS, KERNELS, Asm, Goal, Io, Kernels, core_names
 from mlf_sdk.pipeline.declare import COMPILER, Options, Stage, option, positive
 
 _compiler_option = partial(option, group=COMPILER, stage=Stage.LOAD, fixed=True)

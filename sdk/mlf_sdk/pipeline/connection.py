@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mlf_sdk.analysis.elf.info import read_firmware_info
 from mlf_sdk.errors import InputError, TargetError
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.triage import find_firmware
 from mlf_sdk.targets.target import Ability, Target
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
@@ -34,7 +32,16 @@ def expected_image(request: Request, project: TargetProject | None, elf: Path | 
     """
     if request.image is None:
         return elf if project is not None and project.is_given else None
+    from mlf_sdk.pipeline.triage import find_firmware
+
     return find_firmware(request.image).elf
+
+
+def _build_id(elf: Path) -> str:
+    """Build id of an image; empty: it has none."""
+    from mlf_sdk.analysis.elf.info import read_firmware_info  # of boards on a port alone
+
+    return read_firmware_info(elf.read_bytes(), str(elf)).build_id
 
 
 def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
@@ -44,7 +51,7 @@ def check_same_image(device: DeviceInfo, elf: Path, port: str) -> None:
         InputError: the image has no build id.
         TargetError: the board reports another build id, or none.
     """
-    built = read_firmware_info(elf.read_bytes(), str(elf)).build_id
+    built = _build_id(elf)
     if not built:
         raise InputError(
             "the image has no build id: nothing can show that the board runs it",
@@ -74,7 +81,7 @@ def other_image(device: DeviceInfo, elf: Path) -> str:
         device: that answered.
         elf: the image whose figures are at hand.
     """
-    built = read_firmware_info(elf.read_bytes(), str(elf)).build_id
+    built = _build_id(elf)
     if built and device.build_id == built:
         return ""
     told = f"build id {device.build_id}" if device.build_id else "it reports no build id"

@@ -9,8 +9,7 @@ from pathlib import Path
 from mlf_sdk.errors import InputError
 from mlf_sdk.frontends import examine
 from mlf_sdk.frontends.sources import with_sources
-from mlf_sdk.ir.finding import Finding
-from mlf_sdk.ir.model import Model
+from mlf_sdk.ir.model import Finding, Model
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.loading import stated_in
 from mlf_sdk.pipeline.pipeline import Pipeline, for_core

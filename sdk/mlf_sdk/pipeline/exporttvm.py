@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mlf_sdk.compiler.corenames import core_names
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.options import GOALS, CompileOptions, Goal
+from mlf_sdk.compiler.options import GOALS, CompileOptions, Goal, core_names
 from mlf_sdk.errors import InputError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.ir.names import legal_identifier

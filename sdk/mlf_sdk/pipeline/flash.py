@@ -17,12 +17,12 @@ from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.verification import Expected, Verification, compare_device, expected_of_project
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.flashers.errors import FlashNotProvenError
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.ports import find_port
 from mlf_sdk.targets.serial.session import port_session
+from mlf_sdk.targets.target import FlashChoice, TargetChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo
 from mlf_sdk.wire.errors import PortMissingError, PortVanishedError

@@ -16,9 +16,9 @@ from mlf_sdk.pipeline.options import MonitorOptions
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.triage import FaultWatch, find_firmware
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.serial.session import open_chosen_port, start_baud
-from mlf_sdk.tools.devicetext import console_text
+from mlf_sdk.targets.target import TargetChoice
+from mlf_sdk.tools.checks import console_text
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortError, PortVanishedError
 from mlf_sdk.wire.frames import Deframer

@@ -11,12 +11,11 @@ import numpy as np
 from mlf_sdk.codegen.lock import LockTensor
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.judge.data import Batch, match_inputs
-from mlf_sdk.judge.guards import GuardError, guards_fault
+from mlf_sdk.judge.painted import GuardError, guards_fault
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
-from mlf_sdk.wire.device import ModelInfo, Stats
-from mlf_sdk.wire.measure import PATTERNS
+from mlf_sdk.wire.device import PATTERNS, ModelInfo, Stats
 from mlf_sdk.wire.session import Session
 
 InferenceObserver = Callable[[Sequence[Array], Sequence[Array]], None]

@@ -13,7 +13,8 @@ from mlf_sdk.codegen.dynamic import check_dynamic, code_id
 from mlf_sdk.codegen.graphblob import BlobTensor, GraphBlob
 from mlf_sdk.codegen.paramsblob import ParamsBlob, ParamsHeader
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import LIST_MAGIC, parse_params
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.connection import check_holds_image, check_keeps_parameters, connect

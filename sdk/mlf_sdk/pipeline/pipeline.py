@@ -27,16 +27,15 @@ from mlf_sdk.errors import (
 )
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.evidence import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
+from mlf_sdk.judge.witnessed import BOARD_APART, HOST_GUARDED, HOST_SANITIZED
 from mlf_sdk.pipeline import loading, stages
 from mlf_sdk.pipeline.cache import cached_project
 from mlf_sdk.pipeline.declare import Stage
-from mlf_sdk.pipeline.origin import archive_request
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import BuiltProject, ProjectPlan, TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import resolve_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.locks import cache_in_use
 
 if TYPE_CHECKING:
@@ -225,6 +224,8 @@ class Pipeline:
             InputError: ``archive`` is given for a source that is one.
         """
         if stages.is_project(request):
+            from mlf_sdk.pipeline.origin import archive_request
+
             request = archive_request(request)
         elif request.archive is not None:
             raise InputError("the source is an archive already", where="--archive", hint="Leave it out.")
@@ -313,7 +314,7 @@ class Pipeline:
 
     def _checked(self, twin: Request, name: str) -> Execution:
         """Execute a twin; a fault, or a write outside of a buffer, is reported as the twin's."""
-        from mlf_sdk.judge.guards import guards_fault
+        from mlf_sdk.judge.painted import guards_fault
 
         try:
             done = self.execute(twin)

@@ -15,7 +15,7 @@ import numpy as np
 from mlf_sdk.errors import MlfError, UndecidedError
 from mlf_sdk.pipeline import stages
 from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.wire.measure import PATTERNS
+from mlf_sdk.wire.device import PATTERNS
 
 if TYPE_CHECKING:
     from mlf_sdk.pipeline.pipeline import Pipeline

@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
-from mlf_sdk.judge.bisect import StepDifference
 from mlf_sdk.judge.check import CheckReport
 from mlf_sdk.judge.compare import Comparison
-from mlf_sdk.judge.evidence import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL
-from mlf_sdk.judge.witnessed import Witnessed
+from mlf_sdk.judge.witnessed import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
+
+if TYPE_CHECKING:
+    from mlf_sdk.judge.bisect import StepDifference
 
 OTHER_IMAGE = "RAN ON AN IMAGE NOT KNOWN HERE"
 
@@ -65,7 +67,7 @@ class RunReport:
         compare: against the reference that was given; None without one.
         twin: against the same model with memory of its own for each buffer; None when that was not asked for.
         twin_note: why there is no twin although it was asked for.
-        evidence: what the outputs were compared with (`mlf_sdk.judge.evidence`).
+        evidence: what the outputs were compared with (`mlf_sdk.judge.groups`).
         twin_evidence: the part of it that the twin is.
         witnessed: against what the model file means, by each witness.
         first: first step whose outputs are not those of the reference, where the outputs are not.

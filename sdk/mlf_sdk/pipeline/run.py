@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
-from mlf_sdk.judge.bisect import StepDifference
 from mlf_sdk.judge.check import FAILED, CheckReport
 from mlf_sdk.judge.compare import compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
-from mlf_sdk.judge.evidence import EXPECTED, combined
 from mlf_sdk.judge.execute import Execution, outputs_by_name
-from mlf_sdk.judge.guards import with_guards
 from mlf_sdk.judge.instructions import counting
-from mlf_sdk.judge.painted import check_of_marks, painted_rows
+from mlf_sdk.judge.painted import check_of_marks, painted_rows, with_guards
+from mlf_sdk.judge.witnessed import EXPECTED, combined
 from mlf_sdk.pipeline import execution, stages
-from mlf_sdk.pipeline.arguments import Sources, make_request
 from mlf_sdk.pipeline.cache import plugin_folder
 from mlf_sdk.pipeline.connection import other_image
 from mlf_sdk.pipeline.pipeline import Pipeline, Twin
@@ -37,6 +34,10 @@ from mlf_sdk.pipeline.witness import (
     witnessed,
 )
 from mlf_sdk.tools.arrays import Array
+
+if TYPE_CHECKING:
+    from mlf_sdk.judge.bisect import StepDifference
+    from mlf_sdk.pipeline.arguments import Sources
 
 
 def run(
@@ -62,6 +63,8 @@ def run(
         ToolError: a tool is missing or failed.
         TargetError: the target did not answer in time, or faulted.
     """
+    from mlf_sdk.pipeline.arguments import make_request
+
     return run_request(make_request(source, request, options), Pipeline(progress))
 
 

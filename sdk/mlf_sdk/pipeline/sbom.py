@@ -15,8 +15,8 @@ from mlf_sdk.codegen.provenance import provenance_of
 from mlf_sdk.errors import InputError, command_text
 from mlf_sdk.pipeline.arguments import Source
 from mlf_sdk.pipeline.firmware import load_firmware
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.tools.spdx import (
     DOCUMENT,
     EPOCH,

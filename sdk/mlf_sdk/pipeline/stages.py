@@ -17,7 +17,6 @@ from mlf_sdk.analysis.elf.image import read_image
 from mlf_sdk.codegen.link import link_models
 from mlf_sdk.codegen.lock import choose_model, read_lock
 from mlf_sdk.codegen.make_lock import make_lock
-from mlf_sdk.codegen.mlperf import input_bytes_of
 from mlf_sdk.codegen.options import ProjectOptions, parse_kernel_flags
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError
@@ -34,10 +33,8 @@ from mlf_sdk.planner.layout import lay_out
 from mlf_sdk.targets.boards.fit import check_fit
 from mlf_sdk.targets.boards.requirements import check_requirements
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.boards.store import check_store
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
-from mlf_sdk.targets.target import Ability, Target
+from mlf_sdk.targets.target import Ability, Target, TargetChoice
 from mlf_sdk.tools.locks import exclusive
 
 
@@ -98,6 +95,8 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
     board = target.board
     unique = _unique_names(models)
     if options.app == "mlperf":
+        from mlf_sdk.codegen.mlperf import input_bytes_of
+
         input_bytes_of(unique, options)
     if options.cmsis_nn is None and any(map(needs_cmsis_nn, unique)):
         own = target.cmsis_nn_module()
@@ -106,6 +105,8 @@ def plan(request: Request, models: Sequence[Model]) -> ProjectPlan:
         )
     check_requirements(unique, board, options)
     if options.executor == "graph":
+        from mlf_sdk.targets.boards.store import check_store
+
         check_store(unique, board)
     unique = analyse_for(unique, board, options)
     shared = options.plan == "shared"

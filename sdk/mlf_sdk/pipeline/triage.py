@@ -11,8 +11,8 @@ from mlf_sdk.codegen.lock import Lock, read_lock
 from mlf_sdk.codegen.writer import LOCK_NAME
 from mlf_sdk.errors import InputError, NotBuiltError
 from mlf_sdk.pipeline.arguments import Source
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.triage.explain import Triage, fault_text, triage
 from mlf_sdk.triage.fault_report import FaultReport, locate_faults
 from mlf_sdk.triage.zephyr_dump import locate_dumps

@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.compiler.corenames import GENERIC
 from mlf_sdk.compiler.cores import Core, core_named
-from mlf_sdk.compiler.options import CompileOptions, Goal
+from mlf_sdk.compiler.options import GENERIC, CompileOptions, Goal
 from mlf_sdk.errors import InputError, MlfError, ToolError
 from mlf_sdk.judge.counting import missing_plugin_support
 from mlf_sdk.judge.timings import timings_of

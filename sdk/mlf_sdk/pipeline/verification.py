@@ -16,8 +16,8 @@ from mlf_sdk.pipeline.firmware import inspect_firmware, load_firmware
 from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import project_target, resolve_target
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import DeviceInfo, ModelInfo
 

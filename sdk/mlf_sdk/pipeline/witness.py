@@ -5,32 +5,33 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
-from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
-from mlf_sdk.ir.model import FileDigest, Model
-from mlf_sdk.judge.bisect import Observer, StepDifference, first_difference
+from mlf_sdk.ir.model import OWN_COMPILER, FileDigest, Model
 from mlf_sdk.judge.compare import Comparison, OutputDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
-from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
 from mlf_sdk.judge.witnesses.panel import Hearing, WitnessStatement, hear
 from mlf_sdk.judge.witnesses.reference import REFERENCE
-from mlf_sdk.judge.witnesses.steps import ReferenceSteps
 from mlf_sdk.pipeline import execution, loading
 from mlf_sdk.pipeline.opentarget import OpenTarget
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.pipeline.supplied import code_of
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.deadline import Deadline
+
+if TYPE_CHECKING:
+    from mlf_sdk.compiler.graph import Graph
+    from mlf_sdk.judge.bisect import StepDifference
 
 RAN_BEFORE: Final = "the model keeps states, and the board was not started for these inferences"
 RESET: Final = f"{RAN_BEFORE}: reset the board"
@@ -115,7 +116,13 @@ def file_beside(source: str, made_from: FileDigest | None) -> Path | None:
 
 def _model_file(request: Request, path: Path, model: LockModel) -> ModelFile:
     options = CompileOptions.from_texts(model.compile_options)
-    return ModelFile(path, compiling_frontend(path), options, partial(code_of, request.timeout_s))
+    return ModelFile(path, compiling_frontend(path), options, partial(_code_of, request.timeout_s))
+
+
+def _code_of(timeout_s: float, graph: Graph) -> AbstractContextManager[Supply]:
+    from mlf_sdk.pipeline.supplied import code_of  # few models have custom operators
+
+    return code_of(timeout_s, graph)
 
 
 def _is_same(path: Path, made_from: FileDigest) -> bool:
@@ -208,6 +215,9 @@ def first_wrong_step(
     """
     if origin.file is None:
         return None
+    from mlf_sdk.judge.bisect import Observer, first_difference
+    from mlf_sdk.judge.witnesses.steps import ReferenceSteps
+
     deadline = Deadline.after(request.timeout_s)
     observer = Observer(target.session, target.info, model, inputs, deadline)
     reference = ReferenceSteps(origin.file, model, inputs, observer.order)

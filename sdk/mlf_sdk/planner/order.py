@@ -32,7 +32,7 @@ def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
         Step indices in the order with the lowest bound that the budget allowed to find; None when the
         original order stays.
     """
-    if len(graph.uses) > _MAX_STEPS or _is_chain(graph):
+    if len(graph.uses) > _MAX_STEPS or graph.is_chain:
         return None
     space = OrderSpace(graph)
     floor = space.peak_lower_bound()
@@ -42,10 +42,6 @@ def find_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
     if not found:
         path = _search_beam(space, floor, bound)
     return tuple(_unwind(path)) if path else None
-
-
-def _is_chain(graph: StorageGraph) -> bool:
-    return all(step in graph.before[step + 1] for step in range(len(graph.uses) - 1))
 
 
 def _search_exact(space: OrderSpace, floor: int, bound: int) -> tuple[bool, _Path]:

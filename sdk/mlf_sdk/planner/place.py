@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mlf_sdk.planner.fit import TopPlacement, fit, greedy_orders, local_search, sweep
 from mlf_sdk.planner.overlap import Overlay
-from mlf_sdk.planner.search import MAX_SHAPES, BudgetExceeded, PlacementSearch
 from mlf_sdk.planner.shapes import Shapes, build_shapes
 from mlf_sdk.planner.storage import Buffer
+
+if TYPE_CHECKING:
+    from mlf_sdk.planner.search import PlacementSearch
 
 # Budgets in shapes visited: the result does not depend on the speed of the machine.
 _GREEDY_BUDGET = 2_000_000
@@ -103,6 +106,8 @@ def _best_placement(shapes: Shapes, target: int) -> list[int]:
 
 def _refine(shapes: Shapes, best: _Best, top: TopPlacement, orders: list[list[int]]) -> None:
     """Search exactly for a short time, which settles small problems, then locally, then exactly again."""
+    from mlf_sdk.planner.search import MAX_SHAPES, PlacementSearch
+
     search = PlacementSearch(shapes, _SEARCH_BUDGET) if len(shapes.units) <= MAX_SHAPES else None
     known = search is not None and _settle(search, best, orders[:1], _QUICK_BUDGET)
     if known and (best.reached or (search and _lower(search, best, orders[0], _QUICK_BUDGET))):
@@ -121,6 +126,8 @@ def _refine(shapes: Shapes, best: _Best, top: TopPlacement, orders: list[list[in
 
 def _settle(search: PlacementSearch, best: _Best, orders: list[list[int]], share: int) -> bool:
     """Reach the target or prove that it cannot be reached; return whether either was achieved."""
+    from mlf_sdk.planner.search import BudgetExceeded
+
     for order in orders:
         try:
             found = search.find_within(best.target, order, share)
@@ -134,6 +141,8 @@ def _settle(search: PlacementSearch, best: _Best, orders: list[list[int]], share
 
 def _lower(search: PlacementSearch, best: _Best, order: list[int], share: int) -> bool:
     """Lower the best placement step by step; return whether it is proven to be the lowest."""
+    from mlf_sdk.planner.search import BudgetExceeded
+
     try:
         while (found := search.find_within(best.height - 1, order, share)) is not None:
             best.offer(found)

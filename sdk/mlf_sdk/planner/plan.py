@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlf_sdk.errors import CheckError
-from mlf_sdk.planner.order import find_order
 from mlf_sdk.planner.place import place
 from mlf_sdk.planner.problem import PlanProblem
 from mlf_sdk.planner.storage import (
@@ -100,13 +99,19 @@ def plan_memory(problem: PlanProblem) -> MemoryPlan:
     graph = build_graph(problem)
     original = tuple(range(len(problem.steps)))
     bound, _ = lower_bound(lifetimes(graph, original), problem.alignment, overlays(graph, original))
-    better = find_order(graph, bound) if problem.reorder else None
+    better = _better_order(graph, bound) if problem.reorder and not graph.is_chain else None
     plan = _plan_order(graph, better or original)
     if better and plan.arena_bytes > bound:
         fallback = _plan_order(graph, original)
         plan = fallback if fallback.arena_bytes < plan.arena_bytes else plan
     check_plan(problem, plan)
     return plan
+
+
+def _better_order(graph: StorageGraph, bound: int) -> tuple[int, ...] | None:
+    from mlf_sdk.planner.order import find_order  # not for chains, which have one order
+
+    return find_order(graph, bound)
 
 
 def plan_apart(problem: PlanProblem) -> MemoryPlan:

@@ -52,6 +52,11 @@ class StorageGraph:
     before: tuple[frozenset[int], ...]
     after: tuple[tuple[int, ...], ...]
 
+    @property
+    def is_chain(self) -> bool:
+        """True where no other order of the steps is legal."""
+        return all(step in self.before[step + 1] for step in range(len(self.uses) - 1))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:

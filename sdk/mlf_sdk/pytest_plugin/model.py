@@ -60,7 +60,7 @@ class BoardModel:
         A board that does not answer any more is no error here: its next use reports it.
         """
         from mlf_sdk.errors import TargetError
-        from mlf_sdk.judge.guards import GuardError
+        from mlf_sdk.judge.painted import GuardError
 
         self._opened.paint_guards()
         yield self.session

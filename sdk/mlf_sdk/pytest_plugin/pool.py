@@ -66,7 +66,7 @@ class BoardPool(ABC):
     def note_failure(self, error: BaseException, key: Key | None = None) -> None:
         """Record that a board failed; neither a negative answer nor a write of the model is its failure."""
         from mlf_sdk.errors import TargetError, ToolError
-        from mlf_sdk.judge.guards import GuardError
+        from mlf_sdk.judge.painted import GuardError
         from mlf_sdk.wire.errors import DeviceError
 
         used = key or self._last

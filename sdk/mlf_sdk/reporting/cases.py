@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from mlf_sdk.judge.check import PROVEN
-from mlf_sdk.judge.evidence import NO_EVIDENCE
+from mlf_sdk.judge.witnessed import NO_EVIDENCE
 from mlf_sdk.pipeline.cases import OUTCOMES, CasesReport
-from mlf_sdk.reporting.evidence import note_parts
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
 from mlf_sdk.reporting.proof import unproven_text
-from mlf_sdk.reporting.terminal import board_text
+from mlf_sdk.reporting.terminal import board_text, note_parts
 from mlf_sdk.reporting.values import Values, result_values
 
 _SHOWN = 20

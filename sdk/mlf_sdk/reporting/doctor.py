@@ -6,8 +6,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from mlf_sdk.pipeline.doctor import ArchiveExamination, MachineExamination
-from mlf_sdk.reporting.layout import Parts, counted, line, lines, table, verdict
-from mlf_sdk.reporting.model import executor_text
+from mlf_sdk.reporting.layout import Parts, counted, executor_text, line, lines, table, verdict
 from mlf_sdk.reporting.values import Values, result_values
 from mlf_sdk.targets.zephyr.doctor import ZephyrExamination, module_name
 from mlf_sdk.tools.discovery import ToolStatus

@@ -145,3 +145,21 @@ def _paragraph(headings: Sequence[str], cells: Sequence[Text], width: int) -> Pa
         else:
             found.append(item)
     return [*found]
+
+
+def executor_text(executor: str) -> str:
+    """Executor in words."""
+    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
+        executor, executor
+    )
+
+
+def params_text(params_bytes: int) -> str:
+    """Size of the parameters in words."""
+    return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
+
+
+def arena_text(arena_bytes: int, bound_bytes: int) -> str:
+    """Size of an arena and its lower bound in words."""
+    bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
+    return f"{size(arena_bytes)} ({bound}), inputs and outputs included"

@@ -10,22 +10,21 @@ from rich.table import Table
 from mlf_sdk.codegen.tensortext import type_text
 from mlf_sdk.ir.model import Model, UnitKind
 from mlf_sdk.planner.layout import ModelLayout
-from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table
+from mlf_sdk.reporting.layout import (
+    Parts,
+    arena_text,
+    counted,
+    executor_text,
+    line,
+    lines,
+    number,
+    params_text,
+    size,
+    table,
+)
 from mlf_sdk.reporting.plan import effect_lines, effect_values, reading_text
 
 Values = dict[str, Any]
-
-
-def executor_text(executor: str) -> str:
-    """Executor in words."""
-    return {"graph": "graph executor", "aot": "AOT executor", "operator": "single operator"}.get(
-        executor, executor
-    )
-
-
-def params_text(params_bytes: int) -> str:
-    """Size of the parameters in words."""
-    return f"{size(params_bytes)} parameters" if params_bytes else "constants in the code"
 
 
 def model_parts(model: Model, layout: ModelLayout) -> Parts:
@@ -72,12 +71,6 @@ def _counted(model: Model) -> Parts:
             rows.append((str(step.layer.number), step.layer.operator, best[0], number(best[1]), *other))
     heads = (">layer", "operator", "kernel", ">cost", "the next best", ">cost")
     return ["", table(heads, rows)] if rows else []
-
-
-def arena_text(arena_bytes: int, bound_bytes: int) -> str:
-    """Size of an arena and its lower bound in words."""
-    bound = "the lower bound" if arena_bytes == bound_bytes else f"lower bound {size(bound_bytes)}"
-    return f"{size(arena_bytes)} ({bound}), inputs and outputs included"
 
 
 def kernel_origins(model: Model) -> list[str]:

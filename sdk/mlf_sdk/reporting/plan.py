@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlf_sdk.ir.model import Model, Step
-from mlf_sdk.planner.costs import StepCost
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, number, size, table
+
+if TYPE_CHECKING:
+    from mlf_sdk.planner.costs import StepCost
 
 Values = dict[str, Any]
 

@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mlf_sdk.analysis.thumb.depth import Depth
+from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.judge.check import (
     FAILED,
     PROVEN,
@@ -26,25 +26,24 @@ from mlf_sdk.judge.check import (
     ProofRow,
 )
 from mlf_sdk.judge.compare import Comparison
-from mlf_sdk.judge.evidence import NOT_COMPARED
 from mlf_sdk.judge.stack import StackBound
+from mlf_sdk.judge.witnessed import NOT_COMPARED
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.reporting.compare import difference_parts
-from mlf_sdk.reporting.evidence import note_parts, witness_parts
 from mlf_sdk.reporting.layout import (
     Cell,
     Parts,
     counted,
+    executor_text,
     fits_label,
     line,
     lines,
     number,
+    params_text,
     size,
     table,
     verdict,
 )
-from mlf_sdk.reporting.model import executor_text, params_text
-from mlf_sdk.reporting.terminal import board_text, comparison_text, twin_text
+from mlf_sdk.reporting.terminal import board_text, comparison_text, note_parts, twin_text, witness_parts
 
 _FUNCTIONS_SHOWN = 20
 _NOTE_WIDTH = 28  # where less is left beside the table, notes stand below it
@@ -220,6 +219,8 @@ def _output_parts(report: RunReport) -> Parts:
     if report.twin_note:
         parts.append(line("twin", report.twin_note))
     if report.first is not None:
+        from mlf_sdk.reporting.compare import difference_parts
+
         parts += difference_parts(report.first)
     parts += note_parts(report.witnessed, report.uncovered)
     if report.twin is not None or report.witnessed.compared:

@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import command_text
-from mlf_sdk.judge.evidence import BOARD_APART
-from mlf_sdk.reporting.layout import Parts, capacity, counted, line, lines, table
-from mlf_sdk.reporting.model import arena_text, params_text
+from mlf_sdk.judge.witnessed import BOARD_APART
+from mlf_sdk.reporting.layout import (
+    Parts,
+    arena_text,
+    capacity,
+    counted,
+    line,
+    lines,
+    params_text,
+    table,
+    verdict,
+)
 from mlf_sdk.targets.boards.row import Board
 
 if TYPE_CHECKING:
     from mlf_sdk.judge.compare import Comparison
+    from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
     from mlf_sdk.pipeline.api import GeneratedProject
     from mlf_sdk.pipeline.project import BuiltProject
 
@@ -103,3 +113,52 @@ def built_parts(folder: Path, built: BuiltProject) -> Parts:
 def twin_text(evidence: str) -> str:
     """Name, for people, of the outputs that a twin gave."""
     return "the unshared image's" if BOARD_APART in evidence else "the host's"
+
+
+def witness_comparisons(found: Witnessed) -> list[tuple[str, Comparison]]:
+    """Comparisons with witnesses by their names: those that agree together, each other one by itself."""
+    agreeing = [r for r in found.compared if r.comparison is not None and r.comparison.ok]
+    joined = [(_names(agreeing), _joined(agreeing))] if agreeing else []
+    return joined + [(r.witness, r.comparison) for r in _differing(found) if r.comparison]
+
+
+def witness_notes(found: Witnessed, uncovered: str) -> list[tuple[str, str]]:
+    """Labels and texts about what is missing; empty: nothing is."""
+    notes = [("witness", f"{r.witness} gives nothing: {r.why}") for r in found.results if r.why]
+    if found.disagreement:
+        notes.append(("witness", found.disagreement))
+    if found.is_lacking:
+        notes.append(("witness", _lacking(found)))
+    if uncovered:
+        notes.append(("uncovered", f"{uncovered} (no witness)"))
+    return notes
+
+
+def _lacking(found: Witnessed) -> str:
+    said = "its kernels are only compared with themselves"
+    return f"{said}; {found.why}" if found.why else said
+
+
+def _differing(found: Witnessed) -> Sequence[WitnessResult]:
+    return [r for r in found.compared if r.comparison is not None and not r.comparison.ok]
+
+
+def _names(results: Sequence[WitnessResult]) -> str:
+    return " and ".join(result.witness for result in results)
+
+
+def _joined(results: Sequence[WitnessResult]) -> Comparison:
+    return Comparison(outputs=tuple(o for r in results if r.comparison for o in r.comparison.outputs))
+
+
+def witness_parts(found: Witnessed) -> Parts:
+    """Lines of the comparisons with witnesses."""
+    return [
+        line("outputs", comparison_text(compared, name), verdict(compared.ok))
+        for name, compared in witness_comparisons(found)
+    ]
+
+
+def note_parts(found: Witnessed, uncovered: str) -> Parts:
+    """Lines about what is missing."""
+    return [line(label, text) for label, text in witness_notes(found, uncovered)]

@@ -20,8 +20,7 @@ from mlf_sdk.sweep.journalview import Attempt
 from mlf_sdk.sweep.places import release_abandoned
 from mlf_sdk.sweep.plan import Plan, make_plan, read_plan
 from mlf_sdk.sweep.results import SweepResult, SweepRow, read_results, write_tables
-from mlf_sdk.tools.locks import exclusive
-from mlf_sdk.tools.orphans import end_orphans
+from mlf_sdk.tools.locks import end_orphans, exclusive
 
 _SHARD = re.compile(r"(\d+)/(\d+)")
 _LOCK_S = 5.0

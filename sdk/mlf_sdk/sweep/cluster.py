@@ -20,7 +20,7 @@ from mlf_sdk.sweep.describe import describe_machine
 from mlf_sdk.sweep.events import Died, Event, Finished, Lost, Started, Waiting
 from mlf_sdk.sweep.job import Job, Run, Setup, run_job
 from mlf_sdk.sweep.travel import TOPIC, pack, run_remote, store_digest
-from mlf_sdk.tools.scratch import scratch_folder
+from mlf_sdk.tools.files import scratch_folder
 
 _CONNECT_S = 30.0
 _RECONNECT_S = 120.0

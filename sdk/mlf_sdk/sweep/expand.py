@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlf_sdk.errors import InputError
-from mlf_sdk.judge.witnesses.registry import installed_titles
+from mlf_sdk.judge.witnesses.panel import installed_titles
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.sweep.identity import (
     name_of,

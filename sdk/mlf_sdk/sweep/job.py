@@ -26,7 +26,7 @@ from mlf_sdk.sweep.identity import digest_of
 from mlf_sdk.sweep.places import CoordinatorLostError, board_fault, held
 from mlf_sdk.targets.registry import register_target, registered_targets
 from mlf_sdk.targets.target import Target
-from mlf_sdk.tools.orphans import end_orphans, mark_children
+from mlf_sdk.tools.locks import end_orphans, mark_children
 
 MAX_LOG_CHARS = 200_000
 COORDINATOR_S = 300.0  # for a coordinator to answer again, and its exporters to come back

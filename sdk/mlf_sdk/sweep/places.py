@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from mlf_sdk.errors import MlfError
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgrid import PREFIX, CoordinatorLostError
 from mlf_sdk.targets.labgridplaces import acquired, marked_places, release, tagged_places
 from mlf_sdk.targets.registry import resolve_target
-from mlf_sdk.targets.target import Ability
+from mlf_sdk.targets.target import Ability, TargetChoice
 from mlf_sdk.tools.locks import exclusive
 
 __all__ = ["HOLD_S", "CoordinatorLostError", "board_fault", "held", "release_abandoned", "tagged_places"]

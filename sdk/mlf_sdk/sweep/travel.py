@@ -15,9 +15,8 @@ from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.resources import cache_dir
 from mlf_sdk.sweep.identity import digest_of, files_in
 from mlf_sdk.sweep.job import Job, JobResult, Run, Setup, lost_result, worker_name
-from mlf_sdk.tools.files import make_folder, write_error
+from mlf_sdk.tools.files import make_folder, scratch_folder, write_error
 from mlf_sdk.tools.locks import cache_in_use
-from mlf_sdk.tools.scratch import scratch_folder
 
 TOPIC = "mlf-sweep"
 Packed = tuple[str, bytes]

@@ -16,8 +16,8 @@ from mlf_sdk.sweep.describe import describe_machine
 from mlf_sdk.sweep.identity import PLACE_SCHEME
 from mlf_sdk.sweep.places import release_abandoned, tagged_places
 from mlf_sdk.targets.serial.ports import list_serial_ports
-from mlf_sdk.tools.orphans import end_orphans
-from mlf_sdk.tools.scratch import scratch_folder
+from mlf_sdk.tools.files import scratch_folder
+from mlf_sdk.tools.locks import end_orphans
 
 ALL_PLACES = "all"
 _AGAIN_S = 1.0

@@ -17,12 +17,11 @@ from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
-from mlf_sdk.targets.choice import FlashChoice
 from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
 from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
-from mlf_sdk.targets.target import Ability, Log, Target
+from mlf_sdk.targets.target import Ability, FlashChoice, Log, Target
 
 if TYPE_CHECKING:
     from mlf_sdk.targets.flashers.execute import FlashRun

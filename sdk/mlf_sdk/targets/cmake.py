@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlf_sdk.errors import CodeError, DoesNotFitError, ToolError
-from mlf_sdk.tools.diagnostics import refuses_code
 from mlf_sdk.tools.files import DISK_FULL, disk_full_error, is_full
 from mlf_sdk.tools.process import ProcessResult, ProcessRunner, run_process
+from mlf_sdk.tools.programs import refuses_code
 
 APP_ELF = "app.elf"
 _OVERFLOW = re.compile(r"region [`'](\S+)' overflowed by (\d+) bytes")

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mlf_sdk.analysis.c.compiler import Compiler
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.row import Board

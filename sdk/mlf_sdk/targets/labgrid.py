@@ -21,12 +21,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from mlf_sdk.errors import InputError, TargetError
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.labgridenv import EnvironmentTarget, is_environment, require_labgrid
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.session import port_session
 from mlf_sdk.targets.serial.target import AttachedTarget
-from mlf_sdk.targets.target import Ability, Log, Target
+from mlf_sdk.targets.target import Ability, Log, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 
 PREFIX = "labgrid:"

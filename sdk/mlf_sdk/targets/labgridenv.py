@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.errors import InputError, MlfError, TargetError, ToolError
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.serial.lock import lock_port
 from mlf_sdk.targets.serial.session import line_session
 from mlf_sdk.targets.serial.target import AttachedTarget
-from mlf_sdk.targets.target import Ability, Log
+from mlf_sdk.targets.target import Ability, Log, TargetChoice
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.errors import PortVanishedError
 from mlf_sdk.wire.session import Session

@@ -13,10 +13,7 @@ from pathlib import Path
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.qemu import QemuOptions, start_qemu
 from mlf_sdk.tools.process import RunningProcess, start_process
-from mlf_sdk.triage.explain import triage
-from mlf_sdk.triage.sanitizer import add_sanitizer_report, sanitizer_summary
 from mlf_sdk.wire.errors import DeviceError, NoAnswerError
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
 from mlf_sdk.wire.session import Session
@@ -69,6 +66,8 @@ def open_emulated(
         InputError: the board is not emulated.
         ToolError: the emulator is missing or failed.
     """
+    from mlf_sdk.targets.qemu import QemuOptions, start_qemu
+
     with start_qemu(board, elf, QemuOptions(read_ahead=True)) as machine:
         transport = SocketTransport(machine.socket, name=f"{board.name} (QEMU)")
         timeouts = dataclasses.replace(_timeouts(timeout_s), hello_first_s=_HELLO_S)
@@ -96,6 +95,9 @@ def _explained(process: RunningProcess, elf: Path) -> Iterator[None]:
     try:
         yield
     except TargetError as error:
+        from mlf_sdk.triage.explain import triage
+        from mlf_sdk.triage.sanitizer import add_sanitizer_report, sanitizer_summary
+
         if isinstance(error, DeviceFaultError):
             process.wait(_END_S if not error.fault.registers else 0)  # a host program says more at its end
             found = triage(error.fault, elf, step_name=error.found.step_name)

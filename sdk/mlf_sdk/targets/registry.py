@@ -16,8 +16,7 @@ from mlf_sdk.errors import InputError
 from mlf_sdk.resources import imported
 from mlf_sdk.targets.boards import DEFAULT_BOARD
 from mlf_sdk.targets.boards.load import OWN_BOARD, find_board, load_board
-from mlf_sdk.targets.choice import TargetChoice
-from mlf_sdk.targets.target import ZEPHYR, BoardTarget, Target
+from mlf_sdk.targets.target import ZEPHYR, BoardTarget, Target, TargetChoice
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

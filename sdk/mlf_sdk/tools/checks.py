@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small checks shared by the format readers: names, identifiers, and a bound on faults."""
+"""Checks of what comes from outside: names, identifiers, a bound on faults, text of devices escaped."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterable
+from typing import NewType
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.tools.cwords import C_RESERVED
+from mlf_sdk.tools.ctext import C_RESERVED
 
 MAX_FAULTS = 100
 """Faults kept of one archive: enough to repair it, bounded for a hostile one."""
@@ -91,3 +92,24 @@ def name_hint(name: str, known: Iterable[str]) -> str:
 def printable(text: str, *, keep: str = "") -> str:
     """Escape terminal control: control characters and marks of text direction, except ``keep``."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+DeviceText = NewType("DeviceText", str)
+"""Text that a device sent, escaped; only `device_text` makes it, which the type checker enforces."""
+
+
+def device_text(data: bytes | bytearray | str, *, keep: str = "") -> DeviceText:
+    """Escape all of a device's text that could drive a terminal or deceive a reader.
+
+    Args:
+        data: as the device sent it; bytes that are not UTF-8 are shown as ``\\xff``, control characters, C1
+            controls, line ends and marks of text direction as ``\\n``, ``\\x1b`` or ``\\u202e``.
+        keep: control characters that stay, such as the line feeds of a console.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8", "backslashreplace")
+    return DeviceText(printable(text, keep=keep))
+
+
+def console_text(data: bytes | bytearray) -> DeviceText:
+    """Escape console output but for line feeds and tabs; a carriage return before a line feed goes."""
+    return device_text(data.replace(b"\r\n", b"\n").removesuffix(b"\r"), keep="\n\t")

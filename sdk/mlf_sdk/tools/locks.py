@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks between the processes of a user, held in files that the system unlocks when a process ends."""
+"""Locks between the processes of a user, held in files that the system unlocks when a process ends.
+
+What a killed process left running is ended by the next one.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +19,6 @@ from filelock import FileLock, Timeout
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.resources import cache_dir
-from mlf_sdk.tools.orphans import MARK, end_orphans
 
 CACHE_TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -126,3 +129,52 @@ def exclusive(name: str, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+MARK = "MLF_SDK_WORKER"
+_PROC = Path("/proc")
+
+
+def mark_children() -> None:
+    """Mark programs that this process starts from now on as its own."""
+    os.environ[MARK] = _identity(os.getpid())
+
+
+def end_orphans() -> int:
+    """Kill all programs of this user that carry the mark of a process that is no more (Linux only).
+
+    Returns:
+        Number of programs that were killed.
+    """
+    ended = 0
+    own = os.getpid()
+    for entry in _PROC.glob("[0-9]*"):
+        owner = _owner(entry)
+        if owner and int(entry.name) != own and owner != _identity(int(owner.partition("-")[0])):
+            with suppress(OSError):
+                os.kill(int(entry.name), signal.SIGKILL)
+                ended += 1
+    return ended
+
+
+def _owner(entry: Path) -> str:
+    """Mark of a process; empty: it has none, or belongs to another user."""
+    try:
+        content = (entry / "environ").read_bytes()
+    except OSError:
+        return ""
+    start = content.find(f"{MARK}=".encode())
+    if start < 0 or (start and content[start - 1] != 0):
+        return ""
+    found = content[start + len(MARK) + 1 :].split(b"\0", 1)[0].decode(errors="replace")
+    return found if found.partition("-")[0].isdigit() else ""
+
+
+def _identity(pid: int) -> str:
+    """Process id and time of start, which no later process has; the id alone of one that is no more."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return str(pid)
+    fields = text.rpartition(")")[2].split()
+    return str(pid) if fields[0] == "Z" else f"{pid}-{fields[19]}"

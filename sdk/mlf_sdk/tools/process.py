@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from mlf_sdk.errors import InputError, MissingToolError, ToolError
-from mlf_sdk.tools.child import affinity, death_watch, signal_group, wait_exit
-from mlf_sdk.tools.follow import Follower, last_lines, read_end
+from mlf_sdk.tools.child import Follower, affinity, death_watch, last_lines, read_end, signal_group, wait_exit
 from mlf_sdk.tools.programs import is_found, missing_hint
 
 GRACE_S = 1.0  # between the request to end and the kill

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External programs: search on PATH, and installation hints."""
+"""External programs: search on PATH, installation hints, and what compilers and linkers say of a failure."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,3 +66,26 @@ def is_found(program: str, cwd: Path | None, env: Mapping[str, str] | None) -> b
         return os.access(Path(cwd or ".") / program, os.X_OK)
     path = None if env is None else env.get("PATH", os.defpath)
     return shutil.which(program, path=path) is not None
+
+
+_OF_CODE = re.compile(
+    r":\d+(:\d+)?: (fatal )?error: "  # compiler or preprocessor: file, line, column
+    r"|^\S+:\d+: Error: "  # assembler
+    r"|undefined reference to |multiple definition of |cannot find -l|: in function [`']",
+    re.MULTILINE,
+)
+_KILLED = re.compile(r"signal terminated program|^(Killed|Terminated)$", re.MULTILINE)
+
+
+def refuses_code(output: str) -> bool:
+    """Return whether the output of a failed build names a line or a symbol of the code.
+
+    Where it does not, the tools failed: they were killed, or the disk is full. The
+    same build may succeed later.
+    """
+    return _OF_CODE.search(output) is not None
+
+
+def was_killed(returncode: int, output: str) -> bool:
+    """Return whether a compiler, or a program that it started, was ended by a signal."""
+    return returncode < 0 or _KILLED.search(output) is not None

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from mlf_sdk.tools.devicetext import DeviceText, device_text
+from mlf_sdk.tools.checks import DeviceText, device_text
 
 _FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+|[0-9a-f]{8}) (?P<rest>[^\n]*)\n")
 _FIELD = re.compile(r"(\w+)=(\S+)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from mlf_sdk.tools.devicetext import DeviceText, device_text
+from mlf_sdk.tools.checks import DeviceText, device_text
 from mlf_sdk.triage.fault_report import FaultReport
 
 _END = re.compile(r">>> ZEPHYR FATAL ERROR (\d+): ([^\n]*?)(?: on CPU \d+)?[ \t]*\r?\n")

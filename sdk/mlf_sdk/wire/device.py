@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.tools.devicetext import DeviceText
+from mlf_sdk.tools.checks import DeviceText
 from mlf_sdk.wire.codes import Capability, Direction
 
 _KINDS = {0: "i", 1: "u", 2: "f"}
@@ -164,3 +165,17 @@ class Stats:
     dropped_frames: int
     guards: int | None = None
     written_guard: int | None = None
+
+
+PATTERNS = (0xA5, 0x5A)
+
+
+def largest(first: Stats, second: Stats) -> Stats:
+    """The larger figures of two inferences of a model, and the guard that was written first."""
+    found: dict[str, Any] = {}
+    for name in (field.name for field in fields(Stats)):
+        known = [value for value in (getattr(first, name), getattr(second, name)) if value is not None]
+        found[name] = max(known, default=None)
+    if first.written_guard is not None:
+        found["written_guard"] = first.written_guard
+    return Stats(**found)

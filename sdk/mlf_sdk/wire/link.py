@@ -8,17 +8,20 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.tools.devicetext import console_text
-from mlf_sdk.triage.explain import Triage, fault_text, triage, triage_values
-from mlf_sdk.triage.fault_report import FaultReport, parse_fault
+from mlf_sdk.tools.checks import console_text
 from mlf_sdk.wire import frames, protocol
 from mlf_sdk.wire.codes import Opcode, Status
 from mlf_sdk.wire.deadline import Clock, Deadline
 from mlf_sdk.wire.errors import DeviceError, DeviceResetError, NoAnswerError, SessionTakenError
 from mlf_sdk.wire.protocol import Message
 from mlf_sdk.wire.transport import RatedTransport, Transport
+
+if TYPE_CHECKING:
+    from mlf_sdk.triage.explain import Triage
+    from mlf_sdk.triage.fault_report import FaultReport
 
 _LARGEST_PAYLOAD = 16384
 _READ_SIZE = 4096
@@ -48,16 +51,22 @@ class DeviceFaultError(TargetError):
         super().__init__("", where=where or (f"model {fault.model}" if fault.model else ""))
         if fault.registers:
             self.hint = "Run it on the board 'host' as well: its sanitizers name the line of the bad access."
+        from mlf_sdk.triage.explain import triage
+
         self.explain(triage(fault, None))
 
     def explain(self, found: Triage) -> None:
         """Replace the explanation."""
+        from mlf_sdk.triage.explain import fault_text
+
         self.found = found
         self.what = fault_text(found)
 
     @property
     def details(self) -> dict[str, object]:
         """The fault's registers, place and cause."""
+        from mlf_sdk.triage.explain import triage_values
+
         return {"fault": triage_values(self.found)}
 
 
@@ -290,6 +299,8 @@ class Link:
         """Raise the fault that the handler reported, once, if any."""
         if _FAULT_MARK not in self._recent:
             return
+        from mlf_sdk.triage.fault_report import parse_fault
+
         fault = parse_fault(self._recent.encode())
         if fault is not None:
             self._recent = ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.tools.devicetext import device_text
+from mlf_sdk.tools.checks import device_text
 from mlf_sdk.wire.deadline import Clock, Deadline
 from mlf_sdk.wire.errors import NoAnswerError
 from mlf_sdk.wire.transport import Transport

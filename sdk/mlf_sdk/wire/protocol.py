@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from mlf_sdk.errors import TargetError
-from mlf_sdk.tools.devicetext import DeviceText, device_text
+from mlf_sdk.tools.checks import DeviceText, device_text
 from mlf_sdk.wire.codes import Flag
 
 VERSION = 2

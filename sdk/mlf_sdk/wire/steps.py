@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mlf_sdk.tools.devicetext import DeviceText
+from mlf_sdk.tools.checks import DeviceText
 from mlf_sdk.wire import protocol
 from mlf_sdk.wire.bulk import read_all
 from mlf_sdk.wire.codes import Capability, Direction, Opcode

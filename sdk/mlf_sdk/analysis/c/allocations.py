@@ -35,7 +35,7 @@ from mlf_sdk.analysis.c.syntax import (
     Variable,
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition
-from mlf_sdk.tools.cwords import ALLOCATE, FREE
+from mlf_sdk.tools.ctext import ALLOCATE, FREE
 
 MAX_REQUEST_BYTES = (1 << 32) - 1
 """Largest request that is believed."""

@@ -19,7 +19,7 @@ from mlf_sdk.analysis.c.syntax import (
     Statement,
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition, Parameter
-from mlf_sdk.tools.cwords import SCALAR_TYPES
+from mlf_sdk.tools.ctext import SCALAR_TYPES
 
 MAX_ARGUMENTS: Final = 10_000
 """Arguments of a kernel; the parts of a memory pool that it names are numbered behind them."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlf_sdk.analysis.c.syntax import BINARY, CALL, CHOICE, NAME, UNKNOWN, Declaration, Expr
 from mlf_sdk.analysis.c.unit import FunctionDefinition
-from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS
+from mlf_sdk.tools.ctext import ALLOCATE, FREE, REPORTS
 
 _HARMLESS = REPORTS | {ALLOCATE, FREE}
 

@@ -10,7 +10,7 @@ from mlf_sdk.analysis.c.expressions import source_of
 from mlf_sdk.analysis.c.syntax import CALL, CAST, FIELD, NAME, UNARY, Expr, Return, Statement
 from mlf_sdk.analysis.c.text import type_text
 from mlf_sdk.analysis.c.unit import EntryArgument, EntryWrapper, Parameter, Pool, Signature, Struct
-from mlf_sdk.tools.cwords import SCALAR_TYPES
+from mlf_sdk.tools.ctext import SCALAR_TYPES
 
 if TYPE_CHECKING:
     from tree_sitter import Node

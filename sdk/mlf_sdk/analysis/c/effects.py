@@ -34,7 +34,7 @@ from mlf_sdk.analysis.c.syntax import (
     Unknown,
 )
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
-from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS, SCALAR_TYPES
+from mlf_sdk.tools.ctext import ALLOCATE, FREE, REPORTS, SCALAR_TYPES
 
 Roots = frozenset[int]
 NONE: Final[Roots] = frozenset()

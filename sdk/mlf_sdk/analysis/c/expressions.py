@@ -27,7 +27,7 @@ from mlf_sdk.analysis.c.syntax import (
     node,
 )
 from mlf_sdk.analysis.c.text import type_text, words_and_calls
-from mlf_sdk.tools.cwords import KEYWORDS
+from mlf_sdk.tools.ctext import KEYWORDS
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -16,12 +16,12 @@ from typing import Final
 
 import msgspec
 
-from mlf_sdk.analysis.c.compiler import Compiler
 from mlf_sdk.analysis.c.source import scan_source
 from mlf_sdk.analysis.c.text import read_text, without_tables
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.errors import CodeError, MissingToolError
-from mlf_sdk.tools.diagnostics import was_killed
 from mlf_sdk.tools.process import ProcessError, run_process
+from mlf_sdk.tools.programs import was_killed
 
 _TIMEOUT_S: Final = 60.0
 _MARKER: Final = re.compile(r'^# \d+ "((?:[^"\\\n]|\\.)*)"[ \d]*$', re.MULTILINE)

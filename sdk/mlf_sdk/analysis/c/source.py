@@ -26,7 +26,7 @@ from mlf_sdk.analysis.c.parser import parse
 from mlf_sdk.analysis.c.text import read_text, words_and_calls
 from mlf_sdk.analysis.c.unit import FunctionDefinition, LazyBody, Pool, Signature, SourceScan, Struct
 from mlf_sdk.errors import Fault
-from mlf_sdk.tools.cwords import KEYWORDS
+from mlf_sdk.tools.ctext import KEYWORDS
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -14,7 +14,7 @@ import msgspec
 from mlf_sdk.analysis.c.allocations import Allocations, Kind, find_allocations
 from mlf_sdk.analysis.c.unit import FunctionDefinition, SourceScan
 from mlf_sdk.errors import NotPossibleError
-from mlf_sdk.tools.cwords import ALLOCATE, FREE
+from mlf_sdk.tools.ctext import ALLOCATE, FREE
 
 
 class StackPeak(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from mlf_sdk.analysis.elf.armattributes import (
 from mlf_sdk.analysis.elf.doubles import computes_in_double
 from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.tools.cwords import ALLOCATE
+from mlf_sdk.tools.ctext import ALLOCATE
 
 _ATTRIBUTES_SECTION = 0x70000003
 

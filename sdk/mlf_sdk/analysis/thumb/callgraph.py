@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mlf_sdk.analysis.depth import Depth, Path
 from mlf_sdk.analysis.elf.image import Section, Symbol
 from mlf_sdk.analysis.thumb.code import ThumbCode
-from mlf_sdk.analysis.thumb.depth import Depth, Path
 from mlf_sdk.analysis.thumb.flow import Call
 from mlf_sdk.analysis.thumb.frames import Frame
 

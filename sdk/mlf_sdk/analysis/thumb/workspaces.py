@@ -16,7 +16,7 @@ from mlf_sdk.analysis.elf.objects import is_relocatable_arm
 from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
 from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, UntraceableError, trace_function
 from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
-from mlf_sdk.tools.cwords import ALLOCATE, FREE, REPORTS
+from mlf_sdk.tools.ctext import ALLOCATE, FREE, REPORTS
 
 MAX_CALL_DEPTH = 64
 MAX_OPEN_REQUESTS = 16

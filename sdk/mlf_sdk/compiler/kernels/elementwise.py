@@ -9,7 +9,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.add_int8 import linear_sum
-from mlf_sdk.compiler.kernels.fixed import QUOTIENT
+from mlf_sdk.compiler.kernels.fixed import QUOTIENT, WIDE_FUNCTIONS
 from mlf_sdk.compiler.kernels.floats.functions import literal, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
 from mlf_sdk.compiler.kernels.maps import broadcast
@@ -22,7 +22,6 @@ from mlf_sdk.compiler.kernels.scaling import (
     scaled,
     type_limits,
 )
-from mlf_sdk.compiler.kernels.wide import WIDE_FUNCTIONS
 from mlf_sdk.compiler.operators import Array, Call, Convert, Map, Operator, Rounding
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.reference.bytes import all_values

@@ -8,8 +8,8 @@ import numpy as np
 from mlf_sdk.compiler import computed
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.layers import patches
-from mlf_sdk.compiler.reference.table import States, reference
 
 
 @reference(computed.Convolve)

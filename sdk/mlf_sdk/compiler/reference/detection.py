@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, DetectionPostProcess
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 
 
 @reference(DetectionPostProcess)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reference.evaluate import evaluate
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, evaluate, reference
 from mlf_sdk.compiler.rows.fused import Fused
 
 

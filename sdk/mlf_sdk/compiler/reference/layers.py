@@ -19,7 +19,7 @@ from mlf_sdk.compiler.operators import (
     TransposeConv,
     Window,
 )
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
 from mlf_sdk.compiler.scales import (
     channel_multipliers,

@@ -9,7 +9,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, State, Value
 from mlf_sdk.compiler.operators import Array, Lstm
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.wide import logistic, tanh
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
 

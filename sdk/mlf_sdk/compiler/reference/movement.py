@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import ArgExtreme, Array, Move, Reshape
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 
 
 @reference(Move)

@@ -7,8 +7,8 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import AddN, Array, L2Normalise, UpdateSlice
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.fixed import inverse_root
-from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide, saturated
 from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
 

@@ -13,8 +13,8 @@ from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
 from mlf_sdk.compiler.reals import Cell, Recurrent, Reduction
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
-from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import multiply, saturated
 from mlf_sdk.compiler.scales import mean_multiplier, ratio
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array, Svdf
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, multiply, saturated, wrap32
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from mlf_sdk.compiler import signals
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 
 _UNIT = 32767  # 1 as a factor of 16 bits
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Array, Softmax
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.fixed import (
     exp_of_negative,
     high_product,
@@ -19,7 +20,6 @@ from mlf_sdk.compiler.reference.fixed import (
     log_of_sum,
     reciprocal_of_one_plus,
 )
-from mlf_sdk.compiler.reference.table import States, reference
 from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, multiply, rounding_shift, wrap32
 
 _INTEGER_BITS: Final = 5

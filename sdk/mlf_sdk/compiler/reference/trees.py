@@ -10,7 +10,7 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reference.table import States, reference
+from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.trees import Aggregate, TreeEnsemble
 
 _CONDITIONS: Final = (

@@ -16,7 +16,7 @@ from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.reference import evaluate
 from mlf_sdk.compiler.reference.bytes import stored
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 
 
 class Context(GraphBuilder):

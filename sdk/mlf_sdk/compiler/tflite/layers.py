@@ -20,21 +20,17 @@ from mlf_sdk.compiler.operators import (
     Pool2D,
     PoolKind,
     Reshape,
-    Rounding,
     Softmax,
     TransposeConv,
     Window,
 )
-from mlf_sdk.compiler.reals import Reduce, Reduction
 from mlf_sdk.compiler.requantise import Multiplier
 from mlf_sdk.compiler.tflite.context import (
     Context,
-    axis_of,
     clamp,
     common,
     expect_elements,
     expect_shape,
-    whole_numbers,
 )
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.hybrid import real_weights
@@ -255,18 +251,6 @@ def pool_2d(context: Context, operator: RawOperator) -> None:
             clamp=clamp(options.FusedActivationFunction(), y),
         )
     )
-
-
-def mean(context: Context, operator: RawOperator) -> None:
-    """MEAN."""
-    x, axes = context.inputs(operator, 2)
-    y = context.output(operator)
-    over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
-    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
-    rounding = None if y.dtype.kind == "f" else Rounding.TFLM
-    if rounding and (x.quantisation is None or y.quantisation is None):
-        refuse("a mean of whole numbers without a scale", "cast them to float32 in the model")
-    context.emit(Reduce(**common(operator, [x], y), function=Reduction.MEAN, axes=over, rounding=rounding))
 
 
 def softmax(context: Context, operator: RawOperator) -> None:

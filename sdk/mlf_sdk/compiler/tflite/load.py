@@ -18,7 +18,7 @@ from mlf_sdk.compiler.tflite.custom import PREFIX, accelerated, build_custom, cu
 from mlf_sdk.compiler.tflite.file import DamagedError, RawOperator, RawSubgraph, read_tflite
 from mlf_sdk.compiler.tflite.notes import file_findings, flaw_of
 from mlf_sdk.errors import FaultCollector, InputError
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from mlf_sdk.resources import imported
 from mlf_sdk.tools.checks import BoundedFaults
 
@@ -37,7 +37,7 @@ BUILDERS: Final[dict[str, str]] = {
     "AVERAGE_POOL_2D": "layers:pool_2d",
     "MAX_POOL_2D": "layers:pool_2d",
     "L2_POOL_2D": "layers:pool_2d",
-    "MEAN": "layers:mean",
+    "MEAN": "reals:mean",
     "SOFTMAX": "layers:softmax",
     "SVDF": "recurrent:svdf",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "recurrent:lstm",
@@ -289,8 +289,6 @@ def _initial_states(
     subgraphs: tuple[RawSubgraph, ...], faults: FaultCollector
 ) -> tuple[dict[str, int], list[State]]:
     """States that the graphs of CALL_ONCE initialise, by the names of their variables."""
-    from mlf_sdk.compiler.tflite.variables import variable_name  # few models have some
-
     names: dict[str, int] = {}
     states: list[State] = []
     for index, graph in enumerate(subgraphs[1:], start=1):
@@ -303,6 +301,8 @@ def _initial_states(
                 if flaw:
                     refuse(flaw)
                 if operator.kind == "VAR_HANDLE":
+                    from mlf_sdk.compiler.tflite.variables import variable_name  # few models have some
+
                     handles[operator.outputs[0]] = variable_name(operator)
                 elif operator.kind == "ASSIGN_VARIABLE":
                     initial = context.input(operator.inputs[1])

@@ -9,7 +9,7 @@ from typing import Final
 
 from mlf_sdk.compiler.tflite.file import RawOperator, RawSubgraph
 from mlf_sdk.compiler.tflite.tensors import RawTensor
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from mlf_sdk.tools.checks import shown
 
 KNOWN: Final = {

@@ -285,3 +285,15 @@ def resample(
             **common(operator, [x], y), rows=rows, columns=columns, row_weights=down, column_weights=across
         )
     )
+
+
+def mean(context: Context, operator: RawOperator) -> None:
+    """MEAN."""
+    x, axes = context.inputs(operator, 2)
+    y = context.output(operator)
+    over = tuple(sorted({axis_of(a, len(x.shape)) for a in whole_numbers(axes, "axes")}))
+    expect_elements(y, int(np.prod([e for i, e in enumerate(x.shape) if i not in over], dtype=np.int64)))
+    rounding = None if y.dtype.kind == "f" else Rounding.TFLM
+    if rounding and (x.quantisation is None or y.quantisation is None):
+        refuse("a mean of whole numbers without a scale", "cast them to float32 in the model")
+    context.emit(Reduce(**common(operator, [x], y), function=Reduction.MEAN, axes=over, rounding=rounding))

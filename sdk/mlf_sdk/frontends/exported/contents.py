@@ -12,7 +12,7 @@ from mlf_sdk.frontends.exported.bytecode import Constant, Executable, Function, 
 from mlf_sdk.frontends.exported.files import Library
 from mlf_sdk.frontends.exported.program import BUILTIN
 from mlf_sdk.frontends.exported.tree import LIBRARY, AotFactory, ConstantLoader, GraphFactory, Module
-from mlf_sdk.frontends.mlf.params import NamedTensor
+from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.tools.checks import printable, shown
 
 Contents = tuple[tuple[str, tuple[str, ...]], ...]

@@ -19,9 +19,9 @@ from mlf_sdk.frontends.exported.pointers import MEMBER, pointer_problem, pointer
 from mlf_sdk.frontends.exported.program import Program, UnsupportedError, follow
 from mlf_sdk.frontends.exported.tree import AotFactory, Content, GraphFactory
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule, check_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.graph import parse_graph
 from mlf_sdk.frontends.mlf.graph_schedule import schedule_graph
-from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
 from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, ModuleMetadata
 from mlf_sdk.frontends.mlf.schedule import BuildInput, Schedule

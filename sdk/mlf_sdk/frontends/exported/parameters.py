@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from mlf_sdk.errors import FaultCollector
-from mlf_sdk.frontends.mlf.params import LIST_MAGIC, NamedTensor, parse_params
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import LIST_MAGIC, parse_params
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.tools.arrays import read_npz
 from mlf_sdk.tools.files import read_bounded

@@ -11,7 +11,7 @@ from typing import Final
 
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeFile, CodeIndex, index_code
-from mlf_sdk.tools.cwords import ALLOCATE
+from mlf_sdk.tools.ctext import ALLOCATE
 
 MEMBER: Final = "exported/pointers.c"
 

@@ -10,7 +10,7 @@ import msgspec
 
 from mlf_sdk.frontends.exported import bytecode
 from mlf_sdk.frontends.exported.bytecode import Executable, Function, Instruction, Operand
-from mlf_sdk.frontends.mlf.params import NamedTensor
+from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.rawgraph import shape_problem
 from mlf_sdk.frontends.tensortable import TensorTable
 from mlf_sdk.ir.dtype import DType

@@ -17,7 +17,8 @@ import msgspec
 from mlf_sdk.frontends.exported.bytecode import Executable, read_executable
 from mlf_sdk.frontends.exported.generation import Generation
 from mlf_sdk.frontends.exported.stream import Stream
-from mlf_sdk.frontends.mlf.params import Damaged, NamedTensor, read_tensor
+from mlf_sdk.frontends.mlf.content import NamedTensor
+from mlf_sdk.frontends.mlf.params import Damaged, read_tensor
 from mlf_sdk.tools.checks import shown
 
 LIBRARY: Final = "_lib"

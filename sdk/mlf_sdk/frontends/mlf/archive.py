@@ -13,12 +13,13 @@ from mlf_sdk.errors import ArchiveError, FaultCollector
 from mlf_sdk.frontends.code import CodeFile
 from mlf_sdk.frontends.intake.limits import DEFAULT_LIMITS, Limits
 from mlf_sdk.frontends.intake.members import ArchiveFiles, collect_files
+from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.frontends.mlf.graph import parse_graph
 from mlf_sdk.frontends.mlf.interface import InterfaceHeader, parse_interface
 from mlf_sdk.frontends.mlf.members import ModuleMembers, assign_members
 from mlf_sdk.frontends.mlf.metadata import parse_metadata
 from mlf_sdk.frontends.mlf.metadata_memory import MEMBER as METADATA
-from mlf_sdk.frontends.mlf.params import NamedTensor, parse_params
+from mlf_sdk.frontends.mlf.params import parse_params
 from mlf_sdk.frontends.mlf.rawgraph import NOP, RawGraph
 from mlf_sdk.frontends.mlf.rawmetadata import FULL_MODEL, Metadata, ModuleMetadata
 from mlf_sdk.frontends.mlf.seal import seal_of

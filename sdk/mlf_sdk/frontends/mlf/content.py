@@ -5,16 +5,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mlf_sdk.frontends.mlf.extension import CallFacts, StatedModel
-from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.ir.dtype import DType
 from mlf_sdk.ir.model import FileDigest, MemorySummary
 from mlf_sdk.ir.tensor import Quantisation
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Type = tuple[DType, tuple[int, ...]]
+
+
+class NamedTensor(msgspec.Struct, frozen=True, kw_only=True):
+    """One parameter.
+
+    Attributes:
+        name: as in the graph.
+        dtype: element type.
+        shape: extents, outermost first; empty for a scalar.
+        data: elements in row-major order, little-endian.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    data: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the data."""
+        return len(self.data)
+
+    def array(self) -> npt.NDArray[Any]:
+        """The data as a read-only numpy array.
+
+        Raises:
+            InputError: numpy has no such element type.
+        """
+        import numpy as np  # slow to import, and not needed to inspect a model
+
+        return np.frombuffer(self.data, dtype=self.dtype.numpy).reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

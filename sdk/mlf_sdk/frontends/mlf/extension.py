@@ -22,7 +22,6 @@ from mlf_sdk.tools.checks import shown
 from mlf_sdk.tools.jsontext import convert
 
 KEY: Final = "mlf_sdk"
-OWN_COMPILER: Final = "mlf-sdk"
 MAX_BYTES: Final = 1 << 30
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, Type
+from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor, Type
 from mlf_sdk.frontends.mlf.extension import StatedModel, StatedTensor
-from mlf_sdk.frontends.mlf.params import NamedTensor
 from mlf_sdk.frontends.mlf.plaincall import facts_of
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.frontends.mlf.writer import archive_files

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mlf_sdk.analysis.c.compiler import Compiler
+from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.frontends.analysis import analyse
 from mlf_sdk.frontends.filetype import is_container
 from mlf_sdk.frontends.intake.bytestream import ArchiveStream

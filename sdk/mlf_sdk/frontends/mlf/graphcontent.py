@@ -15,12 +15,11 @@ from mlf_sdk.compiler.kernels.kernel import Role
 from mlf_sdk.compiler.layer import constant_name, detail_of, macs_of, node_name
 from mlf_sdk.compiler.operators import Array, Custom, Operator, ReadState
 from mlf_sdk.compiler.options import CompileOptions
-from mlf_sdk.frontends.mlf.content import ArchiveContent, Call
-from mlf_sdk.frontends.mlf.extension import OWN_COMPILER, CallFacts, KernelCost, LayerFacts, OverlapFact
-from mlf_sdk.frontends.mlf.params import NamedTensor
+from mlf_sdk.frontends.mlf.content import ArchiveContent, Call, NamedTensor
+from mlf_sdk.frontends.mlf.extension import CallFacts, KernelCost, LayerFacts, OverlapFact
 from mlf_sdk.frontends.mlf.rawgraph import NOP
 from mlf_sdk.ir.dtype import DType
-from mlf_sdk.ir.model import FileDigest
+from mlf_sdk.ir.model import OWN_COMPILER, FileDigest
 from mlf_sdk.version import __version__
 
 _SOURCES: Final = "codegen/host/src/"

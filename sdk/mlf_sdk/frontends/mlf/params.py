@@ -13,16 +13,15 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from mlf_sdk.errors import FaultCollector, InputError
+from mlf_sdk.frontends.mlf.content import NamedTensor
 from mlf_sdk.ir.dtype import HANDLE, DType
 from mlf_sdk.tools.checks import shown, tensor_name_problem
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 LIST_MAGIC: Final = 0xF7E58D4F05049CB7
 TENSOR_MAGIC: Final = 0xDD5E40F096B4A13F
@@ -34,37 +33,6 @@ _U64: Final = struct.Struct("<Q")
 _I64: Final = struct.Struct("<q")
 _TENSOR: Final = struct.Struct("<QQiiiBBH")
 _CPU: Final = 1
-
-
-class NamedTensor(msgspec.Struct, frozen=True, kw_only=True):
-    """One parameter.
-
-    Attributes:
-        name: as in the graph.
-        dtype: element type.
-        shape: extents, outermost first; empty for a scalar.
-        data: elements in row-major order, little-endian.
-    """
-
-    name: str
-    dtype: DType
-    shape: tuple[int, ...]
-    data: bytes
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the data."""
-        return len(self.data)
-
-    def array(self) -> npt.NDArray[Any]:
-        """The data as a read-only numpy array.
-
-        Raises:
-            InputError: numpy has no such element type.
-        """
-        import numpy as np  # slow to import, and not needed to inspect a model
-
-        return np.frombuffer(self.data, dtype=self.dtype.numpy).reshape(self.shape)
 
 
 class Damaged(Exception):

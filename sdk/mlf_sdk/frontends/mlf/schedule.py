@@ -10,9 +10,8 @@ import msgspec
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.frontends.code import CodeIndex
 from mlf_sdk.frontends.mlf.archive import RawArchive, RawModule
-from mlf_sdk.frontends.mlf.extension import OWN_COMPILER
 from mlf_sdk.frontends.mlf.rawmetadata import ModuleMetadata
-from mlf_sdk.ir.model import ALIGNMENT, MemorySummary, Model, Provenance, Step, Tensor
+from mlf_sdk.ir.model import ALIGNMENT, OWN_COMPILER, MemorySummary, Model, Provenance, Step, Tensor
 from mlf_sdk.ir.names import field_identifier, model_c_name
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mlf_sdk.compiler.options import CompileOptions, shapes_of
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.frontends.foreign import foreign_model
-from mlf_sdk.ir.finding import Finding
+from mlf_sdk.ir.model import Finding
 from mlf_sdk.tools.checks import shown
 
 if TYPE_CHECKING:

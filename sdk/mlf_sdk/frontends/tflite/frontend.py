@@ -14,7 +14,7 @@ from mlf_sdk.frontends.filetype import is_tflite
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
     from mlf_sdk.compiler.survey import Survey
-    from mlf_sdk.ir.finding import Finding
+    from mlf_sdk.ir.model import Finding
 
 
 class TfliteFrontend(CompilingFrontend):

@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from mlf_sdk.errors import TargetError
-from mlf_sdk.judge.witnesses.witness import WitnessSession, WitnessUnableError
+from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.errors import MlfError, TargetError
+from mlf_sdk.judge.compare import Tolerance
+from mlf_sdk.judge.witnesses.modelfile import ModelFile
+from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.tools.process import RunningProcess, start_process
 from mlf_sdk.wire.deadline import Deadline
@@ -112,3 +117,91 @@ class _WorkerSession:
 
     def _last_words(self) -> str:
         return " ".join(self._process.stderr_tail().split())[-300:]
+
+
+_QUANTISED: float = 0.05  # of the largest value: layers may round one step differently
+_INTEGER_STEPS: float = 6.0  # the same of an int8 output, whose values go to 127
+
+
+class OnnxRuntime(Witness):
+    """ONNX Runtime on the CPU.
+
+    It adds in another order, and computes quantised models in part with floats and in part with integers of
+    its own: those are compared with a share of the largest value.
+    """
+
+    name = "onnxruntime"
+    formats: ClassVar[frozenset[str]] = frozenset({"onnx"})
+    rtol: ClassVar[float] = 1e-4
+
+    def title(self) -> str | None:
+        """``ONNX Runtime`` and its version."""
+        found = installed("onnxruntime", "onnxruntime-gpu")
+        return None if found is None else f"ONNX Runtime {found}"
+
+    def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
+        """See Witness."""
+        return open_worker([self.name, str(model.path)], timeout_s)
+
+    def tolerance(self, model: ModelFile, stated: Tolerance, *, integers: bool) -> Tolerance:
+        """See Witness."""
+        if not model.is_quantised:
+            return super().tolerance(model, stated, integers=integers)
+        if integers:
+            return Tolerance(rtol=stated.rtol, atol=max(stated.atol, _INTEGER_STEPS))
+        return Tolerance(rtol=max(stated.rtol, _QUANTISED), atol=stated.atol)
+
+    def remark(self, model: ModelFile) -> str:
+        """See Witness."""
+        return f"within {_QUANTISED:.0%}" if model.is_quantised else ""
+
+
+class PyTorch(OnnxRuntime):
+    """PyTorch's own operators, in eager mode; tolerances are those of ONNX Runtime, for the same reasons."""
+
+    name = "torch"
+    formats: ClassVar[frozenset[str]] = frozenset({"torch"})
+
+    def title(self) -> str | None:
+        """``PyTorch`` and its version."""
+        found = installed("torch")
+        return None if found is None else f"PyTorch {found}"
+
+    def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
+        """See Witness; members that run code when they are loaded are refused."""
+        from mlf_sdk.frontends.torch.program import WEIGHTS_ONLY, check_members  # loads the reader of ONNX
+
+        try:
+            check_members(model.path)
+        except MlfError as error:
+            raise WitnessUnableError(error.what) from error
+        return open_worker([self.name, str(model.path)], timeout_s, {WEIGHTS_ONLY: "1"})
+
+
+_LEAST_ARENA_BYTES = 16 << 20
+_MOST_ARENA_BYTES = 1 << 30
+
+
+class Tflm(Witness):
+    """The interpreter of the wheel."""
+
+    name = "tflm"
+    formats: ClassVar[frozenset[str]] = frozenset({"tflite"})
+
+    def title(self) -> str | None:
+        """``TFLM`` and the month of the wheel: a development version has the date in its name."""
+        found = installed("tflite-micro")
+        date = re.search(r"dev(\d{4})(\d{2})", found or "")
+        return f"TFLM {date[1]}-{date[2]}" if date else None if found is None else f"TFLM {found}"
+
+    def open(self, model: ModelFile, timeout_s: float) -> AbstractContextManager[WitnessSession]:
+        """See Witness."""
+        graph = model.graph
+        arguments = [self.name, str(model.path), str(arena_bytes(graph)), str(len(graph.outputs))]
+        return open_worker(arguments, timeout_s)
+
+
+def arena_bytes(graph: Graph) -> int:
+    """Arena that is large enough: the interpreter does not say how much it needs, and crashes with less."""
+    tensors = sum(value.size_bytes + 256 for value in graph.values if value.data is None)
+    return min(_MOST_ARENA_BYTES, _LEAST_ARENA_BYTES + 4 * tensors + 4096 * len(graph.operators))

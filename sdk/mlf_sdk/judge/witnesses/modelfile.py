@@ -14,7 +14,6 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.options import CompileOptions, Io, Kernels
-from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.errors import ArchiveError
 from mlf_sdk.frontends.compiled import CompilingFrontend
 from mlf_sdk.tools.arrays import Array
@@ -47,7 +46,9 @@ class ModelFile:
 
     def supply(self) -> AbstractContextManager[Supply | None]:
         """Open what runs the code of custom operators; None: nothing does."""
-        return nullcontext() if self._supplier is None else self._supplier(self.graph)
+        if self._supplier is None or all(operator.has_meaning for operator in self.graph.operators):
+            return nullcontext()
+        return self._supplier(self.graph)
 
     @property
     def format(self) -> str:
@@ -72,7 +73,11 @@ class ModelFile:
     @cached_property
     def device(self) -> Graph:
         """The graph with the inputs and outputs that the device has."""
-        return strip_conversions(self.graph) if self.options.io == Io.INT8.value else self.graph
+        if self.options.io != Io.INT8.value:
+            return self.graph
+        from mlf_sdk.compiler.passes.edges import strip_conversions
+
+        return strip_conversions(self.graph)
 
     @property
     def is_quantised(self) -> bool:

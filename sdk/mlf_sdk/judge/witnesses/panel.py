@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from mlf_sdk.errors import ArchiveError, InputError
 from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance, compare_outputs
 from mlf_sdk.judge.data import Batch
+from mlf_sdk.judge.witnesses.interpreter import OnnxRuntime, PyTorch, Tflm
 from mlf_sdk.judge.witnesses.modelfile import ModelFile
-from mlf_sdk.judge.witnesses.registry import witnesses_of
+from mlf_sdk.judge.witnesses.reference import Reference
 from mlf_sdk.judge.witnesses.witness import Witness, WitnessSession, WitnessUnableError
 from mlf_sdk.tools.arrays import Array
 
@@ -248,3 +250,18 @@ def _columns(rows: Sequence[Sequence[Array | None]], names: Sequence[str]) -> di
         if len(known) == len(column):
             outputs[name] = np.stack(known)
     return outputs
+
+
+WITNESSES: Final[tuple[Witness, ...]] = (Tflm(), OnnxRuntime(), PyTorch(), Reference())
+
+
+def installed_titles() -> tuple[str, ...]:
+    """Names and versions of the witnesses that are installed here."""
+    return tuple(title for witness in WITNESSES if (title := witness.title()) is not None)
+
+
+def witnesses_of(model: ModelFile) -> Iterator[tuple[Witness, str]]:
+    """Witnesses that read a model's format and are installed here, with their titles."""
+    for witness in WITNESSES:
+        if model.format in witness.formats and (title := witness.title()) is not None:
+            yield witness, title

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of witnesses: one module each, one line in `mlf_sdk.judge.witnesses.registry`."""
+"""The protocol of witnesses: one module each, one entry of `WITNESSES` in `mlf_sdk.judge.witnesses.panel`."""
 
 from __future__ import annotations
 

@@ -9,15 +9,19 @@ from mlf_sdk.codegen.lock import Lock, LockModel, LockNode, LockTensor
 from mlf_sdk.judge.profile import Profile
 from mlf_sdk.pipeline.report import Findings
 from mlf_sdk.pipeline.results import RunReport
-from mlf_sdk.reporting.evidence import witness_comparisons, witness_notes
 from mlf_sdk.reporting.html.arenadata import arena_of
 from mlf_sdk.reporting.html.data import Fact, Inference, Report, StepRow, Verdict
 from mlf_sdk.reporting.html.flowdata import flow_of
 from mlf_sdk.reporting.html.names import step_labels
-from mlf_sdk.reporting.layout import counted, number, size
-from mlf_sdk.reporting.model import executor_text, params_text
+from mlf_sdk.reporting.layout import counted, executor_text, number, params_text, size
 from mlf_sdk.reporting.proof import check_faults, run_rows, unproven_text
-from mlf_sdk.reporting.terminal import board_text, comparison_text, twin_text
+from mlf_sdk.reporting.terminal import (
+    board_text,
+    comparison_text,
+    twin_text,
+    witness_comparisons,
+    witness_notes,
+)
 
 
 def collect(found: Findings, made: datetime | None = None) -> Report:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlf_sdk.codegen.linkage import Linkage
-from mlf_sdk.codegen.mlperf import input_bytes_of
+from mlf_sdk.codegen.link import Linkage
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import DoesNotFitError
+from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.targets.boards.row import Board
 
@@ -35,11 +35,19 @@ def check_fit(
         "arena": arenas,
         "stack": board.stack_bytes,
         "RPC server": server,
-        "input of the benchmark": input_bytes_of(models, options) if options.app == "mlperf" else 0,
+        "input of the benchmark": _benchmark_bytes(models, options),
         "parameters": in_ram,
     }
     _refuse("RAM", board.ram.name, board.ram.size_bytes, parts, board, _ram_hints(layouts, options))
     _refuse("flash", board.flash.name, board.flash.size_bytes, {"parameters": params}, board, [])
+
+
+def _benchmark_bytes(models: Sequence[Model], options: ProjectOptions) -> int:
+    if options.app != "mlperf":
+        return 0
+    from mlf_sdk.codegen.mlperf import input_bytes_of
+
+    return input_bytes_of(models, options)
 
 
 def _ram_hints(layouts: Sequence[ModelLayout], options: ProjectOptions) -> list[str]:

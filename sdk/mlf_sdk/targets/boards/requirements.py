@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from mlf_sdk.analysis.elf.objects import ObjectInfo, check_object_against, read_object
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError, NotPossibleError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.boards.symbols import is_provided
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.elf.objects import ObjectInfo
 
 DSP_HEADERS = ("arm_nnsupportfunctions.h",)
 _HOSTS = {"x86_64": "x86-64", "AMD64": "x86-64", "aarch64": "AArch64", "arm64": "AArch64"}
@@ -39,6 +42,8 @@ def linked_objects(model: Model) -> Iterator[tuple[CodeUnit, ObjectInfo]]:
     """Yield the object files of a model that are linked, with their facts; broken ones are left out."""
     for unit in model.units:
         if unit.kind is UnitKind.OBJECT and unit.linked:
+            from mlf_sdk.analysis.elf.objects import read_object
+
             info = read_object(unit.data, unit.member, FaultCollector(model.provenance.source))
             if info is not None:
                 yield unit, info
@@ -52,6 +57,8 @@ def _check_objects(model: Model, board: Board) -> None:
         if board.platform == "host" or board.zephyr.native:
             problems = _host_problems(info, board)
         else:
+            from mlf_sdk.analysis.elf.objects import check_object_against
+
             problems = check_object_against(board.cpu, board.fpu, board.float_abi, info)
         faults += [Fault(member=unit.member, what=what) for what in problems]
     if faults:
@@ -130,3 +137,41 @@ def _cmsis_headers(folder: str | None) -> frozenset[str]:
             hint="Give the folder that holds CMSIS-NN's Include and Source with --cmsis-nn.",
         )
     return frozenset(p.name for p in include.rglob("*.h"))
+
+
+_COMPILER: Final = re.compile(
+    r"__aeabi_\w+|__(?:add|sub|mul|div|neg|cmp|eq|ne|lt|le|gt|ge|unord)[sdt]f[23]|"
+    r"__(?:fix|fixuns|float|floatun|extend|trunc)\w{4,6}|"
+    r"__(?:u?div|u?mod|u?divmod|mul|ashl|ashr|lshr|neg|clz|ctz|popcount|bswap|cmp|ucmp|ffs)[sdt]i[234]|"
+    r"__gnu_(?:h2f|f2h)_ieee|__stack_chk_\w+|_GLOBAL_OFFSET_TABLE_"
+)
+_RUNTIME: Final = re.compile(r"TVM\w+|mlf_\w+|tvm_runtime_\w+")
+_STRING: Final = frozenset(
+    {
+        "memcpy",
+        "memset",
+        "memmove",
+        "memcmp",
+        "memchr",
+        "strlen",
+        "strcmp",
+        "strncmp",
+        "strcpy",
+        "strncpy",
+        "abs",
+    }
+)
+_MATH: Final = re.compile(
+    r"(?:"
+    r"acos|acosh|asin|asinh|atan|atan2|atanh|cbrt|ceil|copysign|cos|cosh|erf|erfc|exp|exp2|"
+    r"expm1|fabs|fdim|floor|fma|fmax|fmin|fmod|frexp|hypot|ilogb|ldexp|lgamma|llrint|llround|"
+    r"log|log10|log1p|log2|logb|lrint|lround|modf|nearbyint|nextafter|pow|remainder|rint|round|"
+    r"scalbn|sin|sinh|sqrt|tan|tanh|tgamma|trunc"
+    r")f?"
+)
+"""Of each there is one for double and, with an ``f`` behind it, one for float."""
+
+
+def is_provided(name: str) -> bool:
+    """Return whether an image has the function ``name`` without the model's own code."""
+    return name in _STRING or any(p.fullmatch(name) for p in (_MATH, _COMPILER, _RUNTIME))

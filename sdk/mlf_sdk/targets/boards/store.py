@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mlf_sdk.codegen.dynamic import check_dynamic
-from mlf_sdk.codegen.paramsblob import HEADER
 from mlf_sdk.errors import DoesNotFitError, NotPossibleError
 from mlf_sdk.ir.model import Model
 from mlf_sdk.planner.layout import ModelLayout
@@ -24,6 +22,8 @@ def check_store(models: Sequence[Model], board: Board) -> None:
     Raises:
         NotPossibleError: a model of another executor, or a platform without a store.
     """
+    from mlf_sdk.codegen.dynamic import check_dynamic
+
     for model in models:
         check_dynamic(model)
     if board.platform not in ("baremetal", "host"):
@@ -38,6 +38,8 @@ def store_bytes_of(layout: ModelLayout) -> int:
     """Bytes of the slots of one model; 0 when it has no parameters."""
     if not layout.params_bytes:
         return 0
+    from mlf_sdk.codegen.paramsblob import HEADER
+
     needed = layout.params_bytes + HEADER.size + _BLOB_AT
     return SLOTS * ((needed + _ERASE_BYTES - 1) // _ERASE_BYTES * _ERASE_BYTES)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from mlf_sdk.targets.flashers.row import Failure
-from mlf_sdk.tools.devicetext import device_text
+from mlf_sdk.tools.checks import device_text
 from mlf_sdk.tools.process import ProcessResult
 
 _SHOWN_LINES = 30

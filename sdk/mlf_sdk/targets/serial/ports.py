@@ -10,7 +10,7 @@ from serial.tools import list_ports
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.tools.devicetext import DeviceText, device_text
+from mlf_sdk.tools.checks import DeviceText, device_text
 from mlf_sdk.wire.errors import PortMissingError
 
 AUTO = "auto"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import TargetChoice
 from mlf_sdk.targets.serial.ports import resolve_port
 from mlf_sdk.targets.serial.stream import DEFAULT_BAUD, open_port
+from mlf_sdk.targets.target import TargetChoice
 from mlf_sdk.triage.explain import triage
 from mlf_sdk.wire.link import DeviceFaultError, Timeouts
 from mlf_sdk.wire.session import Session

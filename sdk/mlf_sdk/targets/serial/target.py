@@ -9,12 +9,11 @@ from pathlib import Path
 from mlf_sdk.codegen.lock import Lock, LockZephyr
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
-from mlf_sdk.targets.choice import FlashChoice, TargetChoice
 from mlf_sdk.targets.cmake import BuildResult
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.row import RunnerRow
 from mlf_sdk.targets.serial.session import port_session
-from mlf_sdk.targets.target import Ability, Log, Regions, Target
+from mlf_sdk.targets.target import Ability, FlashChoice, Log, Regions, Target, TargetChoice
 from mlf_sdk.wire.session import Session
 
 

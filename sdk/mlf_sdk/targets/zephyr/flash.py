@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mlf_sdk.errors import InputError, NotBuiltError, command_text
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.choice import FlashChoice
 from mlf_sdk.targets.flashers.execute import FlashRun
 from mlf_sdk.targets.flashers.image import load_segments
 from mlf_sdk.targets.flashers.load import load_runners
 from mlf_sdk.targets.flashers.output import joined
 from mlf_sdk.targets.flashers.row import Failure, RunnerRow
+from mlf_sdk.targets.target import FlashChoice
 from mlf_sdk.targets.zephyr.build import ZephyrSetup
 from mlf_sdk.targets.zephyr.buildfolder import image_in
 from mlf_sdk.targets.zephyr.output import has_option, read_runners, signed_images

@@ -7,8 +7,8 @@ import numpy as np
 
 from mlf_sdk.compiler.kernels.contraction import Contraction
 from mlf_sdk.compiler.kernels.floats.panel import GUARD, limit, registers
-from mlf_sdk.compiler.kernels.floats.pooling import taps_inside
 from mlf_sdk.compiler.kernels.kernel import Kernel
+from mlf_sdk.compiler.kernels.pooling import taps_inside
 
 WIDTH = 8
 

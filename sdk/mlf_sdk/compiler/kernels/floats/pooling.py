@@ -8,7 +8,8 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.panel import limit
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
-from mlf_sdk.compiler.operators import Pool2D, PoolKind, Window
+from mlf_sdk.compiler.kernels.pooling import taps_inside
+from mlf_sdk.compiler.operators import Pool2D, PoolKind
 
 
 def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
@@ -50,15 +51,3 @@ def pool_2d(graph: Graph, operator: Pool2D) -> Kernel | None:
         parameters=arguments(graph, operator),
         body=body + limit("y0", str(y.elements), operator.clamp, "    "),
     )
-
-
-def taps_inside(window: Window, height: int, width: int) -> str:
-    """C text of the place of the window at (oy, ox), and of its taps that lie inside of the input."""
-    (kh, kw), (dh, dw) = window.size, window.dilation
-    return f"""        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
-        int32_t ix = ox * {window.stride[1]} - {window.before[1]};
-        int32_t top = iy < 0 ? (-iy + {dh - 1}) / {dh} : 0;
-        int32_t left = ix < 0 ? (-ix + {dw - 1}) / {dw} : 0;
-        int32_t bottom = iy + {(kh - 1) * dh} < {height} ? {kh} : ({height} - iy + {dh - 1}) / {dh};
-        int32_t right = ix + {(kw - 1) * dw} < {width} ? {kw} : ({width} - ix + {dw - 1}) / {dw};
-"""
