@@ -17,7 +17,6 @@ from mlf_sdk.ir.model import Model, Step, TensorKind
 from mlf_sdk.planner.layout import ModelLayout
 from mlf_sdk.tools.ctext import Values
 
-DYNAMIC_FOLDERS = ("graph", "params")  # of crt
 _PARAMS_SOURCES = tuple(f"crt/params/mlf_{name}.c" for name in ("params", "store", "dynamic", "store_ram"))
 
 

@@ -148,6 +148,8 @@ def _names(results: Sequence[WitnessResult]) -> str:
 
 
 def _joined(results: Sequence[WitnessResult]) -> Comparison:
+    from mlf_sdk.judge.compare import Comparison  # numpy takes time to load
+
     return Comparison(outputs=tuple(o for r in results if r.comparison for o in r.comparison.outputs))
 
 

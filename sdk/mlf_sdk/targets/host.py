@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlf_sdk.codegen.dynamic import DYNAMIC_FOLDERS
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
@@ -152,5 +151,5 @@ def crt_folders(options: ProjectOptions) -> tuple[str, ...]:
         "src",
         *((options.app,) if options.app in ("rpc", "mlperf") else ()),
         *(("cmsis",) if options.cmsis_nn is not None else ()),
-        *(DYNAMIC_FOLDERS if options.executor == "graph" else ()),
+        *(("graph", "params") if options.executor == "graph" else ()),
     )
