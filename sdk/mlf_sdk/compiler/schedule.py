@@ -61,7 +61,7 @@ KERNELS: Final[Makers] = {
     "WriteState": ("movement:write_state",),
     "Accumulate": ("quantised:accumulate",),
     "Lookup": ("floats.pointwise:lookup",),
-    "MatMul": ("quantised:mat_mul",),
+    "MatMul": ("matmul:mat_mul",),
     "Normalise": ("floats.rows:normalise",),
     "Recurrent": ("floats.recurrent:recurrent",),
     "Reduce": ("reduce:reduce",),

@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of matrix products, sums, running sums and lengths of stored values, and of parts that are replaced."""
+"""Kernels of sums, running sums and lengths of stored values, and of parts that are replaced."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.fixed import INVERSE_ROOT
-from mlf_sdk.compiler.kernels.floats import pointwise, rows
+from mlf_sdk.compiler.kernels.floats import pointwise
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
 from mlf_sdk.compiler.kernels.overlap import of_elements, of_operands
-from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SATURATE, SCALING, saturated, scaled
+from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.operators import AddN, L2Normalise, UpdateSlice
-from mlf_sdk.compiler.reals import Accumulate, MatMul
+from mlf_sdk.compiler.reals import Accumulate
 from mlf_sdk.compiler.reference.quantised import UNIT_SHIFT
 from mlf_sdk.compiler.regions import strides
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import TOTAL_SHIFT, matrix_multiplier, total_multipliers
+from mlf_sdk.compiler.scales import TOTAL_SHIFT, total_multipliers
 
 
 def _stored(y: Value, value: str) -> str:
@@ -29,74 +27,6 @@ def _stored(y: Value, value: str) -> str:
 def _term(x: Value, stored: str, by: Multiplier) -> str:
     """Expression of a term of ADD_N and CUMSUM."""
     return scaled(f"({stored} - ({x.zero_point})) * {1 << TOTAL_SHIFT}", by)
-
-
-def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
-    """Products of matrices: four columns at a time; the zero point of the second is in where the sums start."""
-    (y,) = graph.written(operator)
-    if y.quantisation is None:
-        return rows.mat_mul(graph, operator)
-    a, b = graph.read(operator)
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    batch = y.shape[:-2]
-    parameters, constants = operands(graph, operator)
-    names = [f"{p.name} + {rows.batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=False)]
-    wide = y.dtype == np.int16
-    sum_, scale = ("int64_t", "scale_wide") if wide else ("int32_t", "scale_sum")
-    by = matrix_multiplier(a, b, y)
-    store = [f"z[c + {i}] = {_stored(y, f'{scale}(s{i}, {by.value}, {by.shift})')};" for i in range(4)]
-    target = place("i", (s * m * n for s in strides(batch)))
-    element = f"u[i] - ({a.zero_point})" if a.zero_point else "u[i]"
-    start = "0"
-    first = ""
-    if b.zero_point:
-        start = "first"
-        first = f"""            int32_t first = 0;
-            for (int32_t i = 0; i < {k}; ++i) {{
-                first -= ({element}) * ({b.zero_point});
-            }}
-"""
-    body = f"""{chr(10).join(loops("i", batch))}
-    {{
-        const {c_type(a.dtype)} *u = {names[0]};
-        const {c_type(b.dtype)} *v = {names[1]};
-        {c_type(y.dtype)} *z = y0 + {target};
-        for (int32_t r = 0; r < {m}; ++r, u += {k}, z += {n}) {{
-{first}            int32_t c = 0;
-            for (; c + 4 <= {n}; c += 4) {{
-                {sum_} s0 = {start}, s1 = {start}, s2 = {start}, s3 = {start};
-                const {c_type(b.dtype)} *w = v + c;
-                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
-                    int32_t e = {element};
-                    s0 += e * w[0];
-                    s1 += e * w[1];
-                    s2 += e * w[2];
-                    s3 += e * w[3];
-                }}
-                {store[0]}
-                {store[1]}
-                {store[2]}
-                {store[3]}
-            }}
-            for (; c < {n}; ++c) {{
-                {sum_} s0 = {start};
-                const {c_type(b.dtype)} *w = v + c;
-                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
-                    int32_t e = {element};
-                    s0 += e * w[0];
-                }}
-                {store[0].replace("c + 0", "c")}
-            }}
-        }}
-    }}
-"""
-    return Kernel(
-        family="matmul",
-        parameters=parameters,
-        body=body,
-        helpers={"saturate": SATURATE, "scale_wide": RESCALE_INT64} if wide else SCALING,
-        constants=constants,
-    )
 
 
 def add_n(graph: Graph, operator: AddN) -> Kernel:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of reductions, normalisation, softmax, and products of two values of real numbers."""
+"""Kernels of normalisation and softmax of real numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Graph, Value
+from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
-from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, loops, operands, place
+from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
 from mlf_sdk.compiler.operators import Softmax
-from mlf_sdk.compiler.reals import MatMul, Normalise
-from mlf_sdk.compiler.regions import strides
+from mlf_sdk.compiler.reals import Normalise
 
 
 def softmax(graph: Graph, operator: Softmax) -> Kernel | None:
@@ -94,57 +93,3 @@ def normalise(graph: Graph, operator: Normalise) -> Kernel:
         constants=constants,
         overlaps={0: 0},
     )
-
-
-def mat_mul(graph: Graph, operator: MatMul) -> Kernel:
-    """Products of matrices that are both computed: four columns at a time."""
-    a, b, *zero = graph.read(operator)
-    (y,) = graph.written(operator)
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    batch = y.shape[:-2]
-    parameters, constants = operands(graph, operator)
-    names = [f"{p.name} + {batch_place(v, batch)}" for p, v in zip(parameters, (a, b), strict=False)]
-    kind = c_type(y.dtype)
-    target = place("i", (s * m * n for s in strides(batch)))
-    start = f"    const {kind} zero = {parameters[2].name}[0];\n" if zero else ""
-    element = "u[i] - zero" if zero else "u[i]"
-    body = f"""{start}{chr(10).join(loops("i", batch))}
-    {{
-        const {c_type(a.dtype)} *u = {names[0]};
-        const {c_type(b.dtype)} *v = {names[1]};
-        {kind} *z = y0 + {target};
-        for (int32_t r = 0; r < {m}; ++r, u += {k}, z += {n}) {{
-            int32_t c = 0;
-            for (; c + 4 <= {n}; c += 4) {{
-                {kind} s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-                const {c_type(b.dtype)} *w = v + c;
-                for (int32_t i = 0; i < {k}; ++i, w += {n}) {{
-                    {kind} e = {element};
-                    s0 += e * w[0];
-                    s1 += e * w[1];
-                    s2 += e * w[2];
-                    s3 += e * w[3];
-                }}
-                z[c] = s0;
-                z[c + 1] = s1;
-                z[c + 2] = s2;
-                z[c + 3] = s3;
-            }}
-            for (; c < {n}; ++c) {{
-                {kind} s = 0;
-                for (int32_t i = 0; i < {k}; ++i) {{
-                    s += {f"({element})" if zero else element} * v[i * {n} + c];
-                }}
-                z[c] = s;
-            }}
-        }}
-    }}
-"""
-    return Kernel(family="matmul", parameters=parameters, body=body, constants=constants)
-
-
-def batch_place(value: Value, batch: tuple[int, ...]) -> str:
-    """Expression of the first element of a matrix, by the indices of the batch."""
-    own = (1,) * (len(batch) + 2 - len(value.shape)) + value.shape
-    steps = zip(strides(own)[: len(batch)], own, strict=False)
-    return place("i", (step if extent > 1 else 0 for step, extent in steps))
