@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 import subprocess
@@ -19,7 +18,7 @@ from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import conv_2ch_int8, mve, mve_depthwise, scalar
 from mlf_sdk.compiler.kernels.assembly import register_names
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
@@ -36,9 +35,6 @@ from tflite_models import Maker
 
 on_core = [pytest.mark.qemu, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}")]
 MVE = instruction_set("mve")
-SOME_RESCALE = Rescale(
-    form=Form.SINGLE, rows=np.zeros((1, 3), np.int32), clamp=(-128, 127), constant=np.zeros(1, bool)
-)
 CORTEX_M4, THUMB = core_named("cortex-m4"), instruction_set("dsp")
 
 
@@ -148,7 +144,7 @@ def test_c_of_a_tile_of_vectors_computes_what_was_recorded(
     pixels: int, depth: int, channels: int, form: Form, clamp: tuple[int, int], tmp_path: Path
 ) -> None:
     random, groups = np.random.default_rng(depth), -(-channels // 4)
-    b = mve.record(pixels, dataclasses.replace(SOME_RESCALE, form=form, clamp=clamp))
+    b = mve.record(pixels, Epilogue(form, 0, clamp, 3))
     x = random.integers(-128, 128, (1, pixels * depth))
     w = random.integers(-128, 128, (1, 4 * groups * depth))
     p, y, got = table(random, groups), np.zeros((1, pixels * 16), np.int64), np.zeros(pixels * 16, np.int8)
@@ -167,7 +163,7 @@ def test_c_of_depthwise_vectors_computes_what_was_recorded(
 ) -> None:
     channels, pixels, stride, taps = 20, 2, 2, size[0] * size[1]
     random = np.random.default_rng(taps)
-    b = mve_depthwise.record_depthwise(size, dataclasses.replace(SOME_RESCALE, form=form, clamp=(-50, 60)))
+    b = mve_depthwise.record_depthwise(size, Epilogue(form, 0, (-50, 60), 3))
     rows = random.integers(-128, 128, (size[0], 1, channels * (stride + size[1]) + 12))
     w = random.integers(-127, 128, (1, 32 * taps))
     p, y, got = table(random, 8), np.zeros((1, 60), np.int64), np.zeros(60, np.int8)

@@ -13,7 +13,6 @@ halves. Each channel's stream holds its bias, its weights and the words of its r
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -21,8 +20,7 @@ from mlf_sdk.compiler.kernels.assembly import label, unrolling
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 
 MAX_PIXELS: Final = 5
 _FREE: Final = 11  # registers beside pointers and a word that is taken apart
@@ -53,15 +51,8 @@ def tile_times_channels(
         short: quads of a row of the window, the last of which holds one weight only; 0 for none.
     """
     name = f"conv_1ch_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{short}' if short else ''}"
-    return name, _function(name, pixels, quads, channels, Epilogue.of(rescale), unroll, short)
-
-
-@functools.lru_cache(maxsize=256)
-def _function(
-    name: str, pixels: int, quads: int, channels: int, epilogue: Epilogue, unroll: int, short: int
-) -> Mapping[str, str]:
-    b = record(pixels, quads, channels, epilogue, unroll=unroll, short=short)
-    return static_function(name, b, instruction_set("dsp"))
+    given = pixels, quads, channels, Epilogue.of(rescale)
+    return name, recorded(name, "dsp", record, *given, unroll=unroll, short=short)
 
 
 def record(

@@ -8,8 +8,6 @@ may be taken times 256 (`Form.FINE`, `Form.SIGNED`), the weights are.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -24,8 +22,7 @@ from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 MAX_PIXELS: Final = 3
@@ -56,7 +53,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     words = _words(layout.padded(layer.rows).reshape(channels, layout.rows, -1), rescale, short=short)
     steps = words.shape[1]
     name = f"conv_2ch_16_{pixels}x{steps}_{channels}_{label(rescale)}"
-    texts = _function(name, pixels, steps, channels, Epilogue.of(rescale))
+    texts = recorded(name, "dsp", record, pixels, steps, channels, Epilogue.of(rescale))
     fast, more = widen(pixels, layout.distance, layout.rows, layout.row_quads, fine=False, short=short)
     call, stream = f"{name}(b0, p0, {{}}, {channels})", stream_of(layer.starts(rescale), words, rescale)
     return layout.kernel(call, fast, {**texts, **more}, (stream,), "_2ch_int16")
@@ -68,12 +65,6 @@ def _words(rows: Array, rescale: Rescale, *, short: bool) -> Array:
     quads = wide.reshape(*rows.shape[:2], -1, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(quads).view(np.int32).reshape(*rows.shape[:2], -1)
     return (words[..., :-1] if short else words).reshape(len(rows), -1)
-
-
-@functools.lru_cache(maxsize=256)
-def _function(name: str, pixels: int, steps: int, channels: int, epilogue: Epilogue) -> Mapping[str, str]:
-    """Function ``(buffer, stream, output, count)`` for a tile, and what it needs."""
-    return static_function(name, record(pixels, steps, channels, epilogue), instruction_set("dsp"))
 
 
 def record(pixels: int, steps: int, channels: int, epilogue: Epilogue) -> Builder:

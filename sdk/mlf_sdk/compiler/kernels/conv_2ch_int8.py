@@ -9,8 +9,6 @@ SIGNED); the buffer holds pairs (1, 3) in front of pairs (0, 2).
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
 from typing import Final
 
 from mlf_sdk.compiler.kernels.assembly import label
@@ -22,8 +20,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.kernels.widening import widen
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORD, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 
 MAX_PIXELS: Final = 4
 _UNROLL: Final = 36  # most quads without a loop
@@ -58,7 +55,7 @@ def convolution(layer: Contraction) -> Kernel | None:
     short = quads <= _UNROLL and layout.shortened()
     row = layout.row_quads if short else 0
     name = f"conv_2ch_{pixels}x{quads}_{channels}_{label(rescale)}{f'_s{row}' if row else ''}"
-    texts = _function(name, pixels, quads, channels, Epilogue.of(rescale), row)
+    texts = recorded(name, "dsp", record, pixels, quads, channels, Epilogue.of(rescale), short=row)
     fast, more = widen(
         pixels, layout.distance, layout.rows, layout.row_quads, fine=True, short=short, odd_first=True
     )
@@ -72,15 +69,6 @@ def _loop(quads: int) -> tuple[int, int]:
         return 0, 0
     rounds = -(-(quads - 1) // _LOOP)
     return rounds, (quads - 1) // rounds
-
-
-@functools.lru_cache(maxsize=256)
-def _function(
-    name: str, pixels: int, quads: int, channels: int, epilogue: Epilogue, short: int
-) -> Mapping[str, str]:
-    """Function ``(buffer, stream, output, count)`` for a tile, and what it needs."""
-    b = record(pixels, quads, channels, epilogue, short=short)
-    return static_function(name, b, instruction_set("dsp"))
 
 
 def record(pixels: int, quads: int, channels: int, epilogue: Epilogue, *, short: int = 0) -> Builder:

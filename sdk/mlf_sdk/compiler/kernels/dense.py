@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,8 +17,7 @@ from mlf_sdk.compiler.kernels.weight_overflow import weights_of
 from mlf_sdk.compiler.kernels.widening import widen_row
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 _ROWS: Final = 4
@@ -90,7 +88,7 @@ def rows_of_layer(
     count, last = unrolling(quads, unroll), outputs % 4
     low, high = rescale.clamp
     name = f"layer_{count}_{last}_{low & 255}_{high & 255}"
-    return name, _layer_function(name, count, last, rescale.clamp)
+    return name, recorded(name, "dsp", record_layer, count, last, rescale.clamp)
 
 
 def rows_times_vector(
@@ -101,17 +99,8 @@ def rows_times_vector(
     The stream holds four biases, the words of four rows side by side, and four requantisations.
     """
     name = f"rows_{quads}_{outputs}_{label(rescale)}"
-    return name, _rows_function(name, quads, outputs, unrolling(quads, unroll), Epilogue.of(rescale))
-
-
-@functools.lru_cache(maxsize=64)
-def _layer_function(name: str, count: int, last: int, clamp: tuple[int, int]) -> Mapping[str, str]:
-    return static_function(name, record_layer(count, last, clamp), instruction_set("dsp"))
-
-
-@functools.lru_cache(maxsize=64)
-def _rows_function(name: str, quads: int, outputs: int, count: int, epilogue: Epilogue) -> Mapping[str, str]:
-    return static_function(name, record_rows(quads, outputs, count, epilogue), instruction_set("dsp"))
+    given = quads, outputs, unrolling(quads, unroll), Epilogue.of(rescale)
+    return name, recorded(name, "dsp", record_rows, *given)
 
 
 def record_layer(count: int, last: int, clamp: tuple[int, int]) -> Builder:

@@ -8,8 +8,6 @@ all of them come side by side, from two places. What is left of the outputs is c
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -23,8 +21,7 @@ from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.kernels.widening import widen_row
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 
 _OUTPUTS: Final = 5
 _WHOLE: Final = 32  # most quads of inputs without a loop
@@ -52,7 +49,7 @@ def dense(layer: Contraction) -> Kernel | None:
     words, biases = quads_of(rows, rescale), starts_of(layer, rows, rescale)
     whole = count == quads
     name = f"dense_5rows_{count}{'' if whole else '_of_many'}_{label(rescale)}"
-    texts = _function(name, count, Epilogue.of(rescale), whole=whole)
+    texts = recorded(name, "dsp", record, count, Epilogue.of(rescale), whole=whole)
     body, more = widen_row(inputs, fine=True)
     body += f"    {name}(b0, p0, y0);\n"
     first = _OUTPUTS * groups
@@ -65,12 +62,6 @@ def dense(layer: Contraction) -> Kernel | None:
         fours = groups_of(words[first:], biases[first:], 4).reshape(-1)
         stream += [layer_head(quads, outputs - first, rescale), fours]
     return kernel_of(layer, "dense_5rows", body, {**texts, **more}, np.concatenate(stream), 8 * quads)
-
-
-@functools.lru_cache(maxsize=64)
-def _function(name: str, count: int, epilogue: Epilogue, *, whole: bool) -> Mapping[str, str]:
-    """Function ``(vector, stream, output)`` that layers of many outputs share, and what it needs."""
-    return static_function(name, record(count, epilogue, whole=whole), instruction_set("dsp"))
 
 
 def record(count: int, epilogue: Epilogue, *, whole: bool) -> Builder:

@@ -7,7 +7,6 @@ enough registers that the sums of six windows, and what they read, fit. Columns 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -17,8 +16,7 @@ from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, label
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder, Register
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 
 MAX_COLUMNS: Final = 3
 _FREE: Final = 8  # registers beside pointers and weights
@@ -98,15 +96,8 @@ class Rows:
         sides = "l" * block.left + "r" * block.right
         row = self.width * self.channels
         name = f"depthwise_3x3_{rows}x{block.columns}{sides}_{self.channels}_{row if rows == 2 else 0}_{label(self.rescale)}"
-        return name, _function(name, block, rows, self.channels, row, Epilogue.of(self.rescale))
-
-
-@functools.lru_cache(maxsize=64)
-def _function(
-    name: str, block: Block, rows: int, channels: int, row_bytes: int, epilogue: Epilogue
-) -> Mapping[str, str]:
-    b = record(block, rows, channels, row_bytes, epilogue)
-    return static_function(name, b, instruction_set("dsp"))
+        given = block, rows, self.channels, row, Epilogue.of(self.rescale)
+        return name, recorded(name, "dsp", record, *given)
 
 
 def record(block: Block, rows: int, channels: int, row_bytes: int, epilogue: Epilogue) -> Builder:

@@ -27,8 +27,8 @@ from mlf_sdk.compiler.microkernels.builder import (
     Builder,
     Register,
 )
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 MVE: Final = f"{UNALIGNED} && defined(__ARM_FEATURE_MVE)"
@@ -86,7 +86,7 @@ def tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile:
             "mve": INCLUDE,
             "copy_bytes": COPY_BYTES,
             widen: _copy_windows(widen, shape),
-            **static_function(name, record(shape.pixels, rescale), instruction_set("mve")),
+            **recorded(name, "mve", record, shape.pixels, Epilogue.of(rescale)),
         },
         constants=(weights, table_of(bias, rescale)),
         buffer_bytes=shape.pixels * depth,
@@ -105,7 +105,7 @@ def _copy_windows(name: str, shape: Shape) -> str:
 """
 
 
-def record(pixels: int, rescale: Rescale) -> Builder:
+def record(pixels: int, epilogue: Epilogue) -> Builder:
     """Record pixels by four channels at a time: windows, bytes of a window, weights, table, output, channels.
 
     The last parameter is the distance between pixels of the output.
@@ -146,11 +146,11 @@ def record(pixels: int, rescale: Rescale) -> Builder:
         bias = next(rows)
         for value in values:
             b.vector("add_32", value, bias, into=value)
-        requantise(b, values, rescale, rows)
+        requantise(b, values, epilogue, rows)
         for value in values:
             b.vector("narrow_even_32", value, into=value)
             b.vector("narrow_even_16", value, into=value)
-        limit(b, values, rescale)
+        limit(b, values, epilogue)
         some = b.do("predicate_32", n, kind=PREDICATE)
         for pixel, value in enumerate(values):
             b.store("store_some_8_of_32", value, b.place(y, distance) if pixel else y, some)
@@ -158,12 +158,12 @@ def record(pixels: int, rescale: Rescale) -> Builder:
     return b
 
 
-def requantise(b: Builder, sums: Sequence[Register], rescale: Rescale, rows: Iterator[Register]) -> None:
+def requantise(b: Builder, sums: Sequence[Register], epilogue: Epilogue, rows: Iterator[Register]) -> None:
     """Record the requantisation of vectors of sums; ``rows`` load multipliers, addends and shifts."""
     multiplier = next(rows)
     for value in sums:
         b.vector("multiply_high_32", value, multiplier, into=value)
-    if rescale.form is Form.DOUBLE:
+    if epilogue.form is Form.DOUBLE:
         for value in sums:
             b.vector("add_32", value, b.vector("sign_32", value), into=value)
     for name in ("add_32", "shift_by_negative_32"):
@@ -172,11 +172,11 @@ def requantise(b: Builder, sums: Sequence[Register], rescale: Rescale, rows: Ite
             b.vector(name, value, words, into=value)
 
 
-def limit(b: Builder, values: Sequence[Register], rescale: Rescale) -> None:
+def limit(b: Builder, values: Sequence[Register], epilogue: Epilogue) -> None:
     """Record the lowest and the highest stored value; bytes of words that are not stored are leftovers."""
-    if rescale.clamp == (-128, 127):
+    if epilogue.clamp == (-128, 127):
         return
-    for bound, name in zip(rescale.clamp, ("larger_8", "smaller_8"), strict=True):
+    for bound, name in zip(epilogue.clamp, ("larger_8", "smaller_8"), strict=True):
         vector = b.vector("fill_8", b.do("immediate", i=bound & 255))
         for value in values:
             b.vector(name, value, vector, into=value)

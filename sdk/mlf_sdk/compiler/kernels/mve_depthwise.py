@@ -33,8 +33,8 @@ from mlf_sdk.compiler.microkernels.builder import (
     Builder,
     Register,
 )
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Map, Rounding
 from mlf_sdk.compiler.scales import SUMS
 
@@ -80,10 +80,10 @@ def _pixels(size: tuple[int, int], rescale: Rescale) -> tuple[str, Mapping[str, 
     """Function ``(rows, weights, table, output, channels, pixels, stride)`` for a row of the output."""
     (kh, kw), (low, high) = size, rescale.clamp
     name = f"channels_{kh}x{kw}_{rescale.form.value}_{low & 255}_{high & 255}"
-    return name, static_function(name, record_depthwise(size, rescale), instruction_set("mve"))
+    return name, recorded(name, "mve", record_depthwise, size, Epilogue.of(rescale))
 
 
-def record_depthwise(size: tuple[int, int], rescale: Rescale) -> Builder:
+def record_depthwise(size: tuple[int, int], epilogue: Epilogue) -> Builder:
     """Record a row of pixels, sixteen channels at a time."""
     b = Builder(
         window=ROWS, w=BYTES, p=WORDS, y=OUTPUT_BYTES, channels=WORD, pixels=WORD, stride=WORD
@@ -99,13 +99,13 @@ def record_depthwise(size: tuple[int, int], rescale: Rescale) -> Builder:
             b.note("requantise sixteen channels")
             for k, total in enumerate(sums):
                 rows = (b.vector("load_32", table, i=64 * k + 16 * row) for row in (1, 2, 3))
-                requantise(b, [total], rescale, rows)
+                requantise(b, [total], epilogue, rows)
             halves = [b.vector("narrow_even_32", sums[k]) for k in (0, 2)]
             for half, total in zip(halves, (sums[1], sums[3]), strict=True):
                 b.vector("narrow_odd_32", total, half, into=half)
             stored = b.vector("narrow_even_16", halves[0])
             b.vector("narrow_odd_16", halves[1], stored, into=stored)
-            limit(b, [stored], rescale)
+            limit(b, [stored], epilogue)
             b.store("store_some_8", stored, y, b.do("predicate_8", left, kind=PREDICATE))
             b.advance(table, 256)
             b.do("add_constant", offset, i=_LANES, into=offset)
@@ -165,7 +165,7 @@ def binary(graph: Graph, operator: Map) -> Kernel | None:
         family=function,
         parameters=arguments(graph, operator),
         body=f"    {name}(x0, x1, y0, {y.elements}u, {factors});\n",
-        helpers=static_function(name, record_sum(found.bits, low, high), instruction_set("mve")),
+        helpers=recorded(name, "mve", record_sum, found.bits, low, high),
         overlaps=of_elements(a, y, 0) | of_elements(b, y, 1),
     )
 

@@ -29,8 +29,7 @@ from mlf_sdk.compiler.microkernels.builder import (
     WORDS,
     Builder,
 )
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 ARM_V6M: Final = f"{GNU} && defined(__ARM_ARCH_6M__)"
@@ -125,8 +124,8 @@ def _all_channels(name: str, dots: str, pixels: int, pairs: int, rescale: Rescal
 def _dots(name: str, pairs: int, apart: int) -> Mapping[str, str]:
     """Function ``(buffer, weights, sums, taps)`` for one channel; taps are a multiple of four."""
     if apart == 16:
-        return static_function(name, record_m0(pairs), instruction_set("thumb1"))
-    return static_function(name, record_m3(pairs), instruction_set("thumb2"))
+        return recorded(name, "thumb1", record_m0, pairs)
+    return recorded(name, "thumb2", record_m3, pairs)
 
 
 def record_m3(pairs: int) -> Builder:

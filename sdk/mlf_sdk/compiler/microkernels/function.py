@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Hashable, Mapping
 
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.builder import Builder
-from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet
+from mlf_sdk.compiler.microkernels.instruction_set import InstructionSet, instruction_set
 from mlf_sdk.compiler.microkernels.plain import plain
 
 
@@ -30,3 +31,16 @@ static void {name}({", ".join(declarations)})
 #endif
 """
     return {**functions, name: text}
+
+
+@functools.lru_cache(maxsize=1024)
+def recorded(
+    name: str, target: str, record: Callable[..., Builder], *given: Hashable, **options: Hashable
+) -> Mapping[str, str]:
+    """`static_function` of what ``record`` records, which is kept: many layers share a function.
+
+    Args:
+        target: name of an instruction set.
+        given, options: arguments of ``record``.
+    """
+    return static_function(name, record(*given, **options), instruction_set(target))
