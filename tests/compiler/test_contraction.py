@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from mlf_sdk.compiler.cores import core_named
-from mlf_sdk.compiler.kernels import contraction
+from mlf_sdk.compiler.kernels import layer_sums
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale
+from mlf_sdk.compiler.kernels.rescale import choose_rescale
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
-    Array,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -144,23 +143,15 @@ def test_words_for_the_sums_of_all_channels() -> None:
     widest = layer.widest
     assert (widest[0, 0], widest[0, 1]) == (layer.bounds[:, 0].min(), layer.bounds[:, 1].max())
 
-    def general_for_wide_sums(
-        multipliers: Any, zero_point: int, bounds: Array, clamp: tuple[float, float]
-    ) -> Rescale:
-        apart = (bounds != bounds[0]).any()
-        form = Form.DOUBLE if apart else Form.GENERAL
-        rows = np.zeros((len(bounds), 3), np.int32)
-        return Rescale(form=form, rows=rows, clamp=(-128, 127), constant=rows[:, 0] > 0)
-
-    found = layer.rescale_of_all(general_for_wide_sums)
-    assert found is not None and found.form is Form.DOUBLE  # that of the sums of each channel
+    found = layer.rescale_of_all(choose_rescale)
+    assert found is not None and len({*map(tuple, found.rows.tolist())}) == 1
 
 
-def test_the_search_for_a_requantisation_runs_once_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Although each tile of a convolution asks for it."""
+def test_sums_at_which_results_begin_are_searched_once_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although each tile of a convolution asks for a requantisation."""
     calls = []
-    search = contraction.choose_fine
-    monkeypatch.setattr(contraction, "choose_fine", lambda *given: calls.append(given) or search(*given))
+    search = layer_sums.result_starts
+    monkeypatch.setattr(layer_sums, "result_starts", lambda *given: calls.append(given) or search(*given))
     layer = layer_of(Kind.CONVOLUTION, written=(1, 4, 4, 8), shape=(8, 3, 2, 3))
     choice = Choice(core=core_named("cortex-m4"), goal=Goal.SPEED)
     kernels = list(candidates(layer.graph, layer.operator, choice))

@@ -13,8 +13,9 @@ from core_images import MACHINES, MISSING, run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
 from mlf_sdk.compiler.kernels.requantise_32bit import choose_short
-from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, sum_bounds
+from mlf_sdk.compiler.kernels.rescale import Form, choose_fine
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.requantise import Multiplier, multiply
@@ -257,7 +258,7 @@ def test_short_requantisation_equals_the_reference_for_every_sum(seed: int) -> N
     )
     weights, bias = random.integers(-60, 60, (6, 8)), random.integers(-5000, 5000, 6)
     bounds = sum_bounds(weights, bias, -255, 255)
-    found = choose_short(multipliers, -128, bounds, (-128, 127))
+    found = choose_short(Sums(multipliers=multipliers, zero_point=-128, bounds=bounds, clamp=(-128, 127)))
     assert found.form is Form.SPLIT
     n = found.shift
     for multiplier, row, (low, high) in zip(multipliers, found.rows.astype(np.int64), bounds, strict=True):
@@ -284,7 +285,9 @@ def test_fine_requantisation_equals_the_reference_for_every_sum(seed: int) -> No
         random.integers(-60, 60, (channels, 8)), random.integers(-5000, 5000, channels), -255, 255
     )
     zero_point = -128 if seed % 2 else int(random.integers(-128, 128))
-    found = choose_fine(multipliers, zero_point, bounds, (-128, 127))
+    found = choose_fine(
+        Sums(multipliers=multipliers, zero_point=zero_point, bounds=bounds, clamp=(-128, 127))
+    )
     assert found is not None
     assert found.form is (Form.FINE if zero_point == -128 else Form.SIGNED)
     for multiplier, row, (low, high) in zip(multipliers, found.rows.astype(np.int64), bounds, strict=True):

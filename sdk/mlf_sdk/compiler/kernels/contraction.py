@@ -19,15 +19,14 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments
+from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_windows
 from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import (
-    Form,
     Rescale,
     choose_fine,
     choose_rescale,
     low_words,
-    sum_bounds,
 )
 from mlf_sdk.compiler.operators import (
     Array,
@@ -194,14 +193,24 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         info, zero_point = np.iinfo(self.x.dtype), self.x.zero_point
         return sum_bounds(self.centred, self.bias, info.min - zero_point, info.max - zero_point)
 
+    @cached_property
+    def sums(self) -> Sums:
+        """Sums of the layer, for the choice of a requantisation."""
+        zero_point = self.y.zero_point
+        return Sums(multipliers=self.multipliers, zero_point=zero_point, bounds=self.bounds, clamp=self.clamp)
+
     @property
     def widest(self) -> Array:
         """Lowest and highest sum of all channels, shape (1, 2)."""
         return np.array([[self.bounds[:, 0].min(), self.bounds[:, 1].max()]])
 
     @cached_property
+    def _sums_of_all(self) -> Sums:
+        return msgspec.structs.replace(self.sums, multipliers=self.multipliers[:1], bounds=self.widest)
+
+    @cached_property
     def _fine(self) -> Rescale | None:
-        return choose_fine(self.multipliers, self.y.zero_point, self.bounds, self.clamp)
+        return choose_fine(self.sums)
 
     def rescale(self, choose: Chooser = choose_rescale, *, fine: bool = False) -> Rescale | None:
         """The cheapest exact requantisation of int8 results; None where only the general one is exact.
@@ -211,14 +220,12 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         """
         if fine and self._fine is not None:
             return self._fine
-        found = choose(self.multipliers, self.y.zero_point, self.bounds, self.clamp)
-        return None if found.form is Form.GENERAL else found
+        return None if self.sums.is_general else choose(self.sums)
 
     def rescale_of_all(self, choose: Chooser) -> Rescale | None:
         """`rescale` with words that are exact for the sums of all channels, where that is not the general one."""
-        widest = self.widest.repeat(self.channels, axis=0)
-        found = choose(self.multipliers, self.y.zero_point, widest, self.clamp)
-        return self.rescale(choose) if found.form is Form.GENERAL else found
+        widest = msgspec.structs.replace(self.sums, bounds=self.widest.repeat(self.channels, axis=0))
+        return self.rescale(choose) if widest.is_general else choose(widest)
 
     def fine_of_all(self, only: int = 0) -> Rescale | None:
         """One row of words for all channels of a layer with one scale; None where none is exact for all their sums.
@@ -226,9 +233,7 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
         Args:
             only: see `choose_fine`.
         """
-        if not self.has_one_scale:
-            return None
-        found = choose_fine(self.multipliers[:1], self.y.zero_point, self.widest, self.clamp, only)
+        found = choose_fine(self._sums_of_all, only) if self.has_one_scale else None
         return None if found is None or found.constant.any() else found
 
     def starts(self, rescale: Rescale) -> Array:

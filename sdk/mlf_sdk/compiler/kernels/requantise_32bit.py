@@ -12,44 +12,35 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale, result_starts
-from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.requantise import Multiplier
+from mlf_sdk.compiler.kernels.layer_sums import Sums
+from mlf_sdk.compiler.kernels.rescale import Form, Rescale, Search, choose_rescale
 
-Chooser = Callable[[tuple[Multiplier, ...], int, Array, tuple[float, float]], Rescale]
+Chooser = Callable[[Sums], Rescale]
 """Choice of a requantisation, such as `choose_short`."""
 
 _MOST_BITS: Final = 24  # of a sum's magnitude
 _MOST_SHIFT: Final = 22  # of the high word, so that zero points fit
 
 
-def choose_short(
-    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
-) -> Rescale:
+def choose_short(sums: Sums) -> Rescale:
     """The cheapest exact form for a layer with int8 results on a core without long products."""
-    usual = choose_rescale(multipliers, zero_point, bounds, clamp)
-    if usual.form is Form.GENERAL:
-        return usual
-    return _split(multipliers, zero_point, bounds, usual) or usual
+    usual = choose_rescale(sums)
+    return usual if sums.is_general else _split(sums, usual) or usual
 
 
-def _split(
-    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, usual: Rescale
-) -> Rescale | None:
+def _split(sums: Sums, usual: Rescale) -> Rescale | None:
     kept = ~usual.constant
-    bits = int(np.abs(bounds[kept]).max(initial=1)).bit_length()
+    values, shifts, bounds = sums.values[kept], sums.shifts[kept], sums.bounds[kept]
+    bits = int(np.abs(bounds).max(initial=1)).bit_length()
     if bits > _MOST_BITS or not kept.any():
         return None
     low = (bits + 1) // 2
-    shifts = np.array([m.shift for m in multipliers], np.int64)[kept]
-    values = np.array([m.value for m in multipliers], np.int64)[kept]
     short = np.minimum(min(32 - low, 31 - bits + low), _MOST_SHIFT + low + shifts)
     right = short - low - shifts
     if short.min() < 1 or right.min() < 1:
         return None
 
-    starts = result_starts(values, shifts, zero_point, bounds[kept], usual.clamp)
-    search = Search(right[:, None], starts, bounds[kept], usual.clamp, low, short)
+    search = Search(right[:, None], sums.starts[kept], bounds, sums.limits, low, short)
     found = search.rows(values, short - 31, np.zeros_like(shifts))
     if found is None:
         return None

@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from mlf_sdk.compiler.kernels.layer_sums import RESULTS, Sums
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.requantise import Multiplier, doubling_high_product, rounding_shift, wrap32
 
 
 class Form(enum.Enum):
@@ -71,127 +71,65 @@ class Rescale:
         return np.where(self.constant, 0, bias)
 
 
-LOW, HIGH = -128, 127
-_RESULTS: Final = np.arange(LOW + 1, HIGH + 1, dtype=np.int64)[None, :]
-_NEAR: Final = 1  # at which most are: two steps of the search find them
 FINE_BITS: Final = 8
 _UNBOUNDED: Final = 1 << 40
-_SAFE_SUM: Final = (1 << 30) - 1
 
 
-def choose_rescale(
-    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
-) -> Rescale:
-    """The cheapest exact form for a layer with int8 results.
-
-    Args:
-        bounds: lowest and highest sum of each channel, shape (channels, 2).
-    """
-    limits = (int(clamp[0]), int(clamp[1]))
-    values, shifts = _words(multipliers)
-    lowest, constant = constant_results(multipliers, zero_point, bounds, clamp)
-    n = np.where(constant, 1, -shifts)
-    if _is_general(n, bounds[~constant]):
+def choose_rescale(sums: Sums) -> Rescale:
+    """The cheapest exact form for a layer with int8 results."""
+    values, shifts, constant, zero_point = sums.values, sums.shifts, sums.constant, sums.zero_point
+    if sums.is_general:
         rows = np.stack([values, shifts, np.full_like(values, zero_point)], axis=1)
-        return Rescale(form=Form.GENERAL, rows=rows.astype(np.int32), clamp=limits, constant=constant)
-    r = np.where(constant, lowest << 1, (np.int64(1) << (n - 1)) + (np.int64(zero_point) << n))
-    m = np.where(constant, 0, values)
-    rows = np.stack([m, r, n], axis=1).astype(np.int32)
-    kept = ~constant
-    exact = _single_is_exact(values[kept], shifts[kept], zero_point, rows[kept], bounds[kept], limits)
-    form = Form.SINGLE if exact else Form.DOUBLE
-    return Rescale(form=form, rows=rows, clamp=limits, constant=constant)
+        form = Form.GENERAL
+    else:
+        n = np.where(constant, 1, -shifts)
+        r = np.where(constant, sums.ends[0] << 1, (np.int64(1) << (n - 1)) + (np.int64(zero_point) << n))
+        rows = np.stack([np.where(constant, 0, values), r, n], axis=1)
+        form = Form.SINGLE if _single_is_exact(sums, rows) else Form.DOUBLE
+    return Rescale(form=form, rows=rows.astype(np.int32), clamp=sums.limits, constant=constant)
 
 
-def scaled_sums(values: Array, shifts: Array, sums: Array) -> Array:
-    """Scaled sums, one a channel, as the reference rounds them."""
-    high = doubling_high_product(wrap32(sums << np.maximum(shifts, 0)), values)
-    return rounding_shift(high, np.maximum(-shifts, 0))
-
-
-def constant_results(
-    multipliers: tuple[Multiplier, ...], zero_point: int, bounds: Array, clamp: tuple[float, float]
-) -> tuple[Array, Array]:
-    """Lowest result of each channel, and which channels have no other; none where only `Form.GENERAL` is exact.
-
-    Args:
-        bounds: lowest and highest sum of each channel, shape (channels, 2).
-    """
-    values, shifts = _words(multipliers)
-    ends = (scaled_sums(values, shifts, bounds[:, i]) + zero_point for i in range(2))
-    lowest, highest = (np.clip(end, int(clamp[0]), int(clamp[1])) for end in ends)
-    constant = lowest == highest
-    return lowest, constant & (not _is_general(np.where(constant, 1, -shifts), bounds[~constant]))
-
-
-def _words(multipliers: tuple[Multiplier, ...]) -> tuple[Array, Array]:
-    """Values and shifts."""
-    return (
-        np.array([m.value for m in multipliers], np.int64),
-        np.array([m.shift for m in multipliers], np.int64),
-    )
-
-
-def _is_general(n: Array, bounds: Array) -> bool:
-    """True where shifts to the right, or sums of channels that vary, are out of the range of the other forms."""
-    return bool(n.min(initial=1) < 1 or n.max(initial=1) > 22 or np.abs(bounds).max(initial=0) > _SAFE_SUM)
-
-
-def _single_is_exact(
-    values: Array, shifts: Array, zero_point: int, rows: Array, bounds: Array, clamp: tuple[int, int]
-) -> bool:
+def _single_is_exact(sums: Sums, rows: Array) -> bool:
     """Compare the sums at which each result begins, in all channels at once."""
-    m, r, n = (rows[:, i : i + 1].astype(np.int64) for i in range(3))
+    kept = ~sums.constant
+    m, r, n = (rows[kept, i : i + 1] for i in range(3))
 
     def single(a: Array) -> Array:
-        return np.clip(((2 * a * m + (r << 32) + (1 << 31)) >> 32) >> n, *clamp)
+        return np.clip(((2 * a * m + (r << 32) + (1 << 31)) >> 32) >> n, *sums.limits)
 
-    starts = result_starts(values, shifts, zero_point, bounds, clamp)
-    low, high = bounds[:, :1], bounds[:, 1:]
-    reached = (starts > high) | (single(np.minimum(starts, high)) >= _RESULTS)
-    missed = (starts <= low) | (single(np.maximum(starts - 1, low)) < _RESULTS)
+    starts = sums.starts[kept]
+    low, high = sums.bounds[kept, :1], sums.bounds[kept, 1:]
+    reached = (starts > high) | (single(np.minimum(starts, high)) >= RESULTS)
+    missed = (starts <= low) | (single(np.maximum(starts - 1, low)) < RESULTS)
     return bool((reached & missed).all())
 
 
-def choose_fine(
-    multipliers: tuple[Multiplier, ...],
-    zero_point: int,
-    bounds: Array,
-    clamp: tuple[float, float],
-    only: int = 0,
-) -> Rescale | None:
+def choose_fine(sums: Sums, only: int = 0) -> Rescale | None:
     """The form for sums times 256, with one shift for all channels; None where none is exact.
 
     Args:
         only: shift that is tried; 0: those that lose the fewest bits.
     """
-    limits = (int(clamp[0]), int(clamp[1]))
-    values, shifts = _words(multipliers)
-    ends = np.clip(
-        np.stack([scaled_sums(values, shifts, bounds[:, i]) for i in range(2)]) + zero_point, *limits
-    )
-    constant = ends[0] == ends[1]
-    largest = np.abs(bounds[~constant]).max(initial=0)
-    if largest >= 1 << (31 - FINE_BITS) or shifts[~constant].max(initial=0) > 0:
+    fixed, first = sums.fixed, sums.ends[0]
+    values, shifts, kept = sums.values[~fixed], sums.shifts[~fixed], sums.bounds[~fixed]
+    if np.abs(kept).max(initial=0) >= 1 << (31 - FINE_BITS) or shifts.max(initial=0) > 0:
         return None
 
-    values, shifts, kept = values[~constant], shifts[~constant], bounds[~constant]
     most = int((FINE_BITS - 1 - shifts).min(initial=16))
     if only > most:
         return None
-    starts = result_starts(values, shifts, zero_point, kept, limits)
     tried = (only,) if only else range(min(most, 23), max(most - 3, 0), -1)
     for shift, form in product(tried, (Form.FINE, Form.SIGNED)):
-        layer = Search(shift, starts, kept, limits)
+        layer = Search(shift, sums.starts[~fixed], kept, sums.limits)
         lost = (
             -(np.int64(1) << np.maximum(shift + shifts, 0)) if form is Form.SIGNED else np.zeros_like(shifts)
         )
         found = layer.rows(values, shifts + shift - FINE_BITS + 1, lost)
         if found is not None:
-            rows = np.stack([np.zeros_like(ends[0]), ends[0] << shift, np.zeros_like(ends[0])], axis=1)
-            rows[~constant] = np.concatenate([found, lost[:, None]], axis=1)
+            rows = np.stack([np.zeros_like(first), first << shift, np.zeros_like(first)], axis=1)
+            rows[~fixed] = np.concatenate([found, lost[:, None]], axis=1)
             rows = rows[:, : 2 if form is Form.FINE else 3].astype(np.int32)
-            return Rescale(form=form, rows=rows, clamp=limits, constant=constant, shift=shift)
+            return Rescale(form=form, rows=rows, clamp=sums.limits, constant=fixed, shift=shift)
     return None
 
 
@@ -240,7 +178,7 @@ class Search:
 
     def _range(self, m: Array, lost: Array) -> tuple[Array, Array]:
         """Lowest and highest r with which every result begins at its sum."""
-        wanted = _RESULTS
+        wanted = RESULTS
         inside = (wanted > self.clamp[0]) & (wanted <= self.clamp[1])
         edges = wanted << self.shift
         reached = inside & (self.starts <= self.bounds[:, 1:])
@@ -248,47 +186,6 @@ class Search:
         least = np.where(reached, edges - self._high(self.starts, m, lost), -_UNBOUNDED).max(axis=1)
         most = np.where(missed, edges - 1 - self._high(self.starts - 1, m, lost), _UNBOUNDED).min(axis=1)
         return least, most
-
-
-def result_starts(
-    values: Array, shifts: Array, zero_point: int, bounds: Array, clamp: tuple[int, int]
-) -> Array:
-    """Least sum within ``bounds`` at which the reference reaches each of -127...127, a row a channel.
-
-    The highest sum plus one stands for a result that is never reached. The search begins near the sums that
-    exact arithmetic gives, from which the reference's rounding differs by little.
-    """
-    low, high = bounds[:, :1].astype(np.int64), bounds[:, 1:].astype(np.int64)
-    wanted, values, shifts = _RESULTS, values[:, None], shifts[:, None]
-    first = np.repeat(low, wanted.size, axis=1)
-    last = np.repeat(high + 1, wanted.size, axis=1)
-    near = np.ceil((wanted - zero_point - 0.5) / np.ldexp(np.maximum(values, 1).astype(float), shifts - 31))
-    near = np.where(wanted <= clamp[0], low, np.where(wanted > clamp[1], high + 1, near))
-    near = np.clip(near, first, last).astype(np.int64)
-
-    def narrow(sums: Array) -> tuple[Array, Array]:
-        results = scaled_sums(values, shifts, np.minimum(sums, high)) + zero_point
-        reached = (np.clip(results, *clamp) >= wanted) | (sums > high)
-        return np.where(reached, first, np.minimum(sums + 1, last)), np.where(reached, sums, last)
-
-    for apart in (-_NEAR - 1, _NEAR):
-        first, last = narrow(np.clip(near + apart, first, last))
-    while (first < last).any():
-        first, last = narrow((first + last) >> 1)
-    return first
-
-
-def sum_bounds(weights: Array, bias: Array, low: int, high: int) -> Array:
-    """Lowest and highest sum of each row of weights over inputs in [low, high]: shape (rows, 2).
-
-    Inputs outside of the image count as 0, which lies between.
-    """
-    low, high = min(low, 0), max(high, 0)
-    wide = weights.astype(np.int64)
-    positive, negative = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    least = positive * low + negative * high + bias
-    most = positive * high + negative * low + bias
-    return np.stack([least, most], axis=1)
 
 
 def low_words(numbers: Array) -> Array:

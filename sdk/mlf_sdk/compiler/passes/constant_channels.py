@@ -14,7 +14,7 @@ import dataclasses
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
-from mlf_sdk.compiler.kernels.rescale import constant_results, sum_bounds
+from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
 from mlf_sdk.compiler.operators import (
     Array,
     Conv2D,
@@ -85,8 +85,8 @@ def _constants(graph: Graph, operator: Operator, held: dict[int, Array]) -> Arra
         rows = np.where(usable, 0, taps).reshape(-1, taps.shape[2]).T
     bounds = sum_bounds(rows, bias + fixed, -128 - x.zero_point, 127 - x.zero_point)
     multipliers = channel_multipliers(x, weights, y, y.shape[3])
-    results, constant = constant_results(multipliers, y.zero_point, bounds, operator.clamp)
-    return np.where(constant, results, _UNKNOWN)
+    sums = Sums(multipliers=multipliers, zero_point=y.zero_point, bounds=bounds, clamp=operator.clamp)
+    return np.where(sums.constant, sums.ends[0], _UNKNOWN)
 
 
 def _removable(operator: Conv2D | DepthwiseConv2D | FullyConnected, x: Value, known: Array) -> Array:
