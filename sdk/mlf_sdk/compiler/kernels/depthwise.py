@@ -8,7 +8,6 @@ stride 2.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from textwrap import indent
 from typing import Final
@@ -31,8 +30,7 @@ from mlf_sdk.compiler.microkernels.builder import (
     Register,
 )
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array, Window
 
 MAX_CHANNELS: Final = 508  # two columns of pairs within the offset of a load
@@ -155,13 +153,8 @@ def _stream(weights: Array, bias: Array, rescale: Rescale, stride: int) -> Array
 def _pair_rows(zero_point: int, quads: int) -> tuple[str, Mapping[str, str]]:
     """Function ``(upper, lower, pairs, quads)`` for a number of quads that four divides if it divides ``quads``."""
     count = unrolling(quads, 4)
-    return f"pair_rows_{zero_point & 255}_{count}", _pairing(zero_point, count)
-
-
-@functools.lru_cache(maxsize=64)
-def _pairing(zero_point: int, count: int) -> Mapping[str, str]:
     name = f"pair_rows_{zero_point & 255}_{count}"
-    return static_function(name, record_pairs(zero_point, count), instruction_set("dsp"))
+    return name, recorded(name, "dsp", record_pairs, zero_point, count)
 
 
 def record_pairs(zero_point: int, count: int) -> Builder:
@@ -182,12 +175,7 @@ def record_pairs(zero_point: int, count: int) -> Builder:
 def _columns(count: int, channels: int, rescale: Rescale) -> tuple[str, Mapping[str, str]]:
     """Function ``(upper, lower, stream, output)`` of `record_columns`; its name and texts."""
     name = f"depthwise_3x3_s2_{count}_{channels}_{label(rescale)}"
-    return name, _columns_function(name, count, channels, Epilogue.of(rescale))
-
-
-@functools.lru_cache(maxsize=64)
-def _columns_function(name: str, count: int, channels: int, epilogue: Epilogue) -> Mapping[str, str]:
-    return static_function(name, record_columns(count, channels, epilogue), instruction_set("dsp"))
+    return name, recorded(name, "dsp", record_columns, count, channels, Epilogue.of(rescale))
 
 
 def record_columns(count: int, channels: int, epilogue: Epilogue) -> Builder:

@@ -7,15 +7,13 @@ first row and, between them, two of the second, so that SXTB16 gives either.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_WORDS, WORDS, Builder
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 from mlf_sdk.compiler.operators import Array
 
 INPUTS: Final = 4
@@ -54,10 +52,9 @@ def record() -> Builder:
     return b
 
 
-@functools.cache
 def four_rows() -> Mapping[str, str]:
     """Function ``four_rows`` as of `record`, and what it needs."""
-    return static_function("four_rows", record(), instruction_set("dsp"))
+    return recorded("four_rows", "dsp", record)
 
 
 FOUR_ROWS_WIDE: Final = """static inline void four_rows_wide(const int16_t *x, const int32_t *w, int32_t pairs, int64_t *sums)

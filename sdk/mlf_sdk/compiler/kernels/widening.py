@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Final
 
 from mlf_sdk.compiler.kernels.assembly import unrolling
 from mlf_sdk.compiler.microkernels.builder import BYTES, OUTPUT_WORDS, WORD, Builder, Register
-from mlf_sdk.compiler.microkernels.function import static_function
-from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
+from mlf_sdk.compiler.microkernels.function import recorded
 
 _UNROLL: Final = 8  # most fours of bytes in a row
 _GROUP: Final = 4  # most of them that one store writes
 
 
-@functools.lru_cache(maxsize=256)
 def widen(
     pixels: int,
     distance: int,
@@ -40,8 +37,8 @@ def widen(
         odd_first: pairs (1, 3) stand in front of pairs (0, 2).
     """
     name = f"widen_{pixels}x{rows}x{quads}_{distance}{'_f' * fine}{'_s' * short}{'_o' * odd_first}"
-    b = record(pixels, distance, rows, quads, fine=fine, short=short, odd_first=odd_first)
-    return name, static_function(name, b, instruction_set("dsp"))
+    given = pixels, distance, rows, quads
+    return name, recorded(name, "dsp", record, *given, fine=fine, short=short, odd_first=odd_first)
 
 
 def record(
@@ -87,11 +84,10 @@ def widen_row(inputs: int, *, fine: bool) -> tuple[str, dict[str, str]]:
     return body, texts
 
 
-@functools.lru_cache(maxsize=64)
 def _row(count: int, *, fine: bool) -> tuple[str, Mapping[str, str]]:
     """Function ``(input, buffer, turns)`` of `record_row`; its name and texts."""
     name = f"widen_row_{count}{'_f' * fine}"
-    return name, static_function(name, record_row(count, fine=fine), instruction_set("dsp"))
+    return name, recorded(name, "dsp", record_row, count, fine=fine)
 
 
 def record_row(count: int, *, fine: bool) -> Builder:
