@@ -23,6 +23,7 @@ from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.assignments import is_assignments
 from mlf_sdk.compiler.microkernels.builder import OUTPUT_BYTES, WORDS, Builder
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
+from mlf_sdk.compiler.microkernels.function import recorded, static_function
 from mlf_sdk.compiler.microkernels.instruction_set import instruction_set, read_instruction_set
 from mlf_sdk.compiler.microkernels.interpret import interpret
 from mlf_sdk.compiler.microkernels.operations import PYTHON_FUNCTIONS, signed
@@ -174,6 +175,15 @@ def test_c_of_depthwise_vectors_computes_what_was_recorded(
     run_c(b, MVE.meanings, tmp_path, addresses, w8, p32, got, *sizes.values())
     np.testing.assert_array_equal(got, y[0])
     assert len({*y[0]}) > 2 and not y[0, channels * pixels :].any()
+
+
+def test_a_recorded_function_is_made_once() -> None:
+    given = 4, 16, 64, Epilogue(Form.FINE, 13, (-128, 127), 2)
+    kept = recorded("tile", "dsp", conv_2ch_int8.record, *given)
+    assert kept == static_function("tile", conv_2ch_int8.record(*given), THUMB)
+    assert recorded("tile", "dsp", conv_2ch_int8.record, *given) is kept
+    other = recorded("tile", "dsp", conv_2ch_int8.record, *given, short=16)
+    assert other["tile"] != kept["tile"]
 
 
 def test_c_of_a_sum_of_vectors_computes_what_was_recorded(tmp_path: Path) -> None:

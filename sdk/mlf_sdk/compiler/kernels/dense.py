@@ -28,7 +28,7 @@ def dense(layer: Contraction) -> Kernel | None:
     outputs, inputs = layer.channels, layer.depth
     if not layer.is_int8(unsigned=True) or not layer.is_one_pixel or outputs > MAX_OFFSET:
         return None
-    quads, missing = -(-inputs // 4), -outputs % 4
+    quads = -(-inputs // 4)
     split = weights_of(layer.weights, quads)
     if split is None:
         return None
@@ -42,15 +42,8 @@ def dense(layer: Contraction) -> Kernel | None:
     rescale = of_all or layer.rescale(fine=fine)
     if rescale is None:
         return None
-    words = quads_of(np.pad(flat, ((0, missing), (0, 0))), rescale)
-    sums = groups_of(words, np.pad(starts_of(layer, flat, rescale), (0, missing)), 4)
-    if of_all:
-        name, texts = rows_of_layer(quads, outputs, of_all, unroll=16 if quads > 16 else 8)
-        stream = np.append(layer_head(quads, outputs, of_all), sums)
-    else:
-        name, texts = rows_times_vector(quads, outputs, rescale, unroll=8)
-        rows = np.pad(rescale.rows, ((0, missing), (0, 0)), mode="edge").reshape(len(sums), -1)
-        stream = np.concatenate([sums, rows], axis=1).reshape(-1)
+    make = rows_of_layer if of_all else rows_times_vector
+    name, texts, stream = make(quads_of(flat, rescale), starts_of(layer, flat, rescale), rescale)
     body, more = widen_row(inputs, fine=rescale.is_fine)
     if spill is not None:
         again, more[again] = spill.widen("", 1, 0, inputs, quads - spill.quads, fine=rescale.is_fine)
@@ -65,11 +58,12 @@ def kernel_of(
     return layer.kernel(family, body, helpers, (stream,), {0: 0}, workspace_bytes=buffer_bytes)
 
 
-def groups_of(words: Array, biases: Array, size: int) -> Array:
-    """Biases of ``size`` outputs and the words of their rows side by side; a row a group."""
-    groups = len(words) // size
-    rows = words.reshape(groups, size, -1).transpose(0, 2, 1).reshape(groups, -1)
-    return np.concatenate([biases.reshape(groups, size), rows], axis=1)
+def groups_of(words: Array, starts: Array, size: int) -> Array:
+    """What the sums of ``size`` outputs start with and the words of their rows side by side; a row a group."""
+    missing = -len(words) % size
+    rows = np.pad(words, ((0, missing), (0, 0))).reshape(-1, size, words.shape[1])
+    columns = rows.transpose(0, 2, 1).reshape(len(rows), -1)
+    return np.concatenate([np.pad(starts, (0, missing)).reshape(-1, size), columns], axis=1)
 
 
 def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:
@@ -78,29 +72,33 @@ def layer_head(quads: int, outputs: int, rescale: Rescale) -> Array:
     return np.array([m, r, *(lost or [0]), rescale.shift, outputs, 8 * quads], np.int32)
 
 
-def rows_of_layer(
-    quads: int, outputs: int, rescale: Rescale, *, unroll: int
-) -> tuple[str, Mapping[str, str]]:
-    """Function ``(vector, stream, output)`` that layers of many sizes share; its name and texts.
+def rows_of_layer(words: Array, starts: Array, rescale: Rescale) -> tuple[str, Mapping[str, str], Array]:
+    """Function ``(vector, stream, output)`` that layers of many sizes share; its name, texts and stream.
 
     The stream begins with `layer_head`; each four outputs have four biases and the words of four rows side by side.
+
+    Args:
+        words: of the weights, a row an output.
+        starts: what the sums of the outputs start with.
+        rescale: one row of words for all of them.
     """
-    count, last = unrolling(quads, unroll), outputs % 4
+    outputs, quads = words.shape
+    count, last = unrolling(quads, 16 if quads > 16 else 8), outputs % 4
     low, high = rescale.clamp
     name = f"layer_{count}_{last}_{low & 255}_{high & 255}"
-    return name, recorded(name, "dsp", record_layer, count, last, rescale.clamp)
+    stream = np.append(layer_head(quads, outputs, rescale), groups_of(words, starts, _ROWS))
+    return name, recorded(name, "dsp", record_layer, count, last, rescale.clamp), stream
 
 
-def rows_times_vector(
-    quads: int, outputs: int, rescale: Rescale, *, unroll: int
-) -> tuple[str, Mapping[str, str]]:
-    """Function ``(vector, stream, output)`` for one pixel, four outputs at a time; name and texts.
-
-    The stream holds four biases, the words of four rows side by side, and four requantisations.
-    """
+def rows_times_vector(words: Array, starts: Array, rescale: Rescale) -> tuple[str, Mapping[str, str], Array]:
+    """As `rows_of_layer`, with words of a requantisation for each output behind the rows of its four."""
+    outputs, quads = words.shape
     name = f"rows_{quads}_{outputs}_{label(rescale)}"
-    given = quads, outputs, unrolling(quads, unroll), Epilogue.of(rescale)
-    return name, recorded(name, "dsp", record_rows, *given)
+    sums = groups_of(words, starts, _ROWS)
+    rows = np.pad(rescale.rows, ((0, -outputs % _ROWS), (0, 0)), mode="edge").reshape(len(sums), -1)
+    given = quads, outputs, unrolling(quads, 8), Epilogue.of(rescale)
+    stream = np.concatenate([sums, rows], axis=1).reshape(-1)
+    return name, recorded(name, "dsp", record_rows, *given), stream
 
 
 def record_layer(count: int, last: int, clamp: tuple[int, int]) -> Builder:

@@ -56,11 +56,10 @@ def dense(layer: Contraction) -> Kernel | None:
     head = layer_head(quads, first, rescale)
     stream = [np.delete(head, 3), groups_of(words[:first], biases[:first], _OUTPUTS).reshape(-1)]
     if first < outputs:
-        rest, others = rows_of_layer(quads, outputs - first, rescale, unroll=16 if quads > 16 else 8)
+        rest, others, fours = rows_of_layer(words[first:], biases[first:], rescale)
         texts = {**texts, **others}
         body += f"    {rest}(b0, p0 + {sum(map(len, stream))}, y0 + {first});\n"
-        fours = groups_of(words[first:], biases[first:], 4).reshape(-1)
-        stream += [layer_head(quads, outputs - first, rescale), fours]
+        stream.append(fours)
     return kernel_of(layer, "dense_5rows", body, {**texts, **more}, np.concatenate(stream), 8 * quads)
 
 

@@ -20,8 +20,8 @@ A microkernel is a function that records operations on virtual registers in a `b
             b.advance(x, -4 * words * pixels)
         return b
 
-`function.static_function` makes a C function of it: assembly for one instruction set and, for all others,
-C from the same operations. Registers need no thought: write what is computed, in the order in which it is
+`function.recorded` makes a C function of it, once for all layers: assembly for one instruction set and, for all
+others, C from the same operations. Registers need no thought: write what is computed, in the order in which it is
 to run. What does not fit into registers goes to the stack, where it costs the least. Loads side by side
 become one, copies that only begin a sum vanish, an advance moves into the stores before it; nothing else
 is reordered: how much is loaded ahead is up to the microkernel, and decides how many registers are busy.
