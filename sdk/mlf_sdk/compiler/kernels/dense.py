@@ -59,7 +59,7 @@ def kernel_of(
 
 
 def groups_of(words: Array, starts: Array, size: int) -> Array:
-    """What the sums of ``size`` outputs start with and the words of their rows side by side; a row a group."""
+    """First words of the sums of ``size`` outputs, and the words of their rows side by side; a row a group."""
     missing = -len(words) % size
     rows = np.pad(words, ((0, missing), (0, 0))).reshape(-1, size, words.shape[1])
     columns = rows.transpose(0, 2, 1).reshape(len(rows), -1)
