@@ -92,7 +92,7 @@ def test_in_a_browser(browser: Chromium, site: Path, name: str, width: int, sche
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.logged() == []
     assert all(address.startswith(("file:", "data:")) for address in browser.requested())
-    red = browser.ask("Number(getComputedStyle(document.body).backgroundColor.match(/\\\\d+/)[0])")
+    red = browser.ask("Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
     assert (red > 200) == (scheme == "light")
 
 
