@@ -271,7 +271,9 @@ def _check_softmax(x: Value, y: Value, beta: float) -> None:
         refuse(f"from {x.dtype} to {y.dtype}")
     wanted = 2.0**-15 if words else 2.0 ** -(8 * y.dtype.itemsize)
     zero = 0 if words else np.iinfo(y.dtype).min
-    if x.quantisation is None or abs(y.scale - wanted) > wanted / 1000 or y.zero_point != zero:
+    if x.quantisation is None:
+        refuse("its input has no quantisation")
+    if abs(y.scale - wanted) > wanted / 1000 or y.zero_point != zero:
         refuse(f"an output with scale {y.scale} and zero point {y.zero_point}")
     if words and (x.zero_point or x.shape[-1] > 1 << 15):
         refuse(f"an input of shape {x.shape} with the zero point {x.zero_point}")
