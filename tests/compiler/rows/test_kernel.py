@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -52,6 +52,15 @@ def residual(m: Maker) -> int:
     return m.conv(m.binary("ADD", x, y), 4, (3, 3), 2, same=True)
 
 
+def shared_slots(m: Maker) -> int:
+    """Rows of depthwise layers and of operands lie where others end: MobileNetV2's block between other layers."""
+    x = m.conv(m.input((1, 9, 6, 4)), 8, (1, 1), 1, same=True)
+    y = m.conv(m.conv(x, 16, (1, 1), 1, same=True), 16, (3, 3), 1, same=True, depthwise=True)
+    x = m.binary("ADD", x, m.conv(y, 8, (1, 1), 1, same=True))
+    x = m.conv(m.conv(x, 8, (5, 5), 2, same=True, depthwise=True), 4, (1, 1), 1, same=True)
+    return m.binary("MUL", m.logistic(x), x)
+
+
 def two_branches(m: Maker) -> int:
     """Branches of windows and strides that differ, added."""
     x = m.conv(m.input((1, 8, 8, 4)), 8, (1, 1), 1, same=True)
@@ -79,7 +88,7 @@ def tall(m: Maker) -> int:
     return m.conv(m.conv(x, 8, (7, 1), 1, same=True), 4, (3, 1), 3, same=True)
 
 
-BUILDS = [pair, separable, residual, two_branches, pooled, dilated, tall]
+BUILDS = [pair, separable, residual, shared_slots, two_branches, pooled, dilated, tall]
 
 
 def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:
@@ -143,7 +152,7 @@ def test_one_step_with_a_workspace_and_an_overlap(tmp_path: Path) -> None:
     assert kernel.overlaps == {0: 9 * 48 - 9 * 24}
 
 
-@pytest.mark.parametrize("build", [pair, separable, residual, two_branches, dilated, tall])
+@pytest.mark.parametrize("build", [pair, separable, residual, shared_slots, two_branches, dilated, tall])
 def test_a_ring_of_one_row_less_gives_other_bytes(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,8 +167,8 @@ def test_a_ring_of_one_row_less_gives_other_bytes(
     assert shortened
     for value in shortened:
 
-        def pull(region: Region, short: int = value) -> Pulled:
-            found = usual(region)
+        def pull(region: Region, ahead: Mapping[int, int] | None = None, short: int = value) -> Pulled:
+            found = usual(region, ahead)
             return msgspec.structs.replace(found, rings={**found.rings, short: found.rings[short] - 1})
 
         monkeypatch.setattr(Region, "pull", pull)

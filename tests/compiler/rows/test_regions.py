@@ -128,7 +128,7 @@ def test_a_depthwise_row_takes_the_slot_of_its_input(tmp_path: Path) -> None:
     graph = graph_of(separable, tmp_path)
     _, region, pulled = whole_region(graph)
     wide, deep = (graph.operators[i].outputs[0] for i in (0, 1))
-    assert shared_slots(region, pulled.rings) == {deep: wide}
+    assert shared_slots(region, pulled.rings, [frozenset({0})] * 3) == {deep: wide}
 
 
 def test_values_that_live_across_a_region_count(tmp_path: Path) -> None:

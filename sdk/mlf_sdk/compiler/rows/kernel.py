@@ -16,10 +16,10 @@ from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.kernels.overlap import may_share
 from mlf_sdk.compiler.operators import Array, Operator
 from mlf_sdk.compiler.rows.fused import Fused
-from mlf_sdk.compiler.rows.memory import aligned
+from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
-from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
-from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, line_of, row_tiles
+from mlf_sdk.compiler.rows.pull import Region, region_of
+from mlf_sdk.compiler.rows.tiles import Kernels, RowTile, in_place, line_of, row_tiles
 from mlf_sdk.tools.ctext import c_comment
 
 _MOVE = """static void keep_rows(int32_t *ring, int32_t dropped, int32_t kept)
@@ -86,12 +86,14 @@ class _Writer:
         self, graph: Graph, fused: Fused, region: Region, tiles: Sequence[tuple[RowTile, ...]]
     ) -> None:
         self.graph, self.fused, self.region, self.tiles = graph, fused, region, tiles
-        self.pulled: Pulled = region.pull()
         self.constants = _Constants()
         self.helpers: dict[str, str] = {}
+        self.pulled, self.shared = pulled_in_place(region, [in_place(some) for some in tiles])
         self.rings: dict[int, int] = {}  # word of the workspace at which a ring begins
         at = 0
         for value, rows in self.pulled.rings.items():
+            if value in self.shared:
+                continue
             self.rings[value] = at // 4
             at += aligned(rows * row_bytes(graph.values[value]))
         self.scratch = at // 4
@@ -106,8 +108,8 @@ class _Writer:
         order = self.constants.place(np.array(self.pulled.order, np.uint8))
         low = "".join(
             f"    int32_t low{v} = 0; /* row at which the ring of '{_name(self.graph.values[v])}' begins */\n"
-            for v, rows in self.pulled.rings.items()
-            if rows < rows_of(self.graph.values[v])
+            for v in self.rings
+            if self._moves(v)
         )
         body = f"""    const uint8_t *order = (const uint8_t *)(p0 + {order});
     int32_t done[{len(self.region.operators)}] = {{0}};
@@ -152,19 +154,34 @@ class _Writer:
     def _case(self, k: int, operator: Operator, one: Firings) -> str:
         """Statements of a firing of an operator, whose number is ``row``."""
         (y,) = operator.outputs
-        ring = self.pulled.rings.get(y)
-        size = row_bytes(self.graph.values[y])
-        lines = []
-        if ring is not None and ring < rows_of(self.graph.values[y]):
-            lines.append(f"if (row - low{y} >= {ring}) {{")
-            if ring > 1:
-                lines.append(f"    keep_rows(b0 + {self.rings[y]}, {size // 4}, {(ring - 1) * size // 4});")
-                self.helpers["keep_rows"] = _MOVE
-            lines += [f"    ++low{y};", "}"]
+        lines = self._room(y)
         calls = self._calls(operator, one, self.tiles[k])
         text = "".join(f"            {line}\n" for line in [*lines, *calls, "break;"])
         value = self.graph.values[y]
         return f"        case {k}: /* layer {operator.number}: {operator.kind} '{_name(value)}' */\n{text}"
+
+    def _moves(self, value: int) -> bool:
+        """True for a ring that does not hold all rows."""
+        return self.pulled.rings[value] < rows_of(self.graph.values[value])
+
+    def _room(self, value: int) -> list[str]:
+        """Statements that make room in a ring before the first write into a slot."""
+        if any(self._lies_ahead(x) and self.shared[x] == value for x in self.shared):
+            return []  # the row that lies there is about to be replaced
+        while self._lies_ahead(value):
+            value = self.shared[value]
+        if value not in self.rings or not self._moves(value):
+            return []
+        ring, words = self.pulled.rings[value], row_bytes(self.graph.values[value]) // 4
+        lines = [f"if (row - low{value} >= {ring}) {{"]
+        if ring > 1:
+            lines.append(f"    keep_rows(b0 + {self.rings[value]}, {words}, {(ring - 1) * words});")
+            self.helpers["keep_rows"] = _MOVE
+        return [*lines, f"    ++low{value};", "}"]
+
+    def _lies_ahead(self, value: int) -> bool:
+        """True for a value whose rows lie where those go which an elementwise operator makes of them."""
+        return value in self.shared and self.region.makers[value] < self.region.makers[self.shared[value]]
 
     def _calls(self, operator: Operator, one: Firings, tiles: tuple[RowTile, ...]) -> list[str]:
         if len(tiles) == 1:
@@ -193,21 +210,37 @@ class _Writer:
 
     def _place(self, value: int, row: str, type_: str) -> str:
         """Address of a row."""
+        if self._lies_ahead(value):
+            return self._place(self.shared[value], row, type_)
+        if value in self.shared:
+            return self._dying_slot(value, row, type_)
         size = row_bytes(self.graph.values[value])
-        ring = self.pulled.rings.get(value)
-        if ring is not None:
-            low = f" - low{value}" if ring < rows_of(self.graph.values[value]) else ""
-            offset = f" + ({row}{low}) * {size // 4}" if ring > 1 else ""
+        if value in self.rings:
+            low = f" - low{value}" if self._moves(value) else ""
+            offset = f" + ({row}{low}) * {size // 4}" if self.pulled.rings[value] > 1 else ""
             return f"({type_} *)(b0 + {self.rings[value]}{offset})"
         items = size // self.graph.values[value].dtype.itemsize
         known = self.fused.inputs.index(value) if value in self.fused.inputs else None
         name = f"x{known}" if known is not None else f"y{self.fused.outputs.index(value)}"
         return f"{name} + ({row}) * {items}" if rows_of(self.graph.values[value]) > 1 else name
 
+    def _dying_slot(self, value: int, row: str, type_: str) -> str:
+        """Address of a row in the ring of what it was made from."""
+        x = self.shared[value]
+        step, offset = line_of(self.region.firings[self.region.makers[value]].first[x]) or (1, 0)
+        first = f"({row}) * {step} + {offset}" if offset >= 0 else f"({row}) * {step} - {-offset}"
+        slot = first if offset >= 0 else f"({first} < 0 ? done[{self.region.makers[x]}] : {first})"
+        low = f" - low{x}" if self._moves(x) else ""
+        return f"({type_} *)(b0 + {self.rings[x]} + ({slot}{low}) * {row_bytes(self.graph.values[x]) // 4})"
+
     def _function(self, kernel: Kernel) -> str:
         """Name of the function of a kernel of rows, once it is among the helpers."""
         name = f"row_{kernel.family}_{kernel.key}"
-        parameters = ", ".join(p.declaration.replace("*", "*restrict ") for p in kernel.parameters)
+        free = (Role.INPUT, Role.OUTPUT) if kernel.overlaps else ()
+        parameters = ", ".join(
+            p.declaration if p.role in free else p.declaration.replace("*", "*restrict ")
+            for p in kernel.parameters
+        )
         self.helpers.update(kernel.helpers)
         self.helpers[name] = f"static void {name}({parameters})\n{{\n{kernel.body}}}\n"
         return name

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -30,11 +30,13 @@ class OperatorMemory(msgspec.Struct, frozen=True, kw_only=True):
         workspace_bytes: of the kernel of the whole operator.
         overlaps: of that kernel, see `mlf_sdk.compiler.kernels.kernel.Kernel`.
         row_workspace_bytes: of the kernels of its rows; None: there are none.
+        in_place: numbers of the inputs where the kernels of rows may write at the start of what they read.
     """
 
     workspace_bytes: int = 0
     overlaps: dict[int, int] = {}
     row_workspace_bytes: int | None = 0
+    in_place: frozenset[int] = frozenset((0, 1))
 
 
 class RegionMemory(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,8 +136,8 @@ class RowMemory:
         least = across + self._least(region, end)
         if self._most is not None and least > self._most:
             return None
-        pulled = region.pull()
-        return region, self._memory(region, pulled, across, start, end), pulled
+        pulled, shared = pulled_in_place(region, [k.in_place for k in self._kernels[start:end]])
+        return region, self._memory(region, pulled, shared, across, end), pulled
 
     def _least(self, region: Region, end: int) -> int:
         """Bytes that inputs and outputs take at least, wherever they lie."""
@@ -143,10 +145,11 @@ class RowMemory:
         die = sum(self._bytes(x) for x in region.inputs if self._last[x] < end)
         return stay + max(die, sum(map(self._bytes, region.outputs)))
 
-    def _memory(self, region: Region, pulled: Pulled, across: int, start: int, end: int) -> RegionMemory:
+    def _memory(
+        self, region: Region, pulled: Pulled, shared: dict[int, int], across: int, end: int
+    ) -> RegionMemory:
         values = self.graph.values
-        shared = shared_slots(region, pulled.rings)
-        kernels = self._kernels[start:end]
+        kernels = self._kernels[end - len(region.operators) : end]
         return RegionMemory(
             across=across,
             whole=self._whole(region, pulled, end),
@@ -203,30 +206,55 @@ class RowMemory:
         return aligned(self.graph.values[value].size_bytes)
 
 
-def shared_slots(region: Region, rings: dict[int, int]) -> dict[int, int]:
+def pulled_in_place(region: Region, in_place: Sequence[frozenset[int]]) -> tuple[Pulled, dict[int, int]]:
+    """Simulation of a region, and the values that need no ring, as of `shared_slots`."""
+    pulled = region.pull()
+    shared = shared_slots(region, pulled.rings, in_place)
+    ahead = {x: y for x, y in shared.items() if y in region.outputs}
+    return (region.pull(ahead) if ahead else pulled), shared
+
+
+def shared_slots(region: Region, rings: dict[int, int], in_place: Sequence[frozenset[int]]) -> dict[int, int]:
     """Values inside that need no ring: by their ids, the value in whose ring each of their rows lies.
 
-    A row of a depthwise layer goes where the row of its input was that it read last; a row that only an
-    elementwise operator reads lies where that operator's own newest row goes.
+    A row of a depthwise layer goes where the first row lay that it read, or, as long as that is needed,
+    behind the newest one. A row that only an elementwise operator reads lies where that operator's own newest
+    row goes.
+
+    Args:
+        in_place: of each operator, see `OperatorMemory`.
     """
-    values, readers = region.graph.values, region.readers
     found: dict[int, int] = {}
-    for operator, one in zip(region.operators, region.firings, strict=True):
-        y = operator.outputs[0]
-        if isinstance(operator, DepthwiseConv2D):
-            x = operator.inputs[0]
-            fits = row_bytes(values[y]) <= row_bytes(values[x]) and operator.window.size[0] > 1
-            if y in region.inside and rings[y] == 1 and x in rings and len(readers[x]) == 1 and fits:
-                found[y] = x
-        elif isinstance(operator, Map | Convert | AddN) and y not in found:
-            for x in one.first:
-                alone = x in region.inside and x not in found and rings[x] == 1 and len(readers[x]) == 1
-                same = rows_of(values[x]) == rows_of(values[y]) and row_bytes(values[x]) == row_bytes(
-                    values[y]
-                )
-                if alone and same:
-                    found[x] = y
-                    break
-        elif isinstance(operator, Reshape) and y in region.inside:
-            found[y] = operator.inputs[0]
+    for k, (operator, allowed) in enumerate(zip(region.operators, in_place, strict=True)):
+        if isinstance(operator, DepthwiseConv2D) and 0 in allowed:
+            if _takes_dying_slot(region, k, rings):
+                found[operator.outputs[0]] = operator.inputs[0]
+        elif isinstance(operator, Map | Convert | AddN):
+            x = next((x for x in _passing(region, k, rings, allowed) if x not in found), None)
+            if x is not None:
+                found[x] = operator.outputs[0]
     return found
+
+
+def _takes_dying_slot(region: Region, k: int, rings: dict[int, int]) -> bool:
+    """True for a layer whose output, used at once, fits where a row of its input was that is not needed."""
+    operator, one = region.operators[k], region.firings[k]
+    x, y = operator.inputs[0], operator.outputs[0]
+    values = region.graph.values
+    if rings.get(y) != 1 or x not in region.inside or len(region.readers[x]) > 1:
+        return False
+    rows = zip(one.first[x], one.first[x][1:], one.last[x], strict=False)
+    room = all(now < later or last + 1 < rings[x] for now, later, last in rows)
+    return room and rings[x] > 1 and row_bytes(values[y]) <= row_bytes(values[x])
+
+
+def _passing(region: Region, k: int, rings: dict[int, int], allowed: frozenset[int]) -> Iterator[int]:
+    """Inputs of an elementwise operator whose rows may lie where its own ones go."""
+    operator = region.operators[k]
+    y = region.graph.values[operator.outputs[0]]
+    for number, x in enumerate(operator.inputs):
+        value = region.graph.values[x]
+        alone = number in allowed and rings.get(x) == 1 and x in region.inside and len(region.readers[x]) == 1
+        same = rows_of(value) == rows_of(y) and value.size_bytes == y.size_bytes
+        if alone and same:
+            yield x

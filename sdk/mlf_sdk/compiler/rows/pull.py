@@ -56,9 +56,13 @@ class Region:
         self.streamed = tuple(streamed)
         self.inputs = tuple(x for x in self.readers if x not in self.makers and x not in streamed)
 
-    def pull(self) -> Pulled:
-        """Order of the firings, and the sizes of the rings that it needs."""
-        return _Pull(self).run()
+    def pull(self, ahead: Mapping[int, int] | None = None) -> Pulled:
+        """Order of the firings, and the sizes of the rings that it needs.
+
+        Args:
+            ahead: values inside whose rows lie in a whole output, where the rows go that are made of them.
+        """
+        return _Pull(self, ahead or {}).run()
 
 
 def region_of(graph: Graph, fused: Fused) -> Region:
@@ -77,8 +81,8 @@ def region_of(graph: Graph, fused: Fused) -> Region:
 class _Pull:
     """State of a simulation."""
 
-    def __init__(self, region: Region) -> None:
-        self.region = region
+    def __init__(self, region: Region, ahead: Mapping[int, int]) -> None:
+        self.region, self.ahead = region, ahead
         self.done = [0] * len(region.operators)
         self.rows = {v: rows_of(region.graph.values[v]) for v in (*region.makers, *region.readers)}
         self.made = dict.fromkeys((*region.makers, *region.streamed), 0)
@@ -120,8 +124,9 @@ class _Pull:
                     self._produce(x, self.made[x] + 1)
         for y in operator.outputs:
             made = one.made[at]
-            if y in self.region.outputs and made > self.made[y]:
-                self._keep_apart(y, made)
+            written = self.ahead.get(y, y)
+            if written in self.region.outputs and made > self.made[y]:
+                self._keep_apart(written, made)
             self._produce(y, made)
         self.order.append(k)
         self.done[k] = at + 1

@@ -60,6 +60,12 @@ def line_of(rows: list[int]) -> tuple[int, int] | None:
     return (step, offset) if rows == [max(0, step * k + offset) for k in range(len(rows))] else None
 
 
+def in_place(tiles: tuple[RowTile, ...]) -> frozenset[int]:
+    """Numbers of the inputs over whose first row the kernels of all firings may write."""
+    allowed = [{n for n, distance in tile.kernel.overlaps.items() if distance == 0} for tile in tiles]
+    return frozenset(set.intersection(*allowed)) if allowed else frozenset()
+
+
 class _Shape(msgspec.Struct, frozen=True):
     """Shape of what a firing reads, by which kernels of firings differ.
 
