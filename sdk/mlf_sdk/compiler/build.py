@@ -12,7 +12,7 @@ from mlf_sdk.compiler.kernels.kernel import Kernel
 from mlf_sdk.compiler.layer import note_of
 from mlf_sdk.compiler.operators import Operator
 from mlf_sdk.compiler.passes import improve
-from mlf_sdk.compiler.schedule import Choice
+from mlf_sdk.compiler.schedule import Choice, with_regions
 from mlf_sdk.compiler.tuning import Counted, Tuner, kernels_of
 from mlf_sdk.ir.names import legal_identifier
 
@@ -49,7 +49,7 @@ def compile_graph(
         tuner: measures kernels; None: they are chosen by rule.
         assembly: False: the code is C alone.
     """
-    graph = improve(graph)
+    graph = with_regions(improve(graph), choice)
     found = kernels_of(graph, choice, tuner, others=False)
     return with_kernels(graph, found, assembly=assembly)
 

@@ -51,7 +51,7 @@ def detail_of(operator: Operator) -> str:
         case Conv2D() | DepthwiseConv2D() | TransposeConv() | Pool2D() | Convolve():
             return _window_text(operator.window)
         case Fused():
-            return f"of layers {operator.number} to {operator.operators[-1].number}"
+            return f"of layers {operator.operators[0].number} to {operator.number}"
     return ""
 
 

@@ -19,13 +19,15 @@ GENERIC: Final = "generic"  # core
 class Goal(enum.Enum):
     """Quality that kernels are chosen for.
 
-    Speed is time: the cycles of the core. Balanced is speed that does not take much more flash.
+    Speed is time: the cycles of the core. Balanced is speed that does not take much more flash. RAM is
+    balanced, with layers fused that hand rows on to each other.
     """
 
     SPEED = "speed"
     INSTRUCTIONS = "instructions"
     BALANCED = "balanced"
     SIZE = "size"
+    RAM = "ram"
 
 
 class Kernels(enum.Enum):

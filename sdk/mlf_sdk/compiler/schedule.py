@@ -152,7 +152,12 @@ KERNEL_SETS: Final = {
     "thumb2": KernelSet(kernels={**dict.fromkeys(Goal, _THUMB2), Goal.SPEED: _THUMB2_FAST}, any_core=True),
     "thumb1": KernelSet(kernels=dict.fromkeys(Goal, _THUMB1), any_core=True),
     "dsp": KernelSet(
-        kernels={Goal.BALANCED: _DSP_BALANCED, Goal.SPEED: _DSP_FAST, Goal.INSTRUCTIONS: _DSP_FEWEST}
+        kernels={
+            Goal.BALANCED: _DSP_BALANCED,
+            Goal.SPEED: _DSP_FAST,
+            Goal.INSTRUCTIONS: _DSP_FEWEST,
+            Goal.RAM: _DSP_BALANCED,
+        }
     ),
 }
 """Kernels by the name of their instruction set, which the rows of cores use (``board_templates/cores``)."""
@@ -182,6 +187,15 @@ def subject_of(graph: Graph, operator: Operator) -> tuple[Any, ...]:
 def _made(subject: tuple[Any, ...], places: Iterable[str]) -> Iterator[Kernel]:
     """Kernels of those makers that have one."""
     yield from (kernel for place in places if (kernel := maker_at(place)(*subject)) is not None)
+
+
+def with_regions(graph: Graph, choice: Choice) -> Graph:
+    """The graph with the layers fused that the goal wants to hand rows on to each other."""
+    if choice.goal is not Goal.RAM:
+        return graph
+    from mlf_sdk.compiler.rows.choose import least_ram
+
+    return least_ram(graph, lambda part, one: candidates(part, one, choice))
 
 
 def candidates(graph: Graph, operator: Operator, choice: Choice) -> Iterator[Kernel]:

@@ -154,8 +154,11 @@ class CompilingFrontend(StatedFrontend):
         """Kernels that were chosen for a model and those that were not; errors as in `graph`."""
         from mlf_sdk.compiler.choices import choices_of
         from mlf_sdk.compiler.passes import improve
+        from mlf_sdk.compiler.schedule import with_regions
 
-        return choices_of(improve(self._prepared(path, options, "")), choice_of(options), tuner)
+        choice = choice_of(options)
+        graph = with_regions(improve(self._prepared(path, options, "")), choice)
+        return choices_of(graph, choice, tuner)
 
     def _prepared(self, path: Path, options: CompileOptions, name: str) -> Graph:
         if options.custom and self.extension != ".tflite":

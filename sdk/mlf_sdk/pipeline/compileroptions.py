@@ -24,7 +24,8 @@ class CompilerRequest(Options):
     goal: str = _compiler_option(
         Goal.BALANCED.value,
         "Choose kernels of a model that is compiled for speed (the fewest cycles of the core), for the "
-        "fewest instructions, for size, or for speed without much more flash.",
+        "fewest instructions, for size, for RAM (layers hand rows on to each other), or for speed without "
+        "much more flash.",
         flags=("--for",),
         choices=GOALS,
     )

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlf_sdk.compiler.rows.fused import KIND
 from mlf_sdk.compiler.survey import Survey
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.pipeline.loading import load_analysed, options_in
@@ -17,11 +18,16 @@ from mlf_sdk.targets.boards.row import Board
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBytes:
-    """Memory of the compiled model: its arena, its states and its packed constants."""
+    """Memory of the compiled model: its arena, its states and its packed constants.
+
+    Attributes:
+        fused: layers that hand rows on to each other, a text for each region.
+    """
 
     arena_bytes: int
     state_bytes: int
     params_bytes: int
+    fused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +97,12 @@ def planned_bytes(request: Request) -> PlannedBytes:
     """Compile the model of a request, and plan its memory; errors as in `survey_request`."""
     (model,) = load_analysed(request)
     layout = lay_out(model)
+    layers = [step.layer for step in layout.model.steps if step.layer is not None]
     return PlannedBytes(
-        arena_bytes=layout.arena_bytes, state_bytes=layout.state_bytes, params_bytes=layout.params_bytes
+        arena_bytes=layout.arena_bytes,
+        state_bytes=layout.state_bytes,
+        params_bytes=layout.params_bytes,
+        fused=tuple(one.detail for one in layers if one.operator == KIND),
     )
 
 

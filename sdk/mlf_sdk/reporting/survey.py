@@ -47,12 +47,14 @@ def _needs(found: ModelSurvey) -> Parts:
     if survey.least_weights_bytes != survey.weights_bytes:
         weights += f", {number(survey.least_weights_bytes)} of them needed"
     ram = f"arena {size(plan.arena_bytes)} as compiled, at least {number(survey.least_ram_bytes)}"
+    ram += " layer by layer" if plan.fused else ""
     if plan.state_bytes:
         ram += f"; states {size(plan.state_bytes)}"
     return [
         line("weights", weights),
         line("flash", f"{size(plan.params_bytes)} as compiled, and the kernels"),
         line("RAM", f"{ram}; and the stack"),
+        *lines("rows", (f"{one}, which hand rows on to each other" for one in plan.fused)),
     ]
 
 

@@ -99,7 +99,7 @@ def both(build: Build, folder: Path) -> tuple[bytes, Graph, Graph]:
     path.write_bytes(model)
     graph = load_tflite(path)
     improved = improve(graph)
-    return model, graph, fuse(improved, 0, len(improved.operators))
+    return model, graph, fuse(improved, improved.operators)
 
 
 def compiled(graph: Graph, choice: Choice) -> CompiledGraph:

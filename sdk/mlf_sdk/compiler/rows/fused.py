@@ -4,15 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Operator
 
+KIND: Final = "ROWS"  # in reports, beside the names that operators have in files
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fused(Operator):
-    """A region: its inputs are values from outside that are not constant, its outputs those used outside.
+    """A region, with the number of its last operator.
+
+    Its inputs are the values from outside that are not constant, its outputs those that are used outside.
 
     Attributes:
         operators: in the graph's order.
@@ -21,18 +27,20 @@ class Fused(Operator):
     operators: tuple[Operator, ...]
 
 
-def fuse(graph: Graph, start: int, end: int) -> Graph:
-    """The graph with operators ``start`` to ``end - 1`` as one."""
-    inside = graph.operators[start:end]
-    made = {y for o in inside for y in o.outputs}
-    others = (*graph.operators[:start], *graph.operators[end:])
+def fuse(graph: Graph, operators: Sequence[Operator]) -> Graph:
+    """The graph with operators as one, at the place of the last of them."""
+    inside = {id(one) for one in operators}
+    made = {y for o in operators for y in o.outputs}
+    others = [o for o in graph.operators if id(o) not in inside]
     used = {*graph.outputs, *(i for o in others for i in o.inputs)}
-    read = dict.fromkeys(i for o in inside for i in o.inputs)
+    read = dict.fromkeys(i for o in operators for i in o.inputs)
     fused = Fused(
-        number=inside[0].number,
-        kind="ROWS",
+        number=operators[-1].number,
+        kind=KIND,
         inputs=tuple(i for i in read if i not in made and graph.values[i].data is None),
-        outputs=tuple(y for o in inside for y in o.outputs if y in used),
-        operators=inside,
+        outputs=tuple(y for o in operators for y in o.outputs if y in used),
+        operators=tuple(operators),
     )
-    return dataclasses.replace(graph, operators=(*graph.operators[:start], fused, *graph.operators[end:]))
+    last = operators[-1]
+    kept = [fused if o is last else o for o in graph.operators if o is last or id(o) not in inside]
+    return dataclasses.replace(graph, operators=tuple(kept))
