@@ -93,12 +93,13 @@ def starts_of(layer: Contraction, rows: Array, rescale: Rescale) -> Array:
 class Layout:
     """Places of a tile: windows of the input as columns."""
 
-    def __init__(self, layer: Contraction, pixels: int = 0, quad: int = 4) -> None:
+    def __init__(self, layer: Contraction, pixels: int = 0, quad: int = 4, *, lines: int = 1) -> None:
         """Lay out the windows.
 
         Args:
             pixels: most pixels of a tile; 0: the best for `conv_1ch_int8`.
             quad: number of bytes that a row of a window is filled up to a multiple of.
+            lines: rows of the output that a tile is of; several where windows are dense and have stride 1.
         """
         _, self.ih, self.iw, self.ic = layer.x.shape
         _, self.oh, self.ow, _ = layer.y.shape
@@ -117,6 +118,8 @@ class Layout:
         self.row_bytes = self.iw * self.ic * window.dilation[0]
         self.distance = window.stride[1] * self.ic
         self.buffer_bytes = 8 * self.quads * self.pixels
+        self.lines = lines
+        self.patch_rows = kh + lines - 1
         self.patch_columns = (self.pixels - 1) * window.stride[1] + kw
         self.spare = quad * self.row_quads - self.used  # bytes read past a row of the window
 
@@ -130,7 +133,7 @@ class Layout:
         """Bytes of a copy of a tile's windows, for those that reach over the border of the input."""
         if self.inside:
             return 0
-        return self.rows * self.patch_columns * self.ic + self.spare
+        return self.patch_rows * self.patch_columns * self.ic + self.spare
 
     @property
     def inside(self) -> bool:
@@ -157,15 +160,15 @@ class Layout:
 
     def _overlaps(self) -> Overlaps:
         """Distance at which every tile reads its windows before other tiles write over them."""
-        first = np.minimum(np.arange(0, self.ow, self.pixels), self.ow - self.pixels)
+        tops = np.minimum(np.arange(0, self.oh, self.lines), self.oh - self.lines)[:, None]
+        lefts = np.minimum(np.arange(0, self.ow, self.pixels), self.ow - self.pixels)
         window = self.window
-        rows = window_starts(np.arange(self.oh), window.stride[0], window.before[0], self.ih)
-        columns = window_starts(first, window.stride[1], window.before[1], self.iw)
-        read_from = (rows[:, None] * self.iw + columns) * self.ic
-        ends = (np.arange(self.oh)[:, None] * self.ow + first + self.pixels) * self.layer.channels
-        return of_parts(
-            self.layer.x, self.layer.y, read_from.reshape(-1), np.append(0, ends.reshape(-1)[:-1])
-        )
+        rows = window_starts(tops, window.stride[0], window.before[0], self.ih)
+        columns = window_starts(lefts, window.stride[1], window.before[1], self.iw)
+        read_from = (rows * self.iw + columns) * self.ic
+        ends = ((tops + self.lines - 1) * self.ow + lefts + self.pixels) * self.layer.channels
+        written = np.maximum.accumulate(np.append(0, ends.reshape(-1)[:-1]))
+        return of_parts(self.layer.x, self.layer.y, read_from.reshape(-1), written)
 
     def padded(self, weights: Array) -> Array:
         """Weights, a row a channel, with each row of the window filled up to fours with zeros."""
@@ -209,31 +212,32 @@ class Layout:
         {call}
     }}
 """
+        last = self.oh - self.lines
+        head = f"    for (int32_t oy = 0; oy < {self.oh}; ++oy)\n"
+        place = f"        int32_t ox = t < {tail} ? t : {tail};\n"
+        if self.lines > 1:
+            head = f"    for (int32_t s = 0; s < {self.oh}; s += {self.lines})\n"
+            place = f"        int32_t oy = s < {last} ? s : {last};\n{place}"
+        head += f"    for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{\n{place}"
         if self.inside:
-            return f"""    for (int32_t oy = 0; oy < {self.oh}; ++oy)
-    for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
-        int32_t ox = t < {tail} ? t : {tail};
-        {fast}(x0 + oy * {window.stride[0] * self.iw * self.ic} + ox * {self.distance}, b0, {self.row_bytes});
+            return f"""{head}        {fast}(x0 + oy * {window.stride[0] * self.iw * self.ic} + ox * {self.distance}, b0, {self.row_bytes});
         {call}
     }}
 """
-        last_row = (self.ih - 1) * self.iw * self.ic
+        row = self.iw * self.ic
+        beyond = f"\n            && below * {row} + right * {self.ic} + {self.spare} <= {self.ih * row}"
         return f"""    int8_t *patch = (int8_t *)(b0 + {self._buffer_words});
-    for (int32_t oy = 0; oy < {self.oh}; ++oy)
-    for (int32_t t = 0; t < {self.ow}; t += {self.pixels}) {{
-        int32_t ox = t < {tail} ? t : {tail};
-        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
+{head}        int32_t iy = oy * {window.stride[0]} - {window.before[0]};
         int32_t ix = ox * {window.stride[1]} - {window.before[1]};
-        int32_t below = iy + {(self.rows - 1) * window.dilation[0]};
+        int32_t below = iy + {(self.patch_rows - 1) * window.dilation[0]};
         int32_t right = ix + {self.patch_columns};
-        if (iy >= 0 && ix >= 0 && below < {self.ih} && right <= {self.iw}
-            && below * {self.iw * self.ic} + right * {self.ic} + {self.spare} <= {last_row + self.iw * self.ic}) {{
+        if (iy >= 0 && ix >= 0 && below < {self.ih} && right <= {self.iw}{beyond if self.spare else ""}) {{
             {fast}(x0 + (iy * {self.iw} + ix) * {self.ic}, b0, {self.row_bytes});
         }} else {{
             int32_t from = ix < 0 ? 0 : ix;
             int32_t to = right < {self.iw} ? right : {self.iw};
             memset(patch, {self.layer.x.zero_point}, {self.patch_bytes});
-            for (int32_t r = 0; r < {self.rows}; ++r, iy += {window.dilation[0]}) {{
+            for (int32_t r = 0; r < {self.patch_rows}; ++r, iy += {window.dilation[0]}) {{
                 if (iy >= 0 && iy < {self.ih} && from < to) {{
                     memcpy(patch + r * {self.patch_columns * self.ic} + (from - ix) * {self.ic},
                            x0 + (iy * {self.iw} + from) * {self.ic}, (size_t)((to - from) * {self.ic}));

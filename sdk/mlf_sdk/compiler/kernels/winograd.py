@@ -15,16 +15,14 @@ from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.graph import Value
 from mlf_sdk.compiler.kernels.assembly import MAX_OFFSET, finish, function, label, subtract, unrolling
 from mlf_sdk.compiler.kernels.contraction import Contraction
-from mlf_sdk.compiler.kernels.convolution import fits_fine
+from mlf_sdk.compiler.kernels.convolution import Layout, fits_fine
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.kernels.overlap import Overlaps, of_parts, window_starts
 from mlf_sdk.compiler.kernels.rescale import Rescale
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.winograd_input import PAIRS, transform
-from mlf_sdk.compiler.operators import Array, Window
+from mlf_sdk.compiler.operators import Array
 
 MAX_SQUARES: Final = 4
 _LEAST_CHANNELS: Final = 8
@@ -39,8 +37,7 @@ _UNROLL: Final = 8
 
 def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D with 3x3 windows at stride 1; None for a layer that this does not fit."""
-    window = layer.window
-    shape = window.size, window.stride, window.dilation
+    shape = layer.window.size, layer.window.stride, layer.window.dilation
     if not layer.is_int8() or shape != ((3, 3), (1, 1), (1, 1)):
         return None
     _, oh, ow, oc = layer.y.shape
@@ -53,19 +50,16 @@ def convolution(layer: Contraction) -> Kernel | None:
     rescale = layer.rescale(fine=fits_fine(layer.rows))
     if rescale is None:
         return None
-    constants = (_stream(layer.weights.constant, layer.starts(rescale), rescale),)
+    layout = Layout(layer, 2 * squares, 1, lines=2)
+    layout.buffer_bytes = 32 * ic * squares
     tile, texts = _tile(squares, ic, ow * oc, oc, rescale)
     squared, text = transform(squares, ic)
-    buffer = 8 * ic * squares
-    columns = 2 * squares + 2
-    x, y, call = layer.x, layer.y, f"{tile}(b0, p0, y0 + (oy * {ow} + ox) * {oc}, {oc});"
-    return layer.kernel(
-        "conv_winograd",
-        _body(x, y, window, squares, squared, call),
+    return layout.kernel(
+        f"{tile}(b0, p0, {{}}, {oc})",
+        squared,
         {**texts, "pairs_of_bytes": PAIRS, squared: text},
-        constants,
-        _overlaps(x, y, window, squares),
-        workspace_bytes=4 * buffer + (0 if _inside(x, y) else 4 * columns * ic),
+        (_stream(layer.weights.constant, layer.starts(rescale), rescale),),
+        "_winograd",
     )
 
 
@@ -78,65 +72,6 @@ def _stream(weights: Array, starts: Array, rescale: Rescale) -> Array:
     u = u[:, :, _COLUMNS].reshape(oc, 16, ic // 4, 4)[..., (0, 2, 1, 3)]
     words = np.ascontiguousarray(u.astype(np.int16)).view(np.int32).reshape(oc, -1)
     return np.ascontiguousarray(np.concatenate([words, starts[:, None], rescale.rows], axis=1).reshape(-1))
-
-
-def _overlaps(x: Value, y: Value, window: Window, squares: int) -> Overlaps:
-    """Distance at which every tile reads its windows before other tiles write over them."""
-    _, ih, iw, ic = x.shape
-    _, oh, ow, oc = y.shape
-    tops = np.minimum(np.arange(0, oh, 2), oh - 2)
-    lefts = np.minimum(np.arange(0, ow, 2 * squares), ow - 2 * squares)
-    rows = window_starts(tops, 1, window.before[0], ih)
-    columns = window_starts(lefts, 1, window.before[1], iw)
-    read_from = ((rows[:, None] * iw + columns) * ic).reshape(-1)
-    ends = (((tops[:, None] + 1) * ow + lefts + 2 * squares) * oc).reshape(-1)
-    return of_parts(x, y, read_from, np.maximum.accumulate(np.append(0, ends[:-1])))
-
-
-def _inside(x: Value, y: Value) -> bool:
-    """True where no tile reaches over the border of the input."""
-    return (y.shape[1] + 2, y.shape[2] + 2) == (x.shape[1], x.shape[2])
-
-
-def _body(x: Value, y: Value, window: Window, squares: int, transform: str, call: str) -> str:
-    """Loops over the tiles."""
-    _, ih, iw, ic = x.shape
-    _, oh, ow, _ = y.shape
-    columns = 2 * squares + 2
-    if _inside(x, y):
-        return f"""    for (int32_t s = 0; s < {oh}; s += 2)
-    for (int32_t t = 0; t < {ow}; t += {2 * squares}) {{
-        int32_t oy = s < {oh - 2} ? s : {oh - 2};
-        int32_t ox = t < {ow - 2 * squares} ? t : {ow - 2 * squares};
-        {transform}(x0 + (oy * {iw} + ox) * {ic}, b0, {iw * ic});
-        {call}
-    }}
-"""
-    return f"""    int8_t *patch = (int8_t *)(b0 + {8 * ic * squares});
-    for (int32_t s = 0; s < {oh}; s += 2)
-    for (int32_t t = 0; t < {ow}; t += {2 * squares}) {{
-        int32_t oy = s < {oh - 2} ? s : {oh - 2};
-        int32_t ox = t < {ow - 2 * squares} ? t : {ow - 2 * squares};
-        int32_t iy = oy - {window.before[0]};
-        int32_t ix = ox - {window.before[1]};
-        int32_t right = ix + {columns};
-        if (iy >= 0 && ix >= 0 && iy + 4 <= {ih} && right <= {iw}) {{
-            {transform}(x0 + (iy * {iw} + ix) * {ic}, b0, {iw * ic});
-        }} else {{
-            int32_t from = ix < 0 ? 0 : ix;
-            int32_t to = right < {iw} ? right : {iw};
-            memset(patch, {x.zero_point}, {4 * columns * ic});
-            for (int32_t r = 0; r < 4; ++r, ++iy) {{
-                if (iy >= 0 && iy < {ih} && from < to) {{
-                    memcpy(patch + (r * {columns} + from - ix) * {ic}, x0 + (iy * {iw} + from) * {ic},
-                           (size_t)((to - from) * {ic}));
-                }}
-            }}
-            {transform}(patch, b0, {columns * ic});
-        }}
-        {call}
-    }}
-"""
 
 
 def _tile(squares: int, ic: int, row: int, oc: int, rescale: Rescale) -> tuple[str, dict[str, str]]:
