@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $(JOBS) + 1)
 DEMO_BOARD ?= mps2-an386
 DEMO := examples/digits
 
-.PHONY: demo test site release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools runtime dev help
+.PHONY: demo test site release coverage lint bench docs fuzz fuzz-models operators attack kills mutate onnx-nodes onnx-models tflite-models clean tools tools-riscv runtime dev help
 .NOTPARALLEL:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make tflite-models  .tflite models with recorded outputs, run on boards; their table is docs/tflite-models.md"
 	@echo "make site    the documentation as pages with search and pictures, in build/site/html"
 	@echo "make release  wheel, source distribution and bill of materials in dist/, checked from an empty environment"
+	@echo "make tools-riscv  install compiler and emulator for RISC-V (160 MB, 1.5 GB on the disk); without them its tests are skipped"
 	@echo "make clean   remove what these commands made"
 
 demo: tools runtime
@@ -40,7 +41,8 @@ demo: tools runtime
 
 # The tests of the parsers (tests/readers) must reach every line and branch of what reads an archive;
 # tests/conftest.py keeps all others out of the count.
-PARSERS := analysis.c analysis.elf analysis.thumb.objectcode analysis.thumb.workspaces frontends.intake \
+PARSERS := analysis.c analysis.elf analysis.machine.attributes analysis.machine.workspaces \
+  $(addprefix analysis.thumb.,attributes doubles objectcode workspaces) analysis.riscv.attributes frontends.intake \
   frontends.glow frontends.exported \
   $(addprefix frontends.mlf.,archive graph interface members metadata metadata_memory params rawgraph \
   rawmetadata signatures)
@@ -142,6 +144,11 @@ onnx-models: tools dev
 # What the distribution provides; asks for the administrator's rights only when something is missing.
 tools:
 	@sh .ci/install-tools.sh
+
+# What only the RISC-V boards need; large, so that nothing else asks for it.
+tools-riscv:
+	@{ command -v riscv64-unknown-elf-gcc && command -v qemu-system-riscv32 && [ -d /usr/lib/picolibc ]; } >/dev/null || \
+	  sh .ci/install-tools.sh gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf qemu-system-misc
 
 # The package with what it needs at run time; with what its tests and checks need.
 runtime:

@@ -5,7 +5,7 @@
  *
  * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_MAX_BAUD and MLF_CLOCK_HZ.
  */
-#include "cortexm.h"
+#include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
 #include "uart_rx.h"

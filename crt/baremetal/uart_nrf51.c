@@ -5,7 +5,7 @@
  *
  * mlf_board.h gives MLF_UART_BASE, MLF_UART_BAUD, MLF_UART_MAX_BAUD, MLF_UART_TX_PIN and MLF_UART_RX_PIN.
  */
-#include "cortexm.h"
+#include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
 #include "uart_rx.h"

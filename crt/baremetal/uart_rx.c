@@ -19,13 +19,13 @@ void mlf_uart_rx_put(uint8_t byte) {
   }
 }
 
-/* A pending interrupt ends WFI even while it is masked: one that comes after the comparison is not missed. */
+/* A pending interrupt ends the sleep even while it is masked: one that comes after the comparison is not missed. */
 static void sleep_while_empty(void) {
-  __asm volatile("cpsid i" : : : "memory");
+  mlf_cpu_mask();
   if (tail == head) {
-    __asm volatile("wfi");
+    mlf_cpu_wait();
   }
-  __asm volatile("cpsie i" : : : "memory");
+  mlf_cpu_unmask();
 }
 
 size_t mlf_uart_rx_take(uint8_t *out_data, size_t capacity) {

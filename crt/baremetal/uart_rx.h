@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cortexm.h"
+#include "cpu.h"
 #include "mlf_board.h"
 
 #ifndef MLF_UART_RX_BYTES
@@ -28,7 +28,7 @@
 void MLF_UART_HANDLER(void);
 
 /* Let the interrupt come. */
-static inline void mlf_uart_rx_enable(void) { NVIC_ISER(MLF_UART_IRQ / 32u) = 1u << (MLF_UART_IRQ % 32u); }
+static inline void mlf_uart_rx_enable(void) { mlf_cpu_enable_irq(MLF_UART_IRQ); }
 
 /* From the interrupt: keep a byte. One that finds no room is lost, and its frame damaged. */
 void mlf_uart_rx_put(uint8_t byte);

@@ -6,6 +6,13 @@
 #define MODEL_NAME_MAX 64u
 #define CALLS_MAX 24u
 
+/* The lowest bit of a return address. */
+#ifdef __riscv
+#define MLF_RETURN_BIT 0u
+#else
+#define MLF_RETURN_BIT 1u
+#endif
+
 __attribute__((weak)) void mlf_fault_context(mlf_fault_context_t *out_context) {
   out_context->model = NULL;
   out_context->step = -1;
@@ -19,8 +26,7 @@ OUT_OF_LINE static void put_char(char c) {
   mlf_uart_write(&byte, 1);
 }
 
-/* A character below ' ' stands for a word in hexadecimal: \1 for words[0], \2 for words[1]...; of NULL, all are 0. */
-OUT_OF_LINE static void put_text(const char *text, const uint32_t *words) {
+OUT_OF_LINE void mlf_fault_text(const char *text, const uint32_t *words) {
   for (; *text != '\0'; text++) {
     if (*text >= ' ') {
       put_char(*text);
@@ -37,22 +43,13 @@ OUT_OF_LINE static void put_text(const char *text, const uint32_t *words) {
 
 void mlf_fault_begin(const char *kind) {
   put_char('\0');
-  put_text("mlf-fault: ", NULL);
-  put_text(kind, NULL);
+  mlf_fault_text("mlf-fault: ", NULL);
+  mlf_fault_text(kind, NULL);
 }
 
 void mlf_fault_begin_exception(uint32_t exception) {
   put_char('\0');
-  put_text("mlf-fault: \1", &exception);
-}
-
-void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status) {
-  const uint32_t pointer = (uint32_t)sp;
-  const uint32_t *const words = (const uint32_t *)frame;
-  put_text(" pc=\7 lr=\6 sp=", words);
-  put_text("\1 r0=", &pointer);
-  put_text("\1 r1=\2 r2=\3 r3=\4 r12=\5 xpsr=\10", words);
-  put_text(" cfsr=\1 hfsr=\2 mmfar=\3 bfar=\4", (const uint32_t *)status);
+  mlf_fault_text("mlf-fault: \1", &exception);
 }
 
 /* The first place from `low` on that holds a word; `at` if there is none before it. */
@@ -70,10 +67,10 @@ void mlf_fault_calls(uintptr_t sp, uintptr_t low, uintptr_t top, uintptr_t code_
   low = (low + 3u) & ~(uintptr_t)3u;
   for (uintptr_t at = low; at < top && left != 0u; at += 4u) {
     const uint32_t word = *(const volatile uint32_t *)at;
-    if ((word & 1u) != 0u && word > code_low && word < code_end &&
+    if ((word & 1u) == MLF_RETURN_BIT && word > code_low && word < code_end &&
         (left > CALLS_MAX / 2u || first_of(low, at, word) == at)) {
       const uint32_t call[2] = {(uint32_t)(at - sp), word};
-      put_text(text, call);
+      mlf_fault_text(text, call);
       text = ",\1:\2";
       left--;
     }
@@ -85,7 +82,7 @@ void mlf_fault_end(void) {
   mlf_fault_context_t context = {NULL, -1};
   mlf_fault_context(&context);
   const char *name = context.model;
-  put_text(" step=\1 model=", (const uint32_t *)&context.step);
+  mlf_fault_text(" step=\1 model=", (const uint32_t *)&context.step);
   if (name == NULL || *name == '\0') {
     name = "-";
   }

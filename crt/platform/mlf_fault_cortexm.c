@@ -25,3 +25,12 @@ uintptr_t mlf_fault_sp(const mlf_frame_t *frame, uint32_t exc_return) {
   return (uintptr_t)frame + sizeof *frame + ((frame->xpsr & XPSR_PADDED) != 0u ? 4u : 0u) +
          ((exc_return & EXC_RETURN_BASIC_FRAME) != 0u ? 0u : FLOAT_FRAME_BYTES);
 }
+
+void mlf_fault_registers(const mlf_frame_t *frame, uintptr_t sp, const mlf_fault_status_t *status) {
+  const uint32_t pointer = (uint32_t)sp;
+  const uint32_t *const words = (const uint32_t *)frame;
+  mlf_fault_text(" pc=\7 lr=\6 sp=", words);
+  mlf_fault_text("\1 r0=", &pointer);
+  mlf_fault_text("\1 r1=\2 r2=\3 r3=\4 r12=\5 xpsr=\10", words);
+  mlf_fault_text(" cfsr=\1 hfsr=\2 mmfar=\3 bfar=\4", (const uint32_t *)status);
+}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import mlf_sdk
-from emulated import start_qemu
+from emulated import missing_board_tools, start_qemu
 from mlf_sdk.errors import InputError
 from mlf_sdk.pipeline.results import RunReport
 from mlf_sdk.targets.boards.load import find_board, load_boards
@@ -24,14 +23,18 @@ DIGITS = ROOT / "examples/digits/digits-graph-tvm0.11.1.tar"
 AOT = ROOT / "examples/digits/digits-aotc-tvm0.11.1.tar"
 OLD = ROOT / "examples/digits/digits-graph-tvm0.8.0.tar"
 IMAGES = 12
-EMULATED = ["mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps2-an521", "mps3-an547", "microbit"]
+EMULATED = [
+    *("mps2-an385", "mps2-an386", "mps2-an500", "mps2-an505", "mps2-an521", "mps3-an547", "microbit"),
+    "qemu-virt-rv32",
+]
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-6}
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.usefixtures("needs_host")]
 
 
 def emulated(*values: object) -> object:
-    missing = [name for name in ("qemu-system-arm", "arm-none-eabi-gcc") if shutil.which(name) is None]
+    (board,) = [value for value in values if isinstance(value, str)]
+    missing = missing_board_tools(board)
     return pytest.param(
         *values,
         marks=[pytest.mark.qemu, pytest.mark.skipif(bool(missing), reason=f"not installed: {missing}")],

@@ -241,7 +241,7 @@ def test_colliding_objects_on_a_board(tmp_path: Path, needs_qemu: None) -> None:
 
 def test_objects_do_not_run_on_the_host_or_another_cpu(tmp_path: Path, needs_arm: None) -> None:
     path = write(compiled(build(), tmp_path), tmp_path / "objects.tar")
-    for board, what in (("host", "machine code for Arm"), ("mps2-an385", "cortex-m3|Cortex-M3|FPU|float")):
+    for board, what in (("host", "machine code for ARM"), ("mps2-an385", "cortex-m3|Cortex-M3|FPU|float")):
         with pytest.raises(ArchiveError, match=what) as caught:
             mlf_sdk.generate(path, tmp_path / board, board=board)
         assert [fault.member for fault in caught.value.faults] == ["codegen/host/lib/lib1.o"] * len(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlf_sdk.analysis.thumb.callgraph import Depth
+from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.judge.baseline import Change, GrowthLimit
 from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays, StepDifference
 from mlf_sdk.judge.budget import BudgetLine, Limit

@@ -240,7 +240,7 @@ def stack_of(
         for name, address in (("__mlf_stack_bottom", 0x2000), ("__mlf_stack_top", 0x2000 + reserved))
     ]
     linked = image(symbols=tuple(symbols if reserved else ()))
-    monkeypatch.setattr("mlf_sdk.analysis.thumb.code.thumb_code", lambda image: object())
+    monkeypatch.setattr("mlf_sdk.judge.check.machine_code", lambda image: object())
     monkeypatch.setattr("mlf_sdk.judge.check.call_graph", lambda *_: object())
     monkeypatch.setattr("mlf_sdk.judge.check.stack_bound", lambda *_: bound)
     monkeypatch.setattr("mlf_sdk.judge.check.linked_allocators", lambda *_: allocators)

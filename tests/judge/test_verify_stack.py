@@ -11,8 +11,9 @@ from typing import cast
 import pytest
 
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.analysis.thumb.callgraph import EXECUTORS, LAUNCH, SERVERS, CallGraph
-from mlf_sdk.analysis.thumb.code import ThumbCode, thumb_code
+from mlf_sdk.analysis.machine.callgraph import EXECUTORS, LAUNCH, SERVERS, CallGraph
+from mlf_sdk.analysis.machine.registry import machine_code
+from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
 from mlf_sdk.judge.heap import linked_allocators
@@ -79,7 +80,7 @@ def link(folder: Path, cpu: str, source: str, *flags: str, suffix: str = "c") ->
         cwd=folder,
         timeout_s=60,
     )
-    code = thumb_code(read_image(folder / "p.elf"))
+    code = machine_code(read_image(folder / "p.elf"))
     assert code is not None
     return code
 
@@ -473,7 +474,7 @@ def test_no_heap(tmp_path: Path) -> None:
 def test_image_of_another_machine(tmp_path: Path, needs_cc: str) -> None:
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     run_process([needs_cc, "p.c", "-o", "p.elf"], cwd=tmp_path, timeout_s=60)
-    assert thumb_code(read_image(tmp_path / "p.elf")) is None
+    assert machine_code(read_image(tmp_path / "p.elf")) is None
 
 
 def test_image_cut_anywhere(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_a_count_by_the_clock_is_right_to_its_resolution(
     assert counted.instructions is not None
     assert (counted.instructions_resolution, counted.instructions_range) == (0, (counted.instructions,) * 2)
     assert 0 <= counted.instructions - profiled < 50  # its image records workspaces
-    monkeypatch.setattr("mlf_sdk.judge.counting.missing_plugin_support", lambda: "no plugins here")
+    monkeypatch.setattr("mlf_sdk.judge.counting.missing_plugin_support", lambda board: "no plugins here")
     by_clock = mlf_sdk.run(archive, board=board, twin=False)
     assert by_clock.instructions is not None
     assert by_clock.instructions_resolution in (120, 189)
@@ -114,12 +114,12 @@ def test_ticks_of_an_unknown_clock_are_no_instructions(
     archive: Path, foreign: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = foreign(168_000_000)
-    monkeypatch.setattr("mlf_sdk.judge.counting.missing_plugin_support", lambda: "no plugins here")
+    monkeypatch.setattr("mlf_sdk.judge.counting.missing_plugin_support", lambda board: "no plugins here")
     report = mlf_sdk.run(archive, board="own168000000", board_file=str(row), twin=False)
     assert (report.instructions, report.instructions_range, report.seconds) == (None, None, None)
     assert report.ticks > 0
     assert line_text(report) == f"run        1 inference, {report.ticks:,} ticks"
-    monkeypatch.setattr("mlf_sdk.pipeline.profile.missing_plugin_support", lambda: "no plugins here")
+    monkeypatch.setattr("mlf_sdk.pipeline.profile.missing_plugin_support", lambda board: "no plugins here")
     profiled = mlf_sdk.profile(archive, board="own168000000", board_file=str(row), runs=1)
     assert profiled.unit == "ticks"
     assert "not known" in profiled.method
@@ -154,7 +154,7 @@ def test_kernels_inside_a_model_compiled_ahead_of_time(tmp_path: Path) -> None:
 
 def test_the_boards_clock_where_nothing_counts(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = importlib.import_module("mlf_sdk.pipeline.profile")
-    monkeypatch.setattr(home, "missing_plugin_support", lambda: "no plugins here")
+    monkeypatch.setattr(home, "missing_plugin_support", lambda board: "no plugins here")
     found = mlf_sdk.profile(archive, runs=2)
     assert (found.unit, found.resolution, found.runs) == ("instructions", 40, 2)
     assert any("no plugins here" in note for note in found.notes)

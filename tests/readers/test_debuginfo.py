@@ -10,7 +10,8 @@ import pytest
 
 from mlf_sdk.analysis.elf.debuginfo import FrameRule
 from mlf_sdk.analysis.elf.image import read_image
-from mlf_sdk.analysis.thumb.code import ThumbCode, thumb_code
+from mlf_sdk.analysis.machine.registry import machine_code
+from mlf_sdk.analysis.thumb.code import ThumbCode
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
 
@@ -33,7 +34,7 @@ int third(int x) {
 
 
 def code_of(elf: Path) -> ThumbCode:
-    code = thumb_code(read_image(elf))
+    code = machine_code(read_image(elf))
     assert code is not None
     return code
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from elfobjects import M0, M3, M4, M4F, M55, Elf, attributes
 from mlf_sdk.analysis.elf import raw as rawelf
 from mlf_sdk.analysis.elf.objects import check_object_against, read_object
+from mlf_sdk.analysis.machine.workspaces import object_workspaces
 from mlf_sdk.analysis.thumb import flow, objectcode
-from mlf_sdk.analysis.thumb.workspaces import object_workspaces
 from mlf_sdk.errors import FaultCollector
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "mlf"
@@ -44,7 +44,7 @@ class TestReading:
             relocations=[(0, CALL, 4)],
         )
         info, _ = read(elf.build())
-        assert (info.machine, info.elf_class, info.is_arm) == ("ARM", 32, True)
+        assert (info.machine, info.elf_class, info.isa) == ("ARM", 32, "thumb")
         assert info.defined == ("k", "weak", "common")
         assert info.strong == ("k", "common")
         assert info.undefined == (ALLOCATE,)
@@ -200,7 +200,7 @@ def test_double_is_told_by_the_code_where_the_attributes_allow_it(text, marks, p
 )
 def test_other_machines_are_read_and_refused(elf, text):
     info, _ = read(elf.build())
-    assert not info.is_arm
+    assert not info.isa
     assert text in check_object_against("cortex-m4", "", "soft", info)[0]
     assert object_workspaces(elf.build()) == {}
 
@@ -560,7 +560,7 @@ class TestCompiled:
     def test_an_object_of_the_host_is_refused(self, tmp_path):
         data = self.build(tmp_path, "-O2", compiler="gcc")
         info, _ = read(data)
-        assert (info.elf_class, info.is_arm) == (64, False)
+        assert (info.elf_class, info.isa) == (64, "")
         assert "plain" in info.defined
         assert len(check_object_against("cortex-m4", "fpv4-sp-d16", "hard", info)) == 1
         assert object_workspaces(data) == {}
@@ -568,7 +568,7 @@ class TestCompiled:
     def test_a_big_endian_object_is_no_match(self, tmp_path):
         data = self.build(tmp_path, "-mcpu=cortex-m3", "-mthumb", "-mbig-endian", "-O2")
         info, _ = read(data)
-        assert not info.is_arm
+        assert not info.isa
         assert info.attributes.cpu_arch == "v7-M"
 
 

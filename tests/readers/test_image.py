@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mlf_sdk.analysis.elf.image import Function, Image, read_image
-from mlf_sdk.analysis.thumb.code import thumb_code
+from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.tools.process import run_process
 
@@ -170,15 +170,15 @@ def test_sources_without_debug_information(image: Image, tmp_path: Path) -> None
 
 
 def test_machine_code_is_decoded_once_and_not_pickled(image: Image) -> None:
-    code = thumb_code(image)
+    code = machine_code(image)
     assert code is not None
-    assert thumb_code(image) is code
+    assert machine_code(image) is code
     frame = code.frame(image.address_of("main"))
     assert frame is not None
     assert code.frame(image.address_of("main")) is frame
     copy = pickle.loads(pickle.dumps(image))
     assert (copy.symbols, copy.sections, copy.path) == (image.symbols, image.sections, image.path)
-    assert thumb_code(copy) is not code
+    assert machine_code(copy) is not code
 
 
 def test_an_image_is_parsed_again_when_its_bytes_change(image: Image, tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_an_image_is_parsed_again_when_its_bytes_change(image: Image, tmp_path: 
     assert other is not read_image(image.path) and other.symbols == image.symbols
 
 
-def test_image_of_another_machine_has_no_thumb_code(tmp_path: Path, needs_cc: str) -> None:
+def test_image_of_another_machine_has_no_machine_code(tmp_path: Path, needs_cc: str) -> None:
     (tmp_path / "p.c").write_text("int main(void) { return 0; }")
     run_process([needs_cc, "p.c", "-o", "p.elf"], cwd=tmp_path, timeout_s=60)
     found = read_image(tmp_path / "p.elf")
-    assert (thumb_code(found), found.attributes) == (None, None)
+    assert (machine_code(found), found.attributes) == (None, None)
     assert found.find("main") is not None
 
 

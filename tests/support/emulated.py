@@ -3,19 +3,37 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from mlf_sdk.errors import TargetError
 from mlf_sdk.targets import qemu
+from mlf_sdk.targets.boards.isa import cross_isa
+from mlf_sdk.targets.boards.load import find_board
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuMachine, QemuOptions
 from mlf_sdk.triage.fault_report import parse_fault
 
 _LAST_WORDS_S = 1.0  # between the end of the console and the end of the emulator
+
+
+def missing_board_tools(name: str) -> list[str]:
+    """Compiler and emulator of a board that are not installed here."""
+    tools = cross_isa(find_board(name)).tools
+    return [program for program in (tools.c, tools.objcopy, tools.emulator) if shutil.which(program) is None]
+
+
+def need_board_tools(name: str) -> None:
+    """Skip the test where the compiler or the emulator of a board is missing."""
+    missing = missing_board_tools(name)
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 class EmulatedBoard:

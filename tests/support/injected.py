@@ -18,6 +18,11 @@ _BEFORE = """
 #else
 #define NOWHERE 0xF0000000
 #endif
+#ifdef __riscv
+#define UNDEFINED __asm volatile("unimp")
+#else
+#define UNDEFINED __asm volatile(".short 0xde00")
+#endif
 static int32_t (*volatile nowhere)(void);
 static volatile int32_t forever = 1;
 
@@ -84,10 +89,12 @@ _INSIDE = """
     case 11:
       ((volatile int32_t*)out)[0] = leaf(((volatile int32_t*)out)[0]);
       break;
-#ifdef __arm__
+#if defined(__arm__) || defined(__riscv)
     case 7:
-      __asm volatile(".short 0xde00");  // here: undefined
+      UNDEFINED;  // here: undefined
       break;
+#endif
+#ifdef __arm__
     case 8:
       __asm volatile(".short 0xee30, 0x0a20");  // here: float
       break;

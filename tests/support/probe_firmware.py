@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jinja2
-
+from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.isa import board_flags, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import run_process
@@ -17,46 +17,25 @@ STRICT += ["-Wmissing-prototypes", "-Werror"]
 PROBE = Path(__file__).parent / "firmware" / "probe.c"
 
 
-def cpu_flags(board: Board) -> list[str]:
-    fpu = [] if board.fpu == "none" else [f"-mfpu={board.fpu}"]
-    return [f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}", *fpu]
-
-
 def render(board: Board, folder: Path) -> None:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(data_dir("board_templates") / "baremetal"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     context = baremetal_context(board)
     for name in ("linker.ld", "app.ld", "mlf_board.h"):
-        (folder / name).write_text(environment.get_template(f"{name}.j2").render(context))
+        (folder / name).write_bytes(template_text(f"baremetal/{name}.j2", context))
 
 
 def platform_sources(board: Board) -> list[str]:
     assert board.uart is not None
-    names = [
-        "startup",
-        "vectors",
-        "fault",
-        "stack",
-        "systick",
-        "exit",
-        f"uart_{board.uart.driver}",
-        "uart_rx",
-    ]
-    own = [str(data_dir("crt") / "baremetal" / f"{name}.c") for name in names]
-    return [
-        *own,
-        *(str(data_dir("crt") / "platform" / f"mlf_{name}.c") for name in ("fault", "fault_cortexm")),
-    ]
+    crt, isa = data_dir("crt"), cross_isa(board)
+    names = ["startup", "stack", "exit", f"uart_{board.uart.driver}", "uart_rx"]
+    common = [*(f"baremetal/{name}.c" for name in names), "platform/mlf_fault.c"]
+    return [str(crt / name) for name in (*common, *isa.sources, counter_source(board))]
 
 
 def compile_flags(board: Board, folder: Path) -> list[str]:
-    includes = [f"-I{data_dir('crt') / 'include'}", f"-I{folder}"]
-    return [*cpu_flags(board), "-g", "-ffunction-sections", "-fdata-sections", *includes]
+    crt = data_dir("crt")
+    folders = (crt / "include", crt / "baremetal", crt / "baremetal" / cross_isa(board).name, folder)
+    includes = [f"-I{path}" for path in folders]
+    return [*board_flags(board), "-g", "-ffunction-sections", "-fdata-sections", *includes]
 
 
 def build(board: Board, folder: Path, *flags: str, sources: tuple[Path, ...] = (PROBE,)) -> Path:
@@ -64,8 +43,8 @@ def build(board: Board, folder: Path, *flags: str, sources: tuple[Path, ...] = (
     folder.mkdir(parents=True, exist_ok=True)
     render(board, folder)
     elf = folder / "probe.elf"
-    argv = ["arm-none-eabi-gcc", "-O2", *compile_flags(board, folder), *STRICT, *flags]
-    argv += [*platform_sources(board), *map(str, sources), "-nostartfiles", "--specs=nano.specs"]
+    argv = [cross_isa(board).tools.c, "-O2", *compile_flags(board, folder), *STRICT, *flags]
+    argv += [*platform_sources(board), *map(str, sources), "-nostartfiles", *cross_isa(board).link_flags]
     argv += [
         "-T",
         str(folder / "linker.ld"),

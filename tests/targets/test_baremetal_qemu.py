@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import struct
 import time
 from contextlib import AbstractContextManager
@@ -13,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from emulated import EmulatedBoard, start_qemu
+from emulated import EmulatedBoard, need_board_tools, start_qemu
 from mlf_sdk.errors import TargetError
+from mlf_sdk.targets.boards import DEFAULT_BOARD
+from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import QemuOptions, instructions
@@ -22,22 +23,21 @@ from mlf_sdk.tools.process import ProcessError, run_process
 from mlf_sdk.triage.fault_report import parse_fault
 from probe_firmware import STRICT, build, compile_flags, platform_sources, render
 
-GCC = shutil.which("arm-none-eabi-gcc")
-QEMU = shutil.which("qemu-system-arm")
-pytestmark = [
-    pytest.mark.toolchain,
-    pytest.mark.skipif(GCC is None, reason="arm-none-eabi-gcc is not installed"),
-]
+pytestmark = [pytest.mark.toolchain, pytest.mark.usefixtures("_board_tools")]
+needs_qemu = pytest.mark.qemu
 
-
-def needs_qemu(test):
-    """Marks a test or a class that boots an emulated board."""
-    reason = "qemu-system-arm is not installed"
-    return pytest.mark.qemu(pytest.mark.skipif(QEMU is None, reason=reason)(test))
-
-
+RISCV = "qemu-virt-rv32"
 ROWS = load_boards()
 BOARDS = [name for name, row in ROWS.items() if row.qemu is not None]
+
+
+@pytest.fixture
+def _board_tools(request):
+    """Skips where the compiler or the emulator of a test's board is missing."""
+    params = getattr(request.node, "callspec", None)
+    need_board_tools(params.params.get("name", DEFAULT_BOARD) if params else DEFAULT_BOARD)
+
+
 SEMIHOSTING = ("-semihosting-config", "enable=on,target=native")
 EXACT_SHIFT = 6  # 64 ns an instruction: more than one tick of each board's counter
 
@@ -77,7 +77,7 @@ def test_sources_compile_for_size_without_a_warning(name, tmp_path):
     semihosting = [source for source in sources if "MLF_SEMIHOSTING" in Path(source).read_text()]
     assert 0 < len(semihosting) < len(sources)
     for value, compiled in (("1", semihosting), ("0", sources)):
-        argv = ["arm-none-eabi-gcc", "-Os", *compile_flags(board, tmp_path), *STRICT, "-ffreestanding"]
+        argv = [cross_isa(board).tools.c, "-Os", *compile_flags(board, tmp_path), *STRICT, "-ffreestanding"]
         result = run_process(
             [*argv, f"-DMLF_SEMIHOSTING={value}", "-c", *compiled], cwd=tmp_path, timeout_s=60
         )
@@ -132,14 +132,19 @@ class TestOnBoard:
         assert block.startswith(b"\0mlf-fault: ")
         assert block.endswith(b"\n\0")
         assert fault is not None
-        assert fault.kind == ("hardfault" if name == "microbit" else "usagefault")
+        assert fault.kind == {"microbit": "hardfault", RISCV: "illegal-instruction"}.get(name, "usagefault")
         assert (fault.step, fault.model) == (-12345, "probe?model")
-        nm = run_process(["arm-none-eabi-nm", str(probe(name))], timeout_s=10).stdout
+        nm = run_process(
+            [cross_isa(ROWS[name]).tools.objcopy.replace("objcopy", "nm"), str(probe(name))], timeout_s=10
+        ).stdout
         main = next(int(line.split()[0], 16) for line in nm.splitlines() if line.endswith(" main"))
         assert main <= fault.registers["pc"] < main + 2000
         ram = ROWS[name].ram
         assert ram.origin < fault.registers["sp"] <= ram.origin + ROWS[name].stack_bytes
-        assert fault.registers["cfsr"] == (0 if name == "microbit" else 0x10000)  # UNDEFINSTR
+        if name == RISCV:
+            assert fault.registers["mcause"] == 2
+        else:
+            assert fault.registers["cfsr"] == (0 if name == "microbit" else 0x10000)  # UNDEFINSTR
 
     def test_a_stack_overflow_is_reported(self, name, probe):
         with boot(ROWS[name], probe(name)) as machine:
@@ -157,7 +162,7 @@ class TestOnBoard:
 
 
 @needs_qemu
-@pytest.mark.parametrize("name", ["mps2-an386", "microbit"])
+@pytest.mark.parametrize("name", ["mps2-an386", "microbit", RISCV])
 class TestRunner:
     def test_semihosting_ends_with_the_status(self, name, tmp_path):
         elf = build(ROWS[name], tmp_path, "-DMLF_SEMIHOSTING=1")
@@ -269,7 +274,7 @@ def test_caches_are_switched_on_by_choice(name, caches, tmp_path):
         flags[1:] = ["-DHANDLER=IRQ5_Handler", "-DIRQ=5u"]
     elf = build(ROWS[name], tmp_path, *flags, sources=(HANDLERS,))
     code = run_process(
-        ["arm-none-eabi-objdump", "-d", str(elf), "--disassemble=start_main"], timeout_s=10
+        ["arm-none-eabi-objdump", "-d", str(elf), "--disassemble=mlf_cpu_enable_caches"], timeout_s=10
     ).stdout
     for bit in (16, 17):  # CCR.DC and CCR.IC
         assert (f"#{1 << bit}" in code) == bool(caches)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -13,8 +14,17 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.baremetal import BaremetalTarget
-from mlf_sdk.targets.boards.check import CPUS, row_faults
-from mlf_sdk.targets.boards.load import baremetal_context, find_board, load_board, load_boards, load_machines
+from mlf_sdk.targets.boards.check import row_faults
+from mlf_sdk.targets.boards.isa import board_flags, isa_of
+from mlf_sdk.targets.boards.load import (
+    baremetal_context,
+    find_board,
+    load_board,
+    load_boards,
+    load_machines,
+    machine_of,
+)
+from mlf_sdk.tools.isas import load_isas
 from mlf_sdk.tools.process import run_process
 
 ROWS = load_boards()
@@ -66,7 +76,7 @@ class TestOwnRows:
         assert promised | {"microbit", "host"} <= set(ROWS)
         assert list(ROWS) == sorted(ROWS)
         cpus = {row.cpu.split("+")[0] for row in ROWS.values() if row.qemu}
-        assert cpus == {f"cortex-m{n}" for n in ("0", "3", "4", "7", "33", "55")}
+        assert cpus == {*(f"cortex-m{n}" for n in ("0", "3", "4", "7", "33", "55")), "rv32imac"}
 
     def test_each_file_has_its_boards_name(self):
         folder = data_dir("board_templates") / "boards"
@@ -76,16 +86,16 @@ class TestOwnRows:
     def test_each_is_checked_against_its_machine(self, name):
         row = ROWS[name]
         assert row.qemu is not None
-        machine = load_machines()[row.qemu.machine]
+        machine = load_machines()[row.isa, row.qemu.machine]
         broken = msgspec.structs.replace(row, counter=msgspec.structs.replace(row.counter, hz=1_000))
         assert row_faults(row, machine) == []
         assert row_faults(broken, machine) == [
-            f"counter.hz: SysTick of QEMU's {name} counts at {machine.systick_hz}"
+            f"counter.hz: the counter of QEMU's {row.qemu.machine} counts at {machine.counter_hz}"
         ]
 
     def test_each_machine_has_its_file(self):
-        assert set(load_machines()) == {path.stem for path in (data_dir("qemu") / "machines").glob("*.toml")}
-        assert {ROWS[name].qemu.machine for name in EMULATED} == set(load_machines())
+        assert len(load_machines()) == len([*(data_dir("qemu") / "machines").glob("*.toml")])
+        assert {(ROWS[name].isa, ROWS[name].qemu.machine) for name in EMULATED} == set(load_machines())
 
     def test_the_large_models_fit_where_they_are_run(self):
         row = ROWS["mps2-an386"]
@@ -185,7 +195,7 @@ BROKEN = {
     "boot ram": ("size_bytes = 0x0004", "boot = true\nsize_bytes = 0x0004", "must be of kind 'flash'"),
     "boot place": ("0x0800_0000", "0x0800_0040", "must start at a multiple of 128"),
     "stack fills": ("0x0004_0000", "4096", "the stack fills the RAM"),
-    "cpu": ('"cortex-m4"', '"cortex-a9"', "cpu: 'cortex-a9' is not known; known: cortex-m0"),
+    "cpu": ('"cortex-m4"', '"cortex-a9"', "cpu: 'cortex-a9' is not known; known: .*cortex-m0"),
     "fpu": (
         '"fpv4-sp-d16"',
         '"fpv5-d16"',
@@ -244,7 +254,7 @@ BROKEN_ON_QEMU = {
     "counter": (
         "\nhz = 25_000_000",
         "\nhz = 24_000_000",
-        "counter.hz: SysTick of QEMU's mps2-an386 counts at",
+        "counter.hz: the counter of QEMU's mps2-an386 counts at",
     ),
     "uart": ("0x4000_4000", "0x4000_8000", "uart: QEMU's mps2-an386 has no cmsdk UART at 0x40008000"),
     "serial": ("[qemu]", "[qemu]\nserial_index = 1", "as its serial port 1"),
@@ -317,27 +327,69 @@ class TestContext:
         assert baremetal_context(load_board(write(tmp_path, text)))["stack_guard"] == 0
 
 
-@pytest.mark.parametrize("cpu", CPUS)
-def test_each_cpu_can_be_used(cpu, tmp_path):
-    fpus, dsp = CPUS[cpu]
-    for fpu in fpus:
-        text = ROW.replace('"cortex-m4"', f'"{cpu}"').replace('"fpv4-sp-d16"', f'"{fpu}"')
-        text = text.replace("dsp = true", f"dsp = {str(dsp is not False).lower()}")
-        text = text.replace('"hard"', '"soft"') if fpu == "none" else text
-        row = load_board(write(tmp_path, text))
+CPUS = [(isa, cpu) for isa in load_isas().values() for cpu in isa.cpus]
+
+
+def row_for(isa, cpu, fpu):
+    text = ROW.replace('"cortex-m4"', f'"{cpu}"').replace('"fpv4-sp-d16"', f'"{fpu}"')
+    text = text.replace("dsp = true", f"dsp = {str(isa.cpus[cpu].dsp is not False).lower()}")
+    return text.replace('"hard"', '"soft"') if fpu == "none" else text
+
+
+@pytest.mark.parametrize(("isa", "cpu"), CPUS, ids=[cpu for _, cpu in CPUS])
+def test_each_cpu_can_be_used(isa, cpu, tmp_path):
+    for fpu in ("none", *isa.cpus[cpu].fpus):
+        row = load_board(write(tmp_path, row_for(isa, cpu, fpu)))
         assert (row.cpu, row.fpu) == (cpu, fpu)
+        assert isa_of(row) is isa  # the row names none
 
 
 @pytest.mark.toolchain
-@pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="arm-none-eabi-gcc is not installed")
-@pytest.mark.parametrize("cpu", CPUS)
-def test_the_compiler_knows_each_cpu(cpu):
-    for fpu in CPUS[cpu][0]:
-        flags = ["-mfloat-abi=soft"] if fpu == "none" else ["-mfloat-abi=hard", f"-mfpu={fpu}"]
-        argv = ["arm-none-eabi-gcc", f"-mcpu={cpu}", "-mthumb", *flags, "-dM", "-E", "-xc", "-"]
-        macros = run_process(argv, timeout_s=20).stdout
-        assert ("__ARM_FP " in macros) == (fpu != "none")
-        assert ("__ARM_FEATURE_DSP 1" in macros) == (CPUS[cpu][1] is not False)
+@pytest.mark.parametrize(("isa", "cpu"), CPUS, ids=[cpu for _, cpu in CPUS])
+def test_the_compiler_knows_each_cpu(isa, cpu):
+    if shutil.which(isa.tools.c) is None:
+        pytest.skip(f"{isa.tools.c} is not installed")
+    for fpu in ("none", *isa.cpus[cpu].fpus):
+        flags = isa.compiler_flags(cpu, fpu, "soft" if fpu == "none" else "hard")
+        macros = run_process([isa.tools.c, *flags, "-dM", "-E", "-xc", "-"], timeout_s=20).stdout
+        if isa.name == "thumb":
+            assert ("__ARM_FP " in macros) == (fpu != "none")
+            assert ("__ARM_FEATURE_DSP 1" in macros) == (isa.cpus[cpu].dsp is not False)
+        else:
+            assert ("__riscv_atomic" in macros, "__riscv_xlen 32" in macros) == ("a" in cpu[4:], True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('cpu = "rv32imac"', 'cpu = "rv64gc"', "cpu: 'rv64gc' is not known; known: rv32imac, rv32imc"),
+        ('isa = "rv32"', 'isa = "rv128"', "isa: 'rv128' is not known; known: rv32, thumb"),
+        ('isa = "rv32"', 'isa = "thumb"', "cpu: 'rv32imac' is not known; known: cortex-m0"),
+        ('driver = "mcycle"', 'driver = "systick"', "counter.driver: 'systick' is not known; known: mcycle"),
+        ("base = 0x0C00_0000\n", "", "interrupts.base: it is missing; where the registers of the PLIC lie"),
+        ("0x8000_0000", "0x8000_0010", "must start at a multiple of 64"),
+        ("UART0_Handler", "MachineTimer_Handler", "this is an exception of the core"),
+        ("max_baud = 230_400", "max_baud = 460_800", "uart.max_baud: it is above 230,400"),
+    ],
+)
+def test_broken_rows_of_another_architecture(old, new, message, tmp_path):
+    text = (data_dir("board_templates") / "boards" / "qemu-virt-rv32.toml").read_text()
+    assert old in text
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_board(write(tmp_path, text.replace(old, new)))
+
+
+def test_an_interrupt_needs_the_controllers_place(tmp_path):
+    text = (data_dir("board_templates") / "boards" / "qemu-virt-rv32.toml").read_text()
+    start, end = text.index("[interrupts]"), text.index("[rpc]")
+    with pytest.raises(InputError, match=r"interrupts: uart\.irq needs them, with the base of the PLIC"):
+        load_board(write(tmp_path, text[:start] + text[end:]))
+
+
+def test_a_board_without_a_known_cpu_is_compiled_for_nothing():
+    with pytest.raises(InputError, match=r"the CPU '' is not known"):
+        board_flags(ROWS["host"])
+    assert (isa_of(ROWS["host"]), machine_of(ROWS["host"])) == (None, None)
 
 
 @pytest.mark.parametrize(

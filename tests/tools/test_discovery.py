@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from mlf_sdk.tools.discovery import TOOLS, Tool, find_tools
+from mlf_sdk.tools.discovery import Tool, find_tools, known_tools
 from mlf_sdk.tools.process import ProcessError, ProcessResult
-from mlf_sdk.tools.programs import PACKAGES
+from mlf_sdk.tools.programs import packages
 
 TOOL = Tool(name="ninja", purpose="building")
 
@@ -57,5 +57,5 @@ def test_a_tool_that_does_not_run():
 
 
 def test_each_tool_is_in_a_package():
-    assert {tool.name for tool in TOOLS} - set(PACKAGES) == {"west"}
-    assert [status.tool for status in find_tools()] == list(TOOLS)
+    assert {tool.name for tool in known_tools()} - set(packages()) == {"west"}
+    assert [status.tool for status in find_tools()] == list(known_tools())

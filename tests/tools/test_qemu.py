@@ -26,6 +26,8 @@ LINE = (
 @dataclass(frozen=True)
 class FakeBoard:
     name: str = "fake"
+    isa: str = "thumb"
+    cpu: str = ""
     qemu: QemuRow | None = QemuRow(machine="some-machine")  # noqa: RUF009 (immutable)
 
 

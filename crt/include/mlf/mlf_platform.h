@@ -2,7 +2,7 @@
 /*
  * mlf_platform.h - the platform interface: console, clock, stack bounds, identity, stopping.
  *
- * crt/baremetal implements it for bare Cortex-M, crt/zephyr over Zephyr's drivers, crt/host for POSIX; a
+ * crt/baremetal implements it for bare Cortex-M and RISC-V, crt/zephyr over Zephyr's drivers, crt/host for POSIX; a
  * board with an own UART driver implements the console part. Functions have no preconditions but those
  * stated, and none fails.
  */
@@ -57,11 +57,11 @@ void mlf_uart_set_baud(uint32_t baud);
 
 /* ---- clock ---------------------------------------------------------------------------------- */
 
-/* Start the tick counter at 0. Bare metal: interrupts must be enabled for it to count past 2^24 ticks. */
+/* Start the tick counter at 0. SysTick: interrupts must be enabled for it to count past 2^24 ticks. */
 void mlf_ticks_init(void);
 
-/* Ticks since mlf_ticks_init(), at mlf_tick_hz(): monotonic. Bare metal: 56 bits wide, callable from thread
- * and interrupt code, and with interrupts off for up to 2^23 ticks. Zephyr: from one thread. */
+/* Ticks since mlf_ticks_init(), at mlf_tick_hz(): monotonic. Bare metal: at least 56 bits wide, callable from thread
+ * and interrupt code; SysTick: with interrupts off for up to 2^23 ticks. Zephyr: from one thread. */
 uint64_t mlf_ticks(void);
 
 /* Ticks per second. */
@@ -75,7 +75,10 @@ uint32_t mlf_tick_hz(void);
  * none). All are weak in the vector table. Without a definition, an interrupt is reported as a fault. In C++
  * they need extern "C".
  *
- * SysTick counts mlf_ticks(): an application with a SysTick_Handler of its own calls this function in it,
+ * On RISC-V: MachineSoftware_Handler, MachineTimer_Handler, and the interrupts of the device. An exception is always
+ * reported as a fault.
+ *
+ * SysTick counts mlf_ticks() on a Cortex-M: an application with a SysTick_Handler of its own calls this function in it,
  * or leaves mlf_ticks() and mlf_ticks_init() alone. */
 void mlf_systick_handler(void);
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Static analysis of C sources, ELF files and Thumb machine code."""
+"""Static analysis of C sources, ELF files and machine code."""

@@ -51,6 +51,7 @@ class PlatformFiles:
         files: files of the board, relative to the project.
         runtime_sources: platform sources, relative to the project.
         crt_folders: folders of ``crt`` to copy.
+        crt_without: files and folders in them to leave out.
         definitions: preprocessor definitions of the whole image.
         flags: how the board's code is compiled; None: the native compiler as it is.
         toolchain: CMake toolchain file, relative to the project.
@@ -65,6 +66,7 @@ class PlatformFiles:
     files: Mapping[str, bytes]
     runtime_sources: tuple[str, ...]
     crt_folders: tuple[str, ...]
+    crt_without: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
     toolchain: str = ""
     cmsis_nn_includes: tuple[str, ...] = field(default=())
@@ -122,7 +124,7 @@ class _Renderer:
                 path = f"model/{layout.model.c_name}/{layout.model.c_name}_sample.h"
                 files[path] = template_text("common/sample.h.j2", sample)
             models.append({**values, **build_values(layout, linkage)})
-        crt = _crt_files(self.platform.crt_folders)
+        crt = _crt_files(self.platform.crt_folders, self.platform.crt_without)
         files.update(crt)
         top = self._top_values(models, crt)
         templates = self.platform.templates
@@ -254,14 +256,16 @@ def _plain_templates(app: str) -> dict[str, str]:
     }
 
 
-def _crt_files(folders: Sequence[str]) -> dict[str, bytes]:
+def _crt_files(folders: Sequence[str], without: Sequence[str]) -> dict[str, bytes]:
     """Copies of the runtime's folders, so that the project builds without the SDK."""
     root = data_dir("crt")
     files = {}
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".c", ".h") or path.name in _MODULE_FILES:
-                files[f"crt/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+            name = path.relative_to(root).as_posix()
+            is_wanted = path.suffix in (".c", ".h", ".S") or path.name in _MODULE_FILES
+            if is_wanted and not any(name == one or name.startswith(f"{one}/") for one in without):
+                files[f"crt/{name}"] = path.read_bytes()
     return files
 
 

@@ -19,7 +19,7 @@ from mlf_sdk.errors import CodeError, FaultCollector, MissingToolError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.workspaces import ObjectWorkspace
+    from mlf_sdk.analysis.machine.registry import ObjectWorkspace
 
 NO_COMPILER = "there is no compiler here to preprocess its code"
 
@@ -69,7 +69,7 @@ def read_code(model: Model, compiler: Compiler | None, faults: FaultCollector) -
 def _workspaces(objects: Sequence[CodeUnit]) -> dict[str, ObjectWorkspace]:
     if not objects:
         return {}
-    from mlf_sdk.analysis.thumb.workspaces import object_workspaces  # the disassembler takes time to load
+    from mlf_sdk.analysis.machine.workspaces import object_workspaces  # few models have objects
 
     return {name: found for unit in objects for name, found in object_workspaces(unit.data).items()}
 

@@ -135,7 +135,7 @@ def check_budget(limits: tuple[Limit, ...], sizes: Sizes, report: CheckReport) -
 def _line(limit: Limit, sizes: Sizes, report: CheckReport) -> BudgetLine:
     if limit.kind == "heap":
         found = report.allocators
-        note = "not examined: the image is not for a Cortex-M" if found is None else ""
+        note = "not examined: nothing reads the machine code" if found is None else ""
         return BudgetLine(limit=limit, actual_bytes=None if found is None else len(found), note=note)
     if limit.kind == "total":
         actual = {"flash": sizes.flash, "ram": sizes.ram, "stack": sizes.stack}[limit.name]

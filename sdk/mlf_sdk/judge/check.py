@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from mlf_sdk.analysis.elf.image import ARM, Image, Symbol
+from mlf_sdk.analysis.elf.image import Image, Symbol
+from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.codegen.lock import Lock, LockModel
 from mlf_sdk.judge.groups import SizedItem, group_sizes, kernel_sizes
 from mlf_sdk.judge.heap import Allocator, linked_allocators
 from mlf_sdk.judge.memorymap import Contents, Region, region_use
 from mlf_sdk.judge.stack import ENTRIES, ZEPHYR_ENTRY, ModelStack, StackBound, call_graph, stack_bound
-
-if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.code import ThumbCode
 
 STACK_EXHAUSTED = "the stack was used up to its end: probably an overflow"
 
@@ -75,8 +73,8 @@ class CheckReport:
         groups: bytes by kind of symbol.
         regions: use of each memory of the board.
         stack_bytes: reserved for the stack; None when not known.
-        stack: static bound of the stack; None when the image is not for a Cortex-M.
-        allocators: linked functions of an allocator; None when the image is not for a Cortex-M.
+        stack: static bound of the stack; None when nothing reads the machine code.
+        allocators: linked functions of an allocator; None when nothing reads the machine code.
         strict: an unproven row counts as a failed one.
     """
 
@@ -117,7 +115,7 @@ def check_image(
         rows += _model_rows(model, image)
     rows += statics_rows(lock, image)
     reserved = _reserved_stack(image)
-    code = _code_of(image)
+    code = machine_code(image)
     graph = None if code is None else call_graph(lock, code)
     bound = None if graph is None else stack_bound(lock, graph)
     allocators = None if graph is None else linked_allocators(graph)
@@ -275,15 +273,6 @@ def _model_rows(model: LockModel, image: Image) -> list[ProofRow]:
         )
     )
     return rows
-
-
-def _code_of(image: Image) -> ThumbCode | None:
-    """Machine code of an image for a Cortex-M; None: it is for another processor."""
-    if image.machine != ARM:
-        return None
-    from mlf_sdk.analysis.thumb.code import thumb_code  # the disassembler takes time to load
-
-    return thumb_code(image)
 
 
 def _state(holds: bool) -> State:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from mlf_sdk.analysis.elf.image import Image
-from mlf_sdk.analysis.thumb.code import thumb_code
+from mlf_sdk.analysis.machine.registry import machine_code
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.windows import Window
 from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.qemu import QEMU
+from mlf_sdk.targets.boards.isa import isa_of
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.isas import fallback_isa
 from mlf_sdk.tools.process import run_process
 
 CFLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-fvisibility=hidden")
@@ -73,8 +75,10 @@ class Counts:
         return tuple(one for one in self.passes if one.name == name)
 
 
-def missing_plugin_support(qemu: str = QEMU) -> str:
-    """Reason why QEMU's plugin cannot be used here; empty when it can."""
+def missing_plugin_support(board: Board | None = None) -> str:
+    """Reason why QEMU's plugin cannot be used here for a board (None: any); empty when it can."""
+    isa = isa_of(board) if board is not None else None
+    qemu = (isa or fallback_isa()).tools.emulator
     try:
         text = run_process([qemu, "--help"], timeout_s=20).stdout
         run_process(["cc", "--version"], timeout_s=20)
@@ -176,7 +180,7 @@ def _range_lines(image: Image) -> list[str]:
 
 def _instruction_lines(image: Image) -> Iterator[str]:
     """A range for each instruction, named by its address with an ``i``; for code that is not decoded two."""
-    code = thumb_code(image)
+    code = machine_code(image)
     for function in image.functions.values():
         found = {} if code is None else code.instructions(function)
         starts = [a for a in found if a < function.limit] or [function.address]

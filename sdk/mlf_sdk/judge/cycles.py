@@ -23,6 +23,7 @@ from mlf_sdk.judge.counting import WindowCount
 from mlf_sdk.judge.timings import class_of
 
 if TYPE_CHECKING:
+    from mlf_sdk.analysis.machine.registry import MachineCode
     from mlf_sdk.analysis.thumb.code import ThumbCode
     from mlf_sdk.analysis.thumb.decode import Instruction
 
@@ -46,6 +47,13 @@ class Estimate:
     taken: int
     undecided: int
     unknown: int
+
+
+def estimator(code: MachineCode, timings: Timing, wait_states: int) -> Estimator | None:
+    """An estimator for code whose instructions have prices; None for any other."""
+    from mlf_sdk.analysis.thumb.code import ThumbCode  # the disassembler takes time to load
+
+    return Estimator(code, timings, wait_states) if isinstance(code, ThumbCode) else None
 
 
 class Estimator:

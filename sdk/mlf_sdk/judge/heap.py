@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.callgraph import CallGraph
+    from mlf_sdk.analysis.machine.callgraph import CallGraph
 
 _ALLOCATOR = re.compile(
     r"(_*(malloc|calloc|realloc|free|memalign|aligned_alloc|posix_memalign)(_r)?|_?_?sbrk(_r)?"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from mlf_sdk.errors import ToolError
 from mlf_sdk.judge.execute import Execution
-from mlf_sdk.targets.boards.load import systick_hz
+from mlf_sdk.targets.boards.load import counter_hz
+from mlf_sdk.targets.qemu import instructions, tick_instructions
 from mlf_sdk.targets.target import Target
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def counting(target: Target, elf: Path, plugins: Path) -> Iterator[Counting]:
     from mlf_sdk.judge.counting import build_plugin, counter, missing_plugin_support
     from mlf_sdk.judge.windows import function_window, handlers
 
-    known = ByClock(hz=systick_hz(target.board))
-    if missing_plugin_support():
+    known = ByClock(hz=counter_hz(target.board))
+    if missing_plugin_support(target.board):
         yield known
         return
     image = read_image(elf)
@@ -101,7 +102,7 @@ class ByPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByClock:
-    """Counts to a few ticks of SysTick, whose rate on the emulated machine is a fact of QEMU.
+    """Counts to a few ticks of the core's counter, whose rate on the emulated machine is a fact of QEMU.
 
     The rate that a board row or an image states is none: a wrong one would be a wrong count.
 
@@ -116,7 +117,6 @@ class ByClock:
         """See `Counting`."""
         if self.hz is None or not done.ticks or not done.count:
             return None
-        from mlf_sdk.targets.qemu import instructions, tick_instructions
 
         resolution = _READING_TICKS * tick_instructions(self.hz)
         known = 10 ** (len(str(resolution)) - 1)

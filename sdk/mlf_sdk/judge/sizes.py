@@ -51,7 +51,7 @@ def measure_sizes(lock: Lock, image: Image, report: CheckReport) -> Sizes:
             symbols[symbol.name] += symbol.size_bytes
     bound = report.stack
     known = bound is not None and bound.is_complete
-    note = "no static bound: the image is not for a Cortex-M" if bound is None else ""
+    note = "no static bound: nothing reads the machine code" if bound is None else ""
     return Sizes(
         flash=flash,
         ram=ram,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static bound of the stack: maximum use of a linked image, and the call path of it.
 
-Frames come from the instructions (`frames`), calls from the instructions and the tables (`callgraph`). On
-top of the deepest path comes what the CPU stacks on entry of an exception: 8 words, with floating-point
-registers 26, and a word that aligns it (Armv7-M and Armv8-M reference manuals, exception entry), and the
-deepest handler that returns. Handlers do not nest: all have the same priority.
+Frames come from the instructions, calls from the instructions and the tables (`callgraph`). On top of the
+deepest path comes what is stacked on entry of an exception, as the architecture has it, and the deepest
+handler that returns. Handlers do not nest: all have the same priority.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.codegen.lock import Lock
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.callgraph import CallGraph
-    from mlf_sdk.analysis.thumb.code import ThumbCode
+    from mlf_sdk.analysis.machine.callgraph import CallGraph
+    from mlf_sdk.analysis.machine.registry import MachineCode
 
-_BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4
 ZEPHYR_ENTRY = "bg_thread_main"  # of Zephyr's main thread
 ENTRIES = ("mlf_reset_handler", ZEPHYR_ENTRY)
 _FAULT = "mlf_fault_handler"  # does not return, and takes the whole stack where it needs it
@@ -65,9 +63,9 @@ class StackBound:
         return not self.image.unknown
 
 
-def call_graph(lock: Lock, code: ThumbCode) -> CallGraph:
+def call_graph(lock: Lock, code: MachineCode) -> CallGraph:
     """The calls of an image that was made from ``lock``."""
-    from mlf_sdk.analysis.thumb.callgraph import CallGraph
+    from mlf_sdk.analysis.machine.callgraph import CallGraph
 
     steps = {}
     for model in lock.models:
@@ -91,12 +89,11 @@ def stack_bound(lock: Lock, graph: CallGraph) -> StackBound | None:
         if run is not None
     ]
     handler, handler_bytes = _deepest_handler(graph, entry.address)
-    has_fpu = image.attributes is not None and image.attributes.has_fpu_registers
     return StackBound(
         entry=entry.name,
         image=graph.deepest(entry.address),
         models=tuple(models),
-        exception_bytes=(_FPU_FRAME if has_fpu else _BASIC_FRAME) + _ALIGNMENT,
+        exception_bytes=graph.code.exception_bytes,
         handler=handler,
         handler_bytes=handler_bytes,
     )

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mlf_sdk.analysis.elf.image import Image
-from mlf_sdk.analysis.thumb.code import thumb_code
+from mlf_sdk.analysis.machine.registry import machine_code
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.flow import Call
+    from mlf_sdk.analysis.machine.calls import Call
 
 _VECTORS = "mlf_vectors"
+_TRAP_ENTRY = "mlf_trap_entry"  # calls the handlers, where the CPU does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +81,12 @@ def handlers(image: Image) -> frozenset[str]:
     Empty when there is no such table.
     """
     table = image.find(_VECTORS)
-    code = thumb_code(image)
+    code = machine_code(image)
     if table is None or code is None:
         return frozenset()
-    # behind the stack pointer and the entry after reset
-    found = code.pointers(table.address + 8, table.end)
+    trap = image.find(_TRAP_ENTRY)
+    found = code.pointers(table.address, table.end) - {image.entry}
+    found |= {trap.address} if trap is not None else set()
     callers: dict[int, set[int]] = {}
     for function, call in _all_calls(image):
         if call.target is not None:
@@ -101,6 +103,6 @@ def _all_calls(image: Image) -> Iterator[tuple[int, Call]]:
 
 
 def _calls(image: Image, function: int) -> tuple[Call, ...]:
-    code = thumb_code(image)
+    code = machine_code(image)
     frame = None if code is None else code.frame(function)
     return frame.calls if frame is not None else ()

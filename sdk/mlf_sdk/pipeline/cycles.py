@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from mlf_sdk.analysis.elf.image import Image
-from mlf_sdk.analysis.thumb.code import thumb_code
-from mlf_sdk.judge.cycles import Estimator
+from mlf_sdk.analysis.machine.registry import machine_code
+from mlf_sdk.judge.cycles import Estimator, estimator
 from mlf_sdk.judge.profile import Costs, CycleEstimate, StepProfile, Work
 from mlf_sdk.judge.timings import timings_of
 from mlf_sdk.targets.boards.row import Board
@@ -16,8 +16,8 @@ from mlf_sdk.targets.boards.row import Board
 
 def estimator_for(board: Board, image: Image, wait_states: int) -> Estimator | None:
     """Estimator of cycles on a board; None for a core without timings, or an image without code."""
-    timings, code = timings_of(board.cpu), thumb_code(image)
-    return None if timings is None or code is None else Estimator(code, timings, wait_states)
+    timings, code = timings_of(board.cpu), machine_code(image)
+    return None if timings is None or code is None else estimator(code, timings, wait_states)
 
 
 def estimate_of(costs: Costs, works: Sequence[Work], board: Board, wait_states: int) -> CycleEstimate | None:

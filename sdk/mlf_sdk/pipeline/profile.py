@@ -31,7 +31,7 @@ from mlf_sdk.pipeline.pipeline import Pipeline
 from mlf_sdk.pipeline.progress import SILENT, Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.boards.load import systick_hz
+from mlf_sdk.targets.boards.load import counter_hz
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.targets.qemu import tick_instructions
 from mlf_sdk.targets.target import Target
@@ -110,7 +110,7 @@ class _Profiler:
         target, model = self.project.target, self.project.model
         if not target.counts_instructions:
             return self.by_clock()
-        why = missing_plugin_support()
+        why = missing_plugin_support(target.board)
         if why:
             return self.by_clock(f"to the clock's resolution only: {why}")
         image = read_image(self.pipeline.build(self.request).elf)
@@ -157,7 +157,7 @@ class _Profiler:
             )
         if len(model.steps) == 1 and len(model.kernel_symbols) > 1:
             notes = (*notes, "compiled ahead of time: a clock cannot separate the kernels inside; QEMU can")
-        known = systick_hz(target.board) if target.counts_instructions else None
+        known = counter_hz(target.board) if target.counts_instructions else None
         if known:
             step = tick_instructions(known)
             return _Measured(

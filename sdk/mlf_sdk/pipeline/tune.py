@@ -27,6 +27,7 @@ from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.pipeline.stages import board_of
 from mlf_sdk.resources import cache_dir, data_dir
+from mlf_sdk.targets.boards.isa import isa_of
 from mlf_sdk.targets.boards.load import find_board, load_board
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.files import make_folder, write_whole
@@ -262,9 +263,8 @@ class BoardTuner:
 
 def _is_estimated(board: Board, goal: str) -> bool:
     """True where kernels are compared by cycles that the core's timings give for counted instructions."""
-    return (
-        goal != Goal.INSTRUCTIONS.value and timings_of(board.cpu) is not None and not missing_plugin_support()
-    )
+    has_timings = goal != Goal.INSTRUCTIONS.value and timings_of(board.cpu) is not None
+    return has_timings and not missing_plugin_support(board)
 
 
 def _unit_of(board: Board) -> str:
@@ -273,7 +273,8 @@ def _unit_of(board: Board) -> str:
 
 
 def _compiler_version(board: Board) -> str:
-    program = "arm-none-eabi-gcc" if board.cpu else "cc"
+    isa = isa_of(board)
+    program = isa.tools.c if isa is not None else "cc"
     try:
         return f"{program} {run_process([program, '-dumpfullversion'], timeout_s=20).stdout.strip()}"
     except MlfError as error:

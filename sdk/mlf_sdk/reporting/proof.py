@@ -315,7 +315,7 @@ def check_parts(report: CheckReport) -> Parts:
     if report.stack is not None:
         parts += ["", *_stack_lines(report.stack)]
     elif report.allocators is None and report.regions == ():
-        parts += ["", line("stack", "bound and heap are examined in images for a Cortex-M only")]
+        parts += ["", line("stack", "bound and heap are not examined in images for this machine")]
     elif report.stack_bytes is not None:
         parts += ["", line("stack", f"{size(report.stack_bytes)} are reserved")]
     return [*parts, line("verdict", check_verdict(report))]

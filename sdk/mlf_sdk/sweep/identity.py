@@ -15,18 +15,19 @@ from mlf_sdk.frontends.registry import files_of
 from mlf_sdk.pipeline import stages
 from mlf_sdk.pipeline.request import Request
 from mlf_sdk.resources import data_dir
-from mlf_sdk.targets.boards.load import load_board
+from mlf_sdk.targets.boards.isa import isa_of
+from mlf_sdk.targets.boards.load import load_board, load_boards
 from mlf_sdk.targets.registry import resolve_target
 from mlf_sdk.targets.target import ZEPHYR, BoardTarget
-from mlf_sdk.tools.discovery import TOOLS, find_tools
+from mlf_sdk.tools.discovery import find_tools, known_tools
+from mlf_sdk.tools.isas import fallback_isa, load_isas
 from mlf_sdk.tools.serial import encode
 from mlf_sdk.version import __version__
 
-CROSS, NATIVE, EMULATOR = "arm-none-eabi-gcc", "cc", "qemu-system-arm"
+NATIVE = "cc"
 SDK = "mlf-sdk"
 PLACE_SCHEME = "labgrid"
 PLACES_OR = "|"
-_DECIDING = (CROSS, NATIVE, EMULATOR)
 _DATA = ("board_templates", "crt", "qemu")
 _CHUNK = 1 << 20
 
@@ -44,7 +45,8 @@ def sdk_version() -> str:
 @cache
 def tool_versions() -> Mapping[str, str]:
     """Versions of the compilers and the emulator of this machine, by program; missing ones are left out."""
-    tools = tuple(tool for tool in TOOLS if tool.name in _DECIDING)
+    deciding = {NATIVE, *(name for isa in load_isas().values() for name in (isa.tools.c, isa.tools.emulator))}
+    tools = tuple(tool for tool in known_tools() if tool.name in deciding)
     return {one.tool.name: one.version for one in find_tools(tools) if one.version}
 
 
@@ -136,7 +138,9 @@ def resources_for(board: str) -> tuple[str, ...]:
     elif colon and scheme not in (ZEPHYR, PLACE_SCHEME):
         programs = ()
     else:
-        programs = (CROSS, NATIVE) if scheme == PLACE_SCHEME else _DECIDING
+        row = load_boards().get(board)
+        tools = ((isa_of(row) if row is not None else None) or fallback_isa()).tools
+        programs = (tools.c, NATIVE) if scheme == PLACE_SCHEME else (tools.c, NATIVE, tools.emulator)
     versions = tool_versions()
     found = [tool_resource(name, versions[name]) for name in programs if name in versions]
     zephyr = [ZEPHYR] if scheme == ZEPHYR else []

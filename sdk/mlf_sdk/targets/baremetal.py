@@ -13,15 +13,15 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.codegen.render import PlatformFiles
 from mlf_sdk.codegen.templates import template_text
 from mlf_sdk.errors import InputError, NotBuiltError
-from mlf_sdk.targets.boards.check import CPUS_WITH_CACHES
+from mlf_sdk.targets.boards.isa import board_flags, counter_source, cross_isa
 from mlf_sdk.targets.boards.load import baremetal_context
 from mlf_sdk.targets.boards.row import Board, with_arguments
 from mlf_sdk.targets.boards.store import store_values
-from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
+from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.targets.host import CmakeTarget, crt_folders
-from mlf_sdk.targets.qemu import QEMU
 from mlf_sdk.targets.slots import keep_emulated_slots, with_slots
 from mlf_sdk.targets.target import Ability, FlashChoice, Log, Target
+from mlf_sdk.tools.isas import Isa, load_isas
 
 if TYPE_CHECKING:
     from mlf_sdk.targets.flashers.execute import FlashRun
@@ -37,22 +37,24 @@ class BaremetalTarget(CmakeTarget):
         self.abilities = (
             Ability.BUILD | Ability.FLASH | (Ability.START | Ability.KEEP if board.qemu else Ability(0))
         )
-        self.emulator = QEMU if board.qemu else None
+        self.emulator = cross_isa(board).tools.emulator if board.qemu else None
 
     @property
     def compilers(self) -> tuple[tuple[str, ...], ...]:
         """See CmakeTarget."""
-        return ("arm-none-eabi-gcc",), ("arm-none-eabi-objcopy",)
+        tools = cross_isa(self.board).tools
+        return (tools.c,), (tools.objcopy,)
 
     def _platform(self, options: ProjectOptions, store_bytes: int) -> PlatformFiles:
         board = self.board
-        context, flags = baremetal_context(board), {"flags": board_flags(board)}
-        uart = board.uart
+        isa, context = cross_isa(board), baremetal_context(board)
+        tools = {"tools": isa.tools, "processor": isa.zephyr, "flags": board_flags(board)}
+        uart, cpu = board.uart, isa.cpu(board.cpu)
         if uart is None:
             raise InputError(
                 "the board row has no [uart]", where=f"board {board.name}", hint="Add one to the row."
             )
-        sources = ["startup", "vectors", "fault", "stack", "systick", "exit"]
+        sources = ["startup", "stack", "exit"]
         sources += [f"uart_{uart.driver}", "uart_rx"] if uart.driver != "own" else []
         sources += ["memory"] if options.app == "standalone" else []
         return PlatformFiles(
@@ -63,14 +65,16 @@ class BaremetalTarget(CmakeTarget):
                 "board/linker.ld": template_text("baremetal/linker.ld.j2", context),
                 "board/mlf_board.h": template_text("baremetal/mlf_board.h.j2", context),
                 "app.ld": template_text("baremetal/app.ld.j2", context),
-                "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", flags),
+                "board/toolchain.cmake": template_text("baremetal/toolchain.cmake.j2", tools),
             },
             runtime_sources=(
-                *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault", "fault_cortexm")),
+                *(f"crt/platform/mlf_{name}.c" for name in ("build_id", "fault")),
+                *(f"crt/{name}" for name in (*isa.sources, counter_source(board))),
                 *(f"crt/baremetal/{name}.c" for name in sources),
                 *(f"board/{name}" for name in board.sources if not name.endswith(".h")),
             ),
             crt_folders=(*crt_folders(options), "platform", "baremetal"),
+            crt_without=_of_others(isa),
             definitions=_server_limits(board) if options.app == "rpc" else (),
             toolchain="board/toolchain.cmake",
             cmsis_nn_includes=cmsis_nn_includes(options),
@@ -79,8 +83,10 @@ class BaremetalTarget(CmakeTarget):
                 "stack_bytes": board.stack_bytes,
                 "has_baud": uart.max_baud is not None,
                 "has_window": board.rpc.window_bytes > 0,
-                "has_caches": board.cpu.split("+")[0] in CPUS_WITH_CACHES,
+                "has_caches": cpu is not None and cpu.caches,
                 "caches": board.caches,
+                "link_flags": isa.link_flags,
+                "runtime_includes": ("crt/baremetal", f"crt/baremetal/{isa.name}"),
             },
         )
 
@@ -138,3 +144,9 @@ class BaremetalTarget(CmakeTarget):
 def _server_limits(board: Board) -> tuple[str, ...]:
     window = (f"MLF_UART_RX_BYTES={board.rpc.window_bytes}",) if board.rpc.window_bytes else ()
     return (f"MLF_RPC_MAX_PAYLOAD={board.rpc.max_payload}", *window)
+
+
+def _of_others(isa: Isa) -> tuple[str, ...]:
+    """Files and folders of the runtime that only other architectures need."""
+    others = [one for one in load_isas().values() if one.name != isa.name]
+    return tuple(path for one in others for path in (f"baremetal/{one.name}", *one.sources))

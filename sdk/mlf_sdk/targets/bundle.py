@@ -17,8 +17,9 @@ from mlf_sdk.errors import FaultCollector, InputError
 from mlf_sdk.frontends.codechecks import needs_cmsis_nn
 from mlf_sdk.ir.model import CodeUnit, UnitKind
 from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.isa import board_flags, cross_isa
 from mlf_sdk.targets.boards.row import Board
-from mlf_sdk.targets.compilers import board_flags, cmsis_nn_includes
+from mlf_sdk.targets.compilers import cmsis_nn_includes
 from mlf_sdk.tools.process import run_process
 
 _RUNTIME: Final = ("src/mlf.c", "src/mlf_backend.c")
@@ -72,7 +73,8 @@ class _Builder:
         """Compiler with the flags of the CPU, and objcopy."""
         if self.board.platform == "host":
             return ["cc", "-fPIC"], "objcopy"
-        return ["arm-none-eabi-gcc", *board_flags(self.board)], "arm-none-eabi-objcopy"
+        tools = cross_isa(self.board).tools
+        return [tools.c, *board_flags(self.board)], tools.objcopy
 
     def build(self, *, dynamic: bool) -> bytes:
         """The object, with only the entry (and the configuration) seen from outside."""

@@ -12,18 +12,14 @@ from pathlib import Path
 from mlf_sdk.analysis.compiler import Compiler
 from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.resources import data_dir
+from mlf_sdk.targets.boards.isa import board_flags, isa_of
 from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.isas import fallback_isa
 
 _STANDARD = "-std=gnu99"  # CMAKE_C_STANDARD with CMAKE_C_EXTENSIONS, of the project's CMakeLists.txt
-_CROSS, _NATIVE = "arm-none-eabi-gcc", "cc"
+_NATIVE = "cc"
 
 Which = Callable[[str], str | None]
-
-
-def board_flags(board: Board) -> tuple[str, ...]:
-    """Flags of the cross compiler for a board's CPU."""
-    fpu = () if board.fpu == "none" else (f"-mfpu={board.fpu}",)
-    return (f"-mcpu={board.cpu}", "-mthumb", f"-mfloat-abi={board.float_abi}", *fpu)
 
 
 def source_compiler(
@@ -43,7 +39,8 @@ def source_compiler(
     if board.platform == "host":
         argv = [*native, *(["-fsanitize=address"] if is_builds else [])]
     else:
-        argv = [_CROSS, *(board_flags(board) if board.cpu else ())]
+        isa = isa_of(board)
+        argv = [(isa or fallback_isa()).tools.c, *(board_flags(board) if isa is not None else ())]
     if which(argv[0]) is None:
         argv, is_builds = native, False
     if which(argv[0]) is None:

@@ -127,6 +127,7 @@ class HostTarget(CmakeTarget):
                 "has_baud": False,
                 "has_window": False,
                 "has_caches": False,
+                "runtime_includes": (),
             },
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an image on an emulated board: qemu-system-arm, its UART on a private socket pair.
+"""Runs an image on an emulated board with the QEMU of its architecture, its UART on a private socket pair.
 
 Time in the emulator is counted in instructions (``-icount``): one instruction takes ``2**shift``
 nanoseconds of the machine's time whatever the host does, so that a counter of the machine counts
@@ -18,10 +18,10 @@ from pathlib import Path
 import msgspec
 
 from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.isa import cross_isa
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.process import RunningProcess, start_process
 
-QEMU = "qemu-system-arm"
 _NS_PER_S = 1_000_000_000
 
 
@@ -86,8 +86,8 @@ def qemu_argv(board: Board, elf: Path, *, console_fd: int | None, options: QemuO
             where=f"board {board.name}",
             hint="Choose one that is (mlf-sdk boards), or give its row a table [qemu].",
         )
-    argv = [QEMU, "-machine", row.machine, "-nodefaults", "-no-reboot", "-display", "none"]
-    argv += ["-monitor", "none", "-nic", "none"]
+    argv = [cross_isa(board).tools.emulator, "-machine", row.machine, "-nodefaults", "-no-reboot"]
+    argv += ["-display", "none", "-monitor", "none", "-nic", "none"]
     if row.cpu:
         argv += ["-cpu", row.cpu]
     kind = "pty,id=console" if console_fd is None else f"socket,id=console,fd={console_fd}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mlf_sdk.codegen.lock import Lock
 from mlf_sdk.errors import InputError
-from mlf_sdk.targets.boards.load import load_machines
+from mlf_sdk.targets.boards.load import machine_of
 from mlf_sdk.targets.boards.row import Board, MachineMemory, with_arguments
 
 _END = "_PARAMS_STORE"
@@ -80,7 +80,7 @@ def _check_replaceable(lock: Lock) -> None:
 
 def _kept_memory(board: Board) -> MachineMemory | None:
     """Return the machine's memory that can be kept in a file, if the board has its slots there."""
-    machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
+    machine = machine_of(board)
     if machine is None:
         return None
     more = {m.origin for m in board.memories if m.kind == "ram" and m.name != board.ram.name}

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from mlf_sdk.errors import ToolError
+from mlf_sdk.tools.isas import Isa, load_isas
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.tools.programs import install_hint
 
@@ -52,27 +54,35 @@ class ToolStatus:
         return not self.tool.required or (self.path is not None and not self.hint)
 
 
-TOOLS = (
-    Tool(name="cmake", purpose="building projects"),
-    Tool(name="ninja", purpose="building projects"),
-    Tool(name="arm-none-eabi-gcc", purpose="building for Cortex-M boards"),
-    Tool(name="arm-none-eabi-g++", purpose="archives with C++ sources", required=False),
-    Tool(name="arm-none-eabi-objcopy", purpose="building for Cortex-M boards"),
-    Tool(name="qemu-system-arm", purpose="emulated boards"),
-    Tool(name="cc", purpose="the board 'host' and the twin of a target"),
-    Tool(name="c++", purpose="the same of archives with C++ code", required=False),
-    Tool(name="west", purpose="Zephyr projects", required=False),
-)
+@cache
+def known_tools() -> tuple[Tool, ...]:
+    """Programs that the SDK runs, those of each architecture included."""
+    return (
+        Tool(name="cmake", purpose="building projects"),
+        Tool(name="ninja", purpose="building projects"),
+        *(tool for isa in load_isas().values() for tool in _tools_of(isa)),
+        Tool(name="cc", purpose="the board 'host' and the twin of a target"),
+        Tool(name="c++", purpose="the same of archives with C++ code", required=False),
+        Tool(name="west", purpose="Zephyr projects", required=False),
+    )
+
+
+def _tools_of(isa: Isa) -> Iterator[Tool]:
+    needed, building = not isa.optional, f"building for {isa.title} boards"
+    yield Tool(name=isa.tools.c, purpose=building, required=needed)
+    yield Tool(name=isa.tools.cxx, purpose="archives with C++ sources", required=False)
+    yield Tool(name=isa.tools.objcopy, purpose=building, required=needed)
+    yield Tool(name=isa.tools.emulator, purpose=f"emulated {isa.title} boards", required=needed)
 
 
 def find_tools(
-    tools: tuple[Tool, ...] = TOOLS,
+    tools: tuple[Tool, ...] | None = None,
     *,
     runner: ProcessRunner = run_process,
     which: Callable[[str], str | None] = shutil.which,
 ) -> tuple[ToolStatus, ...]:
-    """Look for each of ``tools`` on PATH and ask it for its version, in the order given."""
-    return tuple(_status(tool, runner, which) for tool in tools)
+    """Look for each of ``tools`` (None: all) on PATH and ask it for its version, in the order given."""
+    return tuple(_status(tool, runner, which) for tool in (known_tools() if tools is None else tools))
 
 
 def _status(tool: Tool, runner: ProcessRunner, which: Callable[[str], str | None]) -> ToolStatus:

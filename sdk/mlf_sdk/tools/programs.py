@@ -10,24 +10,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlf_sdk.errors import MissingToolError
+from mlf_sdk.tools.isas import load_isas
 
-# Program -> Debian or Ubuntu package.
-PACKAGES: Mapping[str, str] = {
-    "arm-none-eabi-gcc": "gcc-arm-none-eabi",
-    "arm-none-eabi-g++": "gcc-arm-none-eabi libstdc++-arm-none-eabi-newlib",
-    "arm-none-eabi-objcopy": "binutils-arm-none-eabi",
-    "cc": "gcc",
-    "c++": "g++",
-    "cmake": "cmake",
-    "ninja": "ninja-build",
-    "qemu-system-arm": "qemu-system-arm",
-}
+_PACKAGES: Mapping[str, str] = {"cc": "gcc", "c++": "g++", "cmake": "cmake", "ninja": "ninja-build"}
+
+
+def packages() -> dict[str, str]:
+    """Packages of Debian and Ubuntu by the program that they hold."""
+    cross = {program: name for isa in load_isas().values() for program, name in isa.packages.items()}
+    return {**_PACKAGES, **cross}
 
 
 def install_command(program: str) -> str:
     """Command that installs ``program``; empty when its package is not known."""
-    if program in PACKAGES:
-        return f"sudo apt-get install {PACKAGES[program]}"
+    package = packages().get(program)
+    if package is not None:
+        return f"sudo apt-get install {package}"
     return "pip install west" if program == "west" else ""
 
 
@@ -39,7 +37,7 @@ def install_hint(program: str) -> str:
 
 def missing_hint(program: str) -> str:
     """Sentence with the command that installs ``program``, and the one that lists all missing tools."""
-    more = "; mlf-sdk doctor lists all that is missing" if program in PACKAGES else ""
+    more = "; mlf-sdk doctor lists all that is missing" if program in packages() else ""
     return install_hint(program) + more
 
 

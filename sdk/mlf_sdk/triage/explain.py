@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mlf_sdk.analysis.elf.image import Symbol, read_image
+from mlf_sdk.analysis.machine.registry import analysis_of_fault, machine_code
 from mlf_sdk.errors import InputError
 from mlf_sdk.triage.fault_report import FaultReport
-from mlf_sdk.triage.fault_status import describe_status, probable_cause
 
 if TYPE_CHECKING:
-    from mlf_sdk.analysis.thumb.code import ThumbCode
+    from mlf_sdk.analysis.machine.registry import Analysis, MachineCode
 
 _MOST_FRAMES = 32
 _CONSISTENT_FRAMES = 2  # a chain of so many frames is no coincidence
@@ -81,25 +81,46 @@ def triage(fault: FaultReport, elf: Path | None, *, step_name: str = "") -> Tria
         elf: image that the device runs, ``PROJECT/build/app.elf``.
         step_name: function of the step that ran.
     """
-    code: ThumbCode | None = None
+    code: MachineCode | None = None
     if elf is not None and fault.registers:
-        from mlf_sdk.analysis.thumb.code import thumb_code  # the disassembler takes time to load
-
         try:
-            code = thumb_code(read_image(elf))
+            code = machine_code(read_image(elf))
         except InputError:
             code = None
     pc = fault.registers.get("pc", 0) & ~1
     instruction = code.text_at(pc) if code is not None and pc else ""
     root = elf.parent.parent if elf is not None else None
+    reader = analysis_of_fault(fault.registers)
     return Triage(
         fault=fault,
-        cause=probable_cause(fault, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
-        status=describe_status(fault.registers),
+        cause=_cause(fault, reader, instruction=instruction, in_code=code is None or code.image.is_code(pc)),
+        status=reader.describe_status(fault.registers) if reader is not None else (),
         instruction=instruction,
         frames=_make_frames(code, _unwind(code, fault, step_name), root) if code is not None else (),
         step_name=step_name,
     )
+
+
+def _cause(fault: FaultReport, reader: Analysis | None, *, instruction: str, in_code: bool) -> str:
+    """Most probable cause of a fault, in a sentence; empty where nothing can be said."""
+    if fault.kind in _CAUSES:
+        return _CAUSES[fault.kind]
+    if reader is None or "pc" not in fault.registers:
+        return _SIGNALS.get(fault.kind, "")
+    return reader.probable_cause(fault.kind, fault.registers, instruction=instruction, in_code=in_code)
+
+
+_CAUSES = {
+    "stack-overflow": "stack overflow: local arrays of a kernel, or recursion, exceed the board's stack size",
+    "abort": "the program terminated itself: abort(), a failed assertion, or a panic",
+}
+_SIGNALS = {
+    "sigsegv": "access through an invalid pointer or index, or a jump to an invalid address",
+    "sigbus": "access through an invalid pointer",
+    "sigfpe": "integer division by zero",
+    "sigill": "instruction that this machine does not have, or a trap",
+    "sanitizer": "invalid access found by a sanitizer; its report names the line",
+}
 
 
 # ---- stack unwinding ----
@@ -111,9 +132,9 @@ class _Location(msgspec.Struct, frozen=True):
     is_entry: bool = False
 
 
-def _unwind(code: ThumbCode, fault: FaultReport, step_name: str) -> list[_Location]:
+def _unwind(code: MachineCode, fault: FaultReport, step_name: str) -> list[_Location]:
     """Locations on the call path, innermost first."""
-    pc, lr = (fault.registers.get(name, 0) & ~1 for name in ("pc", "lr"))
+    pc, lr = (fault.registers.get(name, 0) & ~1 for name in ("pc", fault.return_register))
     words = {offset: word & ~1 for offset, word in fault.calls}
     if pc and code.image.is_code(pc):
         return [_Location(pc), *_callers(code, words, pc, 0, lr, is_call=False)]
@@ -123,7 +144,7 @@ def _unwind(code: ThumbCode, fault: FaultReport, step_name: str) -> list[_Locati
     return _unwind_from_stack(code, words, code.image.find(step_name))
 
 
-def _unwind_from_stack(code: ThumbCode, words: dict[int, int], kernel: Symbol | None) -> list[_Location]:
+def _unwind_from_stack(code: MachineCode, words: dict[int, int], kernel: Symbol | None) -> list[_Location]:
     """Unwind from the deepest return address on the stack that starts a consistent call path."""
     first: list[_Location] = []
     for offset, word in sorted(words.items()):
@@ -142,7 +163,7 @@ def _unwind_from_stack(code: ThumbCode, words: dict[int, int], kernel: Symbol | 
 
 
 def _callers(
-    code: ThumbCode, words: dict[int, int], at: int, sp: int, lr: int | None, *, is_call: bool
+    code: MachineCode, words: dict[int, int], at: int, sp: int, lr: int | None, *, is_call: bool
 ) -> Iterator[_Location]:
     """Yield the calls that lead to an address, innermost first.
 
@@ -188,7 +209,7 @@ def _callers(
 # ---- text and values ----
 
 
-def _make_frames(code: ThumbCode, steps: list[_Location], root: Path | None) -> tuple[CallFrame, ...]:
+def _make_frames(code: MachineCode, steps: list[_Location], root: Path | None) -> tuple[CallFrame, ...]:
     frames: list[CallFrame] = []
     for step in steps:
         function = code.image.function_at(step.address)
@@ -254,19 +275,13 @@ def triage_lines(found: Triage) -> list[str]:
         lines.append(f"{head} {frame.place}{times}")
         if frame.text and index == 0:
             lines.append(f"    {frame.text}")
-    lines += [text for names in _ROWS if (text := _registers(fault, names))]
-    if "cfsr" in fault.registers:
+    reader = analysis_of_fault(fault.registers)
+    rows = reader.REGISTER_ROWS if reader is not None else (tuple(fault.registers),)
+    lines += [text for names in rows if (text := _registers(fault, names))]
+    if reader is not None:
         lines += list(found.status)
-        if not fault.registers["cfsr"] and not fault.registers.get("hfsr") and fault.kind == "hardfault":
-            lines.append("no fault status: Armv6-M (Cortex-M0, M0+) has no such registers")
+        lines += filter(None, [reader.status_note(fault.kind, fault.registers)])
     return lines
-
-
-_ROWS = (
-    ("pc", "lr", "sp", "xpsr"),
-    ("r0", "r1", "r2", "r3", "r12"),
-    ("cfsr", "hfsr", "mmfar", "bfar"),
-)
 
 
 def _registers(fault: FaultReport, names: tuple[str, ...]) -> str:

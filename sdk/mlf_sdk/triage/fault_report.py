@@ -7,7 +7,9 @@ import re
 
 import msgspec
 
+from mlf_sdk.analysis.machine.registry import analysis_of, analysis_of_fault
 from mlf_sdk.tools.checks import DeviceText, device_text
+from mlf_sdk.tools.isas import fallback_isa
 
 _FAULT = re.compile(rb"mlf-fault: (?P<kind>[a-z-]+|[0-9a-f]{8}) (?P<rest>[^\n]*)\n")
 _FIELD = re.compile(r"(\w+)=(\S+)")
@@ -15,7 +17,7 @@ _HEX = re.compile(r"[0-9a-f]{1,8}")
 _CALL = re.compile(r"([0-9a-f]{1,8}):([0-9a-f]{1,8})")
 _WORD = re.compile(r"[0-9a-f]{8}")
 _STEP = re.compile(r"-?\d{1,10}")  # of older runtimes
-_KINDS = ("abort", "stack-overflow", "nmi", "hardfault", "memfault", "busfault", "usagefault", "securefault")
+_KINDS = ("abort", "stack-overflow")  # in place of the number of an exception
 
 
 class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +25,7 @@ class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: e.g. ``busfault``, ``stack-overflow``.
-        registers: by name: pc, lr, sp, r0 to r3, r12, xpsr, cfsr, hfsr, mmfar, bfar.
+        registers: by name, as the architecture calls them; pc and sp on each.
         step: step of the model that ran; -1 for none.
         model: name of the model; empty when not known.
         line: as printed.
@@ -36,6 +38,11 @@ class FaultReport(msgspec.Struct, frozen=True, kw_only=True):
     model: DeviceText
     line: DeviceText
     calls: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def return_register(self) -> str:
+        """Name of the register that holds the return address of a function that calls nothing."""
+        return next((name for name in ("lr", "ra") if name in self.registers), "lr")
 
 
 def parse_fault(console: bytes) -> FaultReport | None:
@@ -54,9 +61,10 @@ def _report(found: re.Match[bytes]) -> FaultReport:
     model = fields.pop("model", "-")
     calls = [_CALL.fullmatch(pair) for pair in fields.pop("calls", "").split(",")]
     step = _step(fields.pop("step", "-1"))
+    registers = {name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)}
     return FaultReport(
-        kind=_kind(found.group("kind").decode("ascii")),
-        registers={name: int(value, 16) for name, value in fields.items() if _HEX.fullmatch(value)},
+        kind=_kind(found.group("kind").decode("ascii"), registers),
+        registers=registers,
         step=step,
         model=device_text("" if model == "-" else model),
         line=device_text(found.group().strip()),
@@ -64,12 +72,15 @@ def _report(found: re.Match[bytes]) -> FaultReport:
     )
 
 
-def _kind(text: str) -> str:
-    """Name of a fault; devices send the number of the exception."""
-    if not _WORD.fullmatch(text):
-        return text
-    number = int(text, 16)
-    return _KINDS[number] if number < len(_KINDS) else "unexpected-exception"
+def _kind(text: str, registers: dict[str, int]) -> str:
+    """Name of a fault; devices send the number of the exception, or a word that their registers explain."""
+    number = int(text, 16) if _WORD.fullmatch(text) else None
+    if number is not None and number < len(_KINDS):
+        return _KINDS[number]
+    reader = analysis_of_fault(registers)
+    if reader is None and number is not None:
+        reader = analysis_of(fallback_isa())  # a line that was cut
+    return text if reader is None else reader.fault_kind(text, number, registers)
 
 
 def _step(text: str) -> int:

@@ -2,10 +2,16 @@
 /* Tries out the platform layer: says hello, then obeys one-letter commands over the UART. */
 #include <string.h>
 
+#include "cpu.h"
 #include "mlf/mlf_platform.h"
 #include "mlf_board.h"
 
 #define GUARD 0xFEEDC0DEu
+#ifdef __riscv
+#define UNDEFINED __asm volatile("unimp")
+#else
+#define UNDEFINED __asm volatile("udf #0")
+#endif
 
 static uint32_t initialised = 0x12345678u;
 static uint32_t cleared;
@@ -56,6 +62,14 @@ static void echo(uint32_t size) {
 
 /* Exactly 2 * rounds + 1 instructions. */
 __attribute__((noinline)) static void burn(uint32_t rounds) {
+#ifdef __riscv
+  __asm volatile(
+      "addi %0, %0, 0\n"
+      "1:\n\t"
+      "addi %0, %0, -1\n\t"
+      "bnez %0, 1b"
+      : "+r"(rounds));
+#else
   __asm volatile(
       ".syntax unified\n\t"
       "adds %0, %0, #0\n"
@@ -65,6 +79,7 @@ __attribute__((noinline)) static void burn(uint32_t rounds) {
       : "+l"(rounds)
       :
       : "cc");
+#endif
 }
 
 static uint32_t ticks_backward(uint32_t rounds) {
@@ -86,12 +101,12 @@ static uint32_t masked_wrap(void) {
   uint64_t after;
   while ((mlf_ticks() & 0xFFFFFFu) < 0xFFF000u) {
   }
-  __asm volatile("cpsid i" ::: "memory");
+  mlf_cpu_mask();
   before = mlf_ticks();
   while (mlf_ticks() - before < 0x2000u) {
   }
   after = mlf_ticks();
-  __asm volatile("cpsie i" ::: "memory");
+  mlf_cpu_unmask();
   return after > before && mlf_ticks() - after < 0x10000u && after > start ? 1u : 0u;
 }
 
@@ -165,7 +180,7 @@ int main(void) {
       print_number("inside", inside);
       print_number("bytes", (uint64_t)(mlf_stack_top() - mlf_stack_bottom()));
     } else if (command == 'f') {
-      __asm volatile("udf #0");
+      UNDEFINED;
     } else if (command == 'o') {
       print_number("deep", overflow(1));
     } else if (command == 'x') {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debug information (DWARF) of an image by code address: source file, line, stack frame.
 
-Missing or damaged information counts as not known and raises nothing. Addresses carry no Thumb bit.
+Missing or damaged information counts as not known and raises nothing. Addresses carry no bit that tells the
+instruction set.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from elftools.elf.elffile import ELFFile
 
 _DAMAGED = (DWARFError, ELFError, ELFParseError, LookupError, ValueError, AttributeError, RecursionError)
 _DWARF5 = 5
-_SP, _LR = 13, 14
 
 
 class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class FrameRule(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         size_bytes: from the stack pointer up to that of the caller, before the call.
-        return_at: of the return address, from there (negative); None: it is still in lr.
+        return_at: of the return address, from there (negative); None: it is still in its register.
     """
 
     size_bytes: int
@@ -46,9 +46,11 @@ class DebugInfo:
 
     Args:
         file: the ELF file, which stays open.
+        registers: DWARF's numbers of the stack pointer and of the register of return addresses.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, registers: tuple[int, int]) -> None:
+        self._registers = registers
         self._dwarf: Any = None
         with suppress(*_DAMAGED):  # relocations were applied by the linker
             self._dwarf = ELFFile(file).get_dwarf_info(relocate_dwarf_sections=False)
@@ -131,7 +133,7 @@ class DebugInfo:
         for start, end, entry in self._frames:
             if start <= address < end:
                 with suppress(*_DAMAGED):
-                    return _rule(entry.get_decoded().table, address)
+                    return _rule(entry.get_decoded().table, address, *self._registers)
         return None
 
     @cached_property
@@ -163,11 +165,11 @@ def _path(program: Any, number: int) -> str:  # noqa: ANN401
     return Path(folder, name).as_posix()
 
 
-def _rule(table: list[dict[Any, Any]], address: int) -> FrameRule | None:
+def _rule(table: list[dict[Any, Any]], address: int, stack: int, back: int) -> FrameRule | None:
     lines = [line for line in table if line["pc"] <= address]
-    if not lines or lines[-1]["cfa"].reg != _SP:
+    if not lines or lines[-1]["cfa"].reg != stack:
         return None
-    saved = lines[-1].get(_LR)
+    saved = lines[-1].get(back)
     return FrameRule(
         size_bytes=lines[-1]["cfa"].offset,
         return_at=saved.arg if saved is not None and saved.type == "OFFSET" else None,

@@ -2,7 +2,7 @@
 """A linked image, read once: sections, segments, symbols, functions and bytes.
 
 For files that were built here (pyelftools reads them); files of unknown origin go through ``raw``.
-Addresses of functions carry no Thumb bit.
+Addresses of functions carry no bit that tells the instruction set.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mlf_sdk.analysis.elf.armattributes import ArmAttributes, AttributesError, read_attributes
 from mlf_sdk.analysis.elf.raw import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, Segment, load_address
+from mlf_sdk.analysis.machine.registry import AttributesError, BuildAttributes, analysis_of
 from mlf_sdk.errors import InputError
+from mlf_sdk.tools.isas import Isa, load_isas
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
     from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 
-ARM = "EM_ARM"
-_MAPPING_SYMBOLS = ("$t", "$d")  # AAELF32: where code and data begin
+_DATA_MARK = "$d"  # mapping symbol of every ABI that has such: data begins here, in a section of code
 
 
 class Symbol(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +108,9 @@ class Image:
         segments: parts that are loaded, with their bytes.
         entry: the address where it begins.
         marks: addresses at which code (True) or data (False) begins inside sections of code, in order.
-        attributes: Arm's build attributes; None where there are none.
+        attributes: build attributes; None where there are none.
         content: bytes of the file.
+        elf_class: 32 or 64.
     """
 
     path: Path
@@ -119,12 +120,18 @@ class Image:
     segments: tuple[Segment, ...] = ()
     entry: int = 0
     marks: tuple[tuple[int, bool], ...] = ()
-    attributes: ArmAttributes | None = None
+    attributes: BuildAttributes | None = None
     content: bytes = field(default=b"", repr=False)
+    elf_class: int = 32
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: derived values are computed again after unpickling."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def isa(self) -> Isa | None:
+        """The architecture, as far as it is known."""
+        return _isa_of(self.machine, self.elf_class)
 
     @cached_property
     def _by_name(self) -> dict[str, Symbol]:
@@ -148,7 +155,9 @@ class Image:
         """Sources, lines and frames, as far as the image has debug information."""
         from mlf_sdk.analysis.elf.debuginfo import DebugInfo
 
-        return DebugInfo(io.BytesIO(self.content))
+        isa = self.isa
+        registers = (isa.stack_register, isa.return_register) if isa is not None else (-1, -1)
+        return DebugInfo(io.BytesIO(self.content), registers)
 
     def find(self, name: str) -> Symbol | None:
         """The symbol called ``name``, or None when it is not linked."""
@@ -247,13 +256,15 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
         )
         for s in elf.iter_segments("PT_LOAD")
     )
-    attributes = elf.get_section_by_name(".ARM.attributes") if elf["e_machine"] == ARM else None
-    found = list(_symbols(elf))
+    isa = _isa_of(elf["e_machine"], elf.elfclass)
+    attributes = elf.get_section_by_name(isa.attributes_section) if isa is not None else None
+    found = list(_symbols(elf, isa))
     code = {
         s.name for s in elf.iter_sections() if s["sh_flags"] & SHF_EXECINSTR
     }  # .debug_frame has $d as well
-    mapping = (s for s in found if s.name.split(".")[0] in _MAPPING_SYMBOLS and s.section in code)
-    marks = {s.address: s.name[1] == "t" for s in mapping}
+    kinds = {_DATA_MARK: False, **({isa.code_mark: True} if isa is not None else {})}
+    mapping = ((s.address, kinds.get(s.name.split(".")[0])) for s in found if s.section in code)
+    marks = {address: is_code for address, is_code in mapping if is_code is not None}
     return Image(
         path=path,
         machine=elf["e_machine"],
@@ -274,13 +285,23 @@ def _read(path: Path, content: bytes, elf: ELFFile) -> Image:
         segments=segments,
         entry=elf["e_entry"] & ~1,
         marks=tuple(sorted(marks.items())),
-        attributes=read_attributes(memoryview(attributes.data()), "little") if attributes else None,
+        attributes=_read_attributes(isa, attributes.data()) if attributes and isa is not None else None,
         content=content,
+        elf_class=elf.elfclass,
     )
 
 
-def _symbols(elf: ELFFile) -> Iterator[Symbol]:
-    thumb = elf["e_machine"] == ARM
+def _isa_of(machine: str, elf_class: int) -> Isa | None:
+    found = (isa for isa in load_isas().values() if isa.elf_name == machine)
+    return next(found, None) if elf_class == 32 else None
+
+
+def _read_attributes(isa: Isa, data: bytes) -> BuildAttributes:
+    return analysis_of(isa).read_attributes(memoryview(data), "little")
+
+
+def _symbols(elf: ELFFile, isa: Isa | None) -> Iterator[Symbol]:
+    bit = isa.code_bit if isa is not None else 0
     table: Any
 
     @cache  # pyelftools reads a section anew each time it is asked for
@@ -299,7 +320,7 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
                 is_function = kind == "STT_FUNC"
                 yield Symbol(
                     name=symbol.name,
-                    address=symbol["st_value"] & ~1 if is_function and thumb else symbol["st_value"],
+                    address=symbol["st_value"] & ~bit if is_function else symbol["st_value"],
                     size_bytes=symbol["st_size"],
                     is_function=is_function,
                     is_object=kind == "STT_OBJECT",

@@ -3,21 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 
 from mlf_sdk.analysis.elf import raw as rawelf
-from mlf_sdk.analysis.elf.armattributes import (
-    ArmAttributes,
-    AttributesError,
-    attribute_problems,
-    read_attributes,
-)
-from mlf_sdk.analysis.elf.doubles import computes_in_double
 from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
+from mlf_sdk.analysis.machine.registry import AttributesError, BuildAttributes, analysis_of
 from mlf_sdk.errors import FaultCollector
 from mlf_sdk.tools.ctext import ALLOCATE
+from mlf_sdk.tools.isas import Isa, fallback_isa, isa_of_cpu, isa_of_machine
 
 _ATTRIBUTES_SECTION = 0x70000003
 
@@ -28,8 +21,8 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         machine: ``ARM``, ``x86-64`` and so on.
         elf_class: 32 or 64.
-        is_arm: it is a relocatable, little-endian, 32-bit ARM object.
-        attributes: its ARM build attributes; None when it has none.
+        isa: the architecture of which it is a relocatable, little-endian, 32-bit object; empty: none.
+        attributes: its build attributes; None when it has none.
         defined: symbols with external linkage that it defines, weak ones included.
         strong: those of them that must not be defined again.
         undefined: symbols that it needs.
@@ -39,8 +32,8 @@ class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     machine: str
     elf_class: int
-    is_arm: bool
-    attributes: ArmAttributes | None
+    isa: str
+    attributes: BuildAttributes | None
     defined: tuple[str, ...]
     strong: tuple[str, ...]
     undefined: tuple[str, ...]
@@ -56,20 +49,18 @@ def read_object(data: bytes, member: str, faults: FaultCollector) -> ObjectInfo 
     except (ElfFormatError, AttributesError) as error:
         faults.add(member, f"the object file is broken: {error}")
         return None
+    isa = relocatable_isa(elf)
     defined = [s for s in elf.symbols if s.binding != rawelf.STB_LOCAL and s.is_defined]
     return ObjectInfo(
         machine=elf.machine_name,
         elf_class=elf.elf_class,
-        is_arm=is_relocatable_arm(elf),
+        isa=isa.name if isa is not None else "",
         attributes=attributes,
         defined=tuple(dict.fromkeys(s.name for s in defined)),
         strong=tuple(dict.fromkeys(s.name for s in defined if s.binding == rawelf.STB_GLOBAL)),
         undefined=tuple(dict.fromkeys(s.name for s in elf.symbols[1:] if s.section == rawelf.SHN_UNDEF)),
         allocates=any(elf.symbols[r.symbol].name == ALLOCATE for r in elf.relocations),
-        computes_in_double=attributes is not None
-        and bool(attributes.fp_arch)
-        and not attributes.single_precision_only
-        and computes_in_double(elf),
+        computes_in_double=_computes_in_double(elf, attributes),
     )
 
 
@@ -81,27 +72,34 @@ def check_object_against(cpu: str, fpu: str, float_abi: str, info: ObjectInfo) -
         fpu: its FPU as GCC calls it, e.g. ``fpv4-sp-d16``; empty or ``none`` for none.
         float_abi: ``hard``, ``softfp`` or ``soft``.
     """
-    if not info.is_arm:
-        return [f"it is a {info.elf_class}-bit {info.machine} file, not a 32-bit little-endian ARM object"]
+    wanted = isa_of_cpu(cpu)
+    if not info.isa or (wanted is not None and info.isa != wanted.name):
+        need = rawelf.machine_name((wanted or fallback_isa()).machine)
+        return [f"it is a {info.elf_class}-bit {info.machine} file, not a 32-bit little-endian {need} object"]
     if info.attributes is None:
         return ["it has no build attributes: its CPU is not stated"]
-    # The attributes say which instructions were allowed: the code, whether there are any for double.
-    found = info.attributes
-    if not info.computes_in_double:
-        found = dataclasses.replace(found, single_precision_only=True)
-    return attribute_problems(cpu, fpu, float_abi, found)
+    return info.attributes.problems(cpu, fpu, float_abi, computes_in_double=info.computes_in_double)
 
 
-def is_relocatable_arm(elf: RawElf) -> bool:
-    """Return whether a file is a relocatable object for a 32-bit little-endian Arm."""
-    is_arm = elf.machine == rawelf.EM_ARM and elf.elf_class == 32 and elf.is_little_endian
-    return is_arm and elf.type == rawelf.ET_REL
+def relocatable_isa(elf: RawElf) -> Isa | None:
+    """The architecture of which a file is a relocatable, little-endian object of 32 bits; None: of none."""
+    is_object = elf.type == rawelf.ET_REL and elf.elf_class == 32 and elf.is_little_endian
+    return isa_of_machine(elf.machine) if is_object else None
 
 
-def _attributes(elf: RawElf) -> ArmAttributes | None:
-    if elf.machine != rawelf.EM_ARM:
+def _computes_in_double(elf: RawElf, attributes: BuildAttributes | None) -> bool:
+    isa = isa_of_machine(elf.machine)
+    if isa is None or attributes is None or not attributes.may_use_fpu(for_double=True):
+        return False
+    return analysis_of(isa).computes_in_double(elf)
+
+
+def _attributes(elf: RawElf) -> BuildAttributes | None:
+    isa = isa_of_machine(elf.machine)
+    if isa is None:
         return None
     for section in elf.sections:
         if section.type == _ATTRIBUTES_SECTION:
-            return read_attributes(section.data, "little" if elf.is_little_endian else "big")
+            order = "little" if elf.is_little_endian else "big"
+            return analysis_of(isa).read_attributes(section.data, order)
     return None

@@ -17,7 +17,6 @@ MAX_RELOCATIONS = 1_000_000
 MAX_NAME_BYTES = 4096
 
 ET_REL, ET_EXEC, ET_DYN = 1, 2, 3
-EM_ARM = 40
 PT_LOAD = 1
 SHT_SYMTAB = 2
 SHT_RELA = 4
@@ -32,7 +31,7 @@ STB_LOCAL, STB_GLOBAL = 0, 1
 STT_FUNC = 2
 
 ELF_MAGIC = b"\x7fELF"
-_MACHINES = {3: "x86", 8: "MIPS", EM_ARM: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
+_MACHINES = {3: "x86", 8: "MIPS", 40: "ARM", 62: "x86-64", 94: "Xtensa", 183: "AArch64", 243: "RISC-V"}
 _IDENT_BYTES = 16
 _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SEGMENT = {32: "8I", 64: "IIQQQQQQ"}
@@ -121,7 +120,12 @@ class RawElf(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def machine_name(self) -> str:
         """``ARM``, ``x86-64`` and so on."""
-        return _MACHINES.get(self.machine, f"machine {self.machine}")
+        return machine_name(self.machine)
+
+
+def machine_name(machine: int) -> str:
+    """Name of ``e_machine`` for people: ``ARM``, ``x86-64`` and so on."""
+    return _MACHINES.get(machine, f"machine {machine}")
 
 
 def elf_type(head: bytes) -> int:

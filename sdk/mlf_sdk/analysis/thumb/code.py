@@ -9,19 +9,21 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from capstone import arm
 
-from mlf_sdk.analysis.elf.image import ARM, Function, Image
+from mlf_sdk.analysis.elf.image import Function, Image
+from mlf_sdk.analysis.machine.calls import Call, Frame
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import Undecoded
-from mlf_sdk.analysis.thumb.flow import Call
-from mlf_sdk.analysis.thumb.frames import Frame, read_frame
+from mlf_sdk.analysis.thumb.frames import read_frame
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.decode import Instruction
+
+
+_BASIC_FRAME, _FPU_FRAME, _ALIGNMENT = 32, 104, 4  # bytes: 8 words, 26 with floating-point registers
 
 
 class ThumbCode:
@@ -38,6 +40,13 @@ class ThumbCode:
         self._marks = [address for address, _ in image.marks]
         self._instructions: dict[tuple[int, int], dict[int, Instruction | Undecoded]] = {}
         self._frames: dict[int, Frame | None] = {}
+
+    @property
+    def exception_bytes(self) -> int:
+        """Bytes that the CPU stacks on entry of an exception (Armv7-M and Armv8-M reference manuals)."""
+        attributes = self.image.attributes
+        has_fpu = attributes is not None and attributes.has_fpu_registers
+        return (_FPU_FRAME if has_fpu else _BASIC_FRAME) + _ALIGNMENT
 
     # ---- functions ----
 
@@ -135,9 +144,3 @@ class ThumbCode:
         data = self.image.bytes_at(first, max(0, end - first))
         words = struct.unpack_from(f"<{len(data) // 4}I", data)
         return {word & ~1 for word in words if word & 1 and word & ~1 in self.functions}
-
-
-@lru_cache(maxsize=8)
-def thumb_code(image: Image) -> ThumbCode | None:
-    """Return the machine code of an image; None when it is not for an Arm Cortex-M or has no bytes."""
-    return ThumbCode(image) if image.machine == ARM and image.segments else None

@@ -8,15 +8,16 @@ pointer from where it stood on entry. Where ways meet, the larger distance count
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from capstone import arm
 
+from mlf_sdk.analysis.machine.calls import Call
+from mlf_sdk.analysis.machine.values import Below, Loaded, Value, joined
 from mlf_sdk.analysis.thumb import decode
 from mlf_sdk.analysis.thumb.decode import PC, SP, Undecoded
-from mlf_sdk.analysis.thumb.values import Below, Loaded, Value, joined, value_of
+from mlf_sdk.analysis.thumb.values import value_of
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Function
@@ -64,33 +65,6 @@ class Code(Protocol):
 
     def is_relocated(self, address: int) -> bool:
         """True when the linker will still change the instruction at an address."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A call, or a jump that leaves the function: what it leads to returns for the function.
-
-    Attributes:
-        address: of the instruction.
-        after: the address behind it.
-        target: None when a pointer decides at run time.
-        returns: it comes back to ``after``.
-        conditional: it is executed under a condition.
-        depth: bytes that the function has on the stack at that time.
-        argument: the constant in r0, where there is one.
-        by_register: the target is in a register.
-        table: an address in the object that the target was loaded from; None where that is not known.
-    """
-
-    address: int
-    after: int
-    target: int | None
-    returns: bool = True
-    conditional: bool = False
-    depth: int = 0
-    argument: int | None = None
-    by_register: bool = False
-    table: int | None = None
 
 
 class TracedInstruction(msgspec.Struct):

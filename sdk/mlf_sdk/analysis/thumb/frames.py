@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 from capstone import arm
 
+from mlf_sdk.analysis.machine.calls import Frame
 from mlf_sdk.analysis.thumb.decode import PC, SCRATCH, Undecoded, is_unconditional
-from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, trace_function
+from mlf_sdk.analysis.thumb.flow import TracedInstruction, trace_function
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.image import Function
@@ -22,27 +22,6 @@ if TYPE_CHECKING:
 
 _ADDRESSES = frozenset({arm.ARM_INS_LDR, arm.ARM_INS_MOVT})  # what puts together an address
 _MOST_BETWEEN = 64  # instructions between the load of an offset and its addition to the pc
-
-
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """A function.
-
-    Attributes:
-        entry: the address at which it is entered.
-        bytes: the most that it has on the stack itself.
-        calls: by address, jumps to other functions included.
-        taken: functions whose addresses it takes, apart from those that it only calls.
-        objects: objects whose addresses it takes.
-        unknown: what could make its stack larger, for people.
-    """
-
-    function: Function
-    entry: int
-    bytes: int
-    calls: tuple[Call, ...]
-    taken: frozenset[int]
-    objects: frozenset[int]
-    unknown: tuple[str, ...]
 
 
 def read_frame(code: ThumbCode, function: Function, entry: int) -> Frame:

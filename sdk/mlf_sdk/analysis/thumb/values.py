@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
 from capstone import arm
+
+from mlf_sdk.analysis.machine.values import Below, Loaded, Value
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.thumb.decode import Instruction, Operand
@@ -18,37 +19,6 @@ _MOST_ALIGNED_BITS = 12
 _ADDS = frozenset({arm.ARM_INS_ADD, arm.ARM_INS_ADDW, arm.ARM_INS_ADR})
 _SUBS = frozenset({arm.ARM_INS_SUB, arm.ARM_INS_SUBW})
 _MOVES = frozenset({arm.ARM_INS_MOV, arm.ARM_INS_MOVW})
-
-
-class Below(msgspec.Struct, frozen=True):
-    """An address ``bytes`` below the stack pointer on entry of the function."""
-
-    bytes: int
-
-
-class Loaded(msgspec.Struct, frozen=True):
-    """A word loaded from the object that lies at ``address``; which word is not known."""
-
-    address: int
-
-
-Value = int | Below | Loaded
-
-
-def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
-    """Join the registers of two ways that meet: equal values stay, of addresses on the stack the lower.
-
-    Args:
-        exact: keep equal values only. A loop that counts an address down would never end otherwise.
-    """
-    kept: dict[int, Value] = {}
-    for register, value in one.items():
-        found = other.get(register)
-        if found == value:
-            kept[register] = value
-        elif not exact and isinstance(found, Below) and isinstance(value, Below):
-            kept[register] = max(found, value, key=lambda address: address.bytes)
-    return kept
 
 
 def value_of(

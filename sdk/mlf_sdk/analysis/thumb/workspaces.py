@@ -8,62 +8,34 @@ the runtime to run at once (which runs them one after the other on a microcontro
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Sequence
+
 from capstone import arm
 
 from mlf_sdk.analysis.elf import raw
-from mlf_sdk.analysis.elf.objects import is_relocatable_arm
-from mlf_sdk.analysis.elf.raw import ElfFormatError, RawElf, read_elf
-from mlf_sdk.analysis.thumb.flow import Call, TracedInstruction, UntraceableError, trace_function
+from mlf_sdk.analysis.elf.raw import RawElf
+from mlf_sdk.analysis.machine.calls import Call
+from mlf_sdk.analysis.machine.registry import ObjectWorkspace
+from mlf_sdk.analysis.machine.workspaces import LAUNCH, may_ask_for_workspace
+from mlf_sdk.analysis.thumb.flow import TracedInstruction, UntraceableError, trace_function
 from mlf_sdk.analysis.thumb.objectcode import FIRST_ADDRESS, FIRST_UNDEFINED, ObjectCode
-from mlf_sdk.tools.ctext import ALLOCATE, FREE, REPORTS
+from mlf_sdk.tools.ctext import ALLOCATE, FREE
 
 MAX_CALL_DEPTH = 64
 MAX_OPEN_REQUESTS = 16
 MAX_WAYS = 16
 """Limit of the different sets of open requests at one instruction."""
 
-_LAUNCH = "TVMBackendParallelLaunch"
-
 Stack = tuple[int, ...]
 
 
-class ObjectWorkspace(msgspec.Struct, frozen=True, kw_only=True):
-    """Workspace requests of one function of an object.
-
-    Attributes:
-        slots: bytes by depth of nesting, the largest request at each; empty for none.
-        exact: False when they could not be determined: ``slots`` is empty and ``reason`` says why.
-    """
-
-    slots: tuple[int, ...]
-    exact: bool
-    reason: str = ""
-
-
-def object_workspaces(data: bytes) -> dict[str, ObjectWorkspace]:
-    """Workspace that each global function of an ARM object asks for, by nesting of its requests.
-
-    An object that is broken or not ARM gives an empty dict: ``read_object`` says what is wrong.
-    """
-    try:
-        elf = read_elf(data)
-    except ElfFormatError:
-        return {}
-    return _kernel_workspaces(elf) if is_relocatable_arm(elf) else {}
-
-
-def _kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
-    names = {
-        symbol.name: symbol
-        for symbol in elf.symbols
-        if symbol.binding == raw.STB_GLOBAL and symbol.type == raw.STT_FUNC and symbol.is_defined
-    }
-    if not _may_allocate(elf):
-        return {name: ObjectWorkspace(slots=(), exact=True) for name in names}
+def kernel_workspaces(elf: RawElf, names: Sequence[str]) -> dict[str, ObjectWorkspace]:
+    """Workspace that global functions of an object ask for, by nesting of its requests."""
+    symbols = {s.name: s for s in elf.symbols if s.binding == raw.STB_GLOBAL and s.is_defined}
     found = {}
     requests: _Requests | None = None
-    for name, symbol in names.items():
+    for name in names:
+        symbol = symbols[name]
         try:
             requests = requests or _Requests(ObjectCode(elf))
             entry = requests.code.address_of(symbol)
@@ -73,25 +45,6 @@ def _kernel_workspaces(elf: RawElf) -> dict[str, ObjectWorkspace]:
         except UntraceableError as error:
             found[name] = ObjectWorkspace(slots=(), exact=False, reason=str(error))
     return found
-
-
-def _may_allocate(elf: RawElf) -> bool:
-    """True when code of the object refers to the allocator or to functions that may use it."""
-    for relocation in elf.relocations:
-        symbol = elf.symbols[relocation.symbol]
-        in_code = elf.sections[relocation.section].flags & raw.SHF_EXECINSTR
-        if symbol.name in (ALLOCATE, FREE) or (
-            in_code and not symbol.is_defined and _is_foreign(symbol.name)
-        ):
-            return True
-    return False
-
-
-def _is_foreign(name: str) -> bool:
-    """True when an undefined function may ask for workspace: another kernel, or the runtime calling one."""
-    if name.startswith("tvmgen_"):
-        return True
-    return name.startswith("TVM") and name not in (ALLOCATE, FREE, _LAUNCH, *REPORTS)
 
 
 class _Requests:
@@ -159,11 +112,11 @@ class _Requests:
             raise UntraceableError("it calls through a pointer")
         if name is None:
             _grow(slots, len(stack), self.slots(call.target))
-        elif name == _LAUNCH:
+        elif name == LAUNCH:
             if call.argument is None or not FIRST_ADDRESS <= call.argument < FIRST_UNDEFINED:
                 raise UntraceableError("it hands an unknown task to the runtime")
             _grow(slots, len(stack), self.slots(call.argument & ~1))
-        elif _is_foreign(name):
+        elif may_ask_for_workspace(name):
             raise UntraceableError(f"it calls {name}, which may ask for workspace")
         return stack
 

@@ -190,8 +190,7 @@ def _targets(bundle: Bundle, entry: Entry) -> tuple[str, ...]:
     attributes = member.info.attributes
     if attributes is None:
         return (member.info.machine,)
-    parts = [attributes.cpu_name or f"ARM{attributes.cpu_arch}", attributes.fp_arch or "no FPU"]
-    return (", ".join([*parts, f"{attributes.vfp_args or 'no'} float arguments"]),)
+    return (attributes.target,)
 
 
 def _units(bundle: Bundle, entry: Entry) -> Iterator[CodeUnit]:

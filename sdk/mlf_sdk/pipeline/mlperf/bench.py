@@ -35,7 +35,7 @@ from mlf_sdk.pipeline.profile import profile_request
 from mlf_sdk.pipeline.progress import Progress
 from mlf_sdk.pipeline.project import TargetProject
 from mlf_sdk.pipeline.request import Request
-from mlf_sdk.targets.boards.load import systick_hz
+from mlf_sdk.targets.boards.load import counter_hz
 from mlf_sdk.targets.ptyboard import clock_like, start_pty_board
 from mlf_sdk.targets.qemu import QemuOptions
 from mlf_sdk.targets.serial.ports import resolve_port
@@ -251,7 +251,7 @@ class _Bench:
 
     def _instructions(self, windows: tuple[Window, ...]) -> int | None:
         """Instructions of an inference: what the emulator's clock counted, whose rate is known."""
-        if self.device.shift is None or not windows or systick_hz(self.project.target.board) is None:
+        if self.device.shift is None or not windows or counter_hz(self.project.target.board) is None:
             return None
         each_us = median((w.end_us - w.start_us) / w.inferences for w in windows)
         return round(each_us * 1000 / (1 << self.device.shift))

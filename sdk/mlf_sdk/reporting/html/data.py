@@ -149,8 +149,8 @@ class Report:
         date: of the report; empty: not stated.
         ok: every check passed.
         facts: about the model and the board.
-        stack: static bound; None when the image is not for a Cortex-M.
-        allocators: linked functions of an allocator; None when the image is not for a Cortex-M.
+        stack: static bound; None when nothing reads the machine code.
+        allocators: linked functions of an allocator; None when nothing reads the machine code.
         inference: None when nothing was run.
         not_run, no_profile: reasons; empty when there are figures.
         findings: None when no archive was examined.

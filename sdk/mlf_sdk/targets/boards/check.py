@@ -9,32 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from mlf_sdk.targets.boards.isa import isa_of
 from mlf_sdk.targets.boards.row import Board, Machine, Memory
+from mlf_sdk.tools.isas import NO_FPU, Isa, load_isas
 
-# CPU -> (FPUs that it may have, DSP extension: no, yes, or None: the chip's choice).
-CPUS: dict[str, tuple[frozenset[str], bool | None]] = {
-    "cortex-m0": (frozenset({"none"}), False),
-    "cortex-m0plus": (frozenset({"none"}), False),
-    "cortex-m23": (frozenset({"none"}), False),
-    "cortex-m3": (frozenset({"none"}), False),
-    "cortex-m4": (frozenset({"none", "auto", "fpv4-sp-d16"}), True),
-    "cortex-m7": (frozenset({"none", "auto", "fpv5-sp-d16", "fpv5-d16"}), True),
-    "cortex-m33": (frozenset({"none", "auto", "fpv5-sp-d16"}), None),
-    "cortex-m35p": (frozenset({"none", "auto", "fpv5-sp-d16"}), None),
-    "cortex-m55": (frozenset({"none", "auto"}), True),
-}
-CPUS_WITH_CACHES = frozenset({"cortex-m7", "cortex-m55"})
-CORE_HANDLERS = frozenset(
-    f"{name}_Handler"
-    for name in (
-        *("NMI", "HardFault", "MemManage", "BusFault", "UsageFault", "SecureFault"),
-        *("SVC", "DebugMon", "PendSV", "SysTick"),
-    )
-)
 _SECTIONS = frozenset(
     {"text", "rodata", "data", "bss", "noinit", "arena", "stack", "vectors", "code", "note", "zero"}
 )
-_VECTOR_ALIGN = 128
 _UART_OVERSAMPLING = 16
 _NRF51_MOST_BAUD = 1_000_000
 
@@ -73,7 +54,8 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
     kinds = {memory.kind for memory in row.memories}
     for kind in sorted({"flash", "ram"} - kinds):
         yield f"memories: a bare-metal board needs one of kind '{kind}'"
-    yield from _cpu_faults(row)
+    isa = isa_of(row)
+    yield from _cpu_faults(row, isa)
     if not row.clock_hz:
         yield "clock_hz: it is missing"
     if row.counter is None:
@@ -81,45 +63,64 @@ def _baremetal_faults(row: Board) -> Iterator[str]:
     elif row.counter.hz > row.clock_hz:
         yield "counter.hz: it is above clock_hz"
     yield from _uart_faults(row)
-    yield from _interrupt_faults(row)
+    if isa is not None:
+        yield from _isa_faults(row, isa)
     if kinds == {"flash", "ram"}:
         if row.boot_memory.kind != "flash":
             yield "memories: the one with boot = true must be of kind 'flash'"
-        if row.boot_memory.origin % _VECTOR_ALIGN:
-            yield f"memories: the one that the CPU boots from must start at a multiple of {_VECTOR_ALIGN}"
         if row.stack_bytes >= row.ram.size_bytes:
             yield f"stack_bytes: the stack fills the RAM ({row.ram.size_bytes:,} bytes)"
 
 
-def _interrupt_faults(row: Board) -> Iterator[str]:
+def _isa_faults(row: Board, isa: Isa) -> Iterator[str]:
+    """Requirements of the architecture on boot memory, counter and interrupts."""
+    align = isa.vectors_alignment_bytes
+    if {memory.kind for memory in row.memories} == {"flash", "ram"} and row.boot_memory.origin % align:
+        yield f"memories: the one that the CPU boots from must start at a multiple of {align}"
+    if row.counter is not None and row.counter.driver and row.counter.driver not in isa.counters:
+        yield f"counter.driver: '{row.counter.driver}' is not known; known: {', '.join(isa.counters)}"
+    yield from _interrupt_faults(row, isa)
+
+
+def _interrupt_faults(row: Board, isa: Isa) -> Iterator[str]:
     if row.interrupts is None:
+        if not isa.interrupts.is_fixed and row.uart is not None and row.uart.irq is not None:
+            yield f"interrupts: uart.irq needs them, with the base of the {isa.interrupts.controller}"
         return
     count, handlers = row.interrupts.count, row.interrupts.handlers
+    if not isa.interrupts.is_fixed and row.interrupts.base is None:
+        yield f"interrupts.base: it is missing; where the registers of the {isa.interrupts.controller} lie"
     if row.uart is not None and row.uart.irq is not None and row.uart.irq >= count:
         yield f"uart.irq: {row.uart.irq} is not below interrupts.count ({count})"
+    core = {f"{name}_Handler" for name in isa.interrupts.core_handlers}
     for name, number in handlers.items():
         if number >= count:
             yield f"interrupts.handlers.{name}: {number} is not below interrupts.count ({count})"
-        if name in CORE_HANDLERS:
+        if name in core:
             yield f"interrupts.handlers.{name}: this is an exception of the core"
     if len(set(handlers.values())) < len(handlers):
         yield "interrupts.handlers: two handlers have the same number"
 
 
-def _cpu_faults(row: Board) -> Iterator[str]:
-    name, *extensions = row.cpu.split("+")
-    if name not in CPUS:
-        yield f"cpu: '{row.cpu}' is not known; known: {', '.join(CPUS)}"
+def _cpu_faults(row: Board, isa: Isa | None) -> Iterator[str]:
+    if row.isa and isa is None:
+        yield f"isa: '{row.isa}' is not known; known: {', '.join(load_isas())}"
         return
-    fpus, dsp = CPUS[name]
-    has_dsp = (dsp is not False) and "nodsp" not in extensions
+    name, *extensions = row.cpu.split("+")
+    cpu = None if isa is None else isa.cpu(row.cpu)
+    if cpu is None:
+        known = [isa] if isa is not None else load_isas().values()
+        yield f"cpu: '{row.cpu}' is not known; known: {', '.join(name for one in known for name in one.cpus)}"
+        return
+    fpus = sorted({NO_FPU, *cpu.fpus})
+    has_dsp = (cpu.dsp is not False) and "nodsp" not in extensions
     if row.fpu not in fpus:
-        yield f"fpu: a {name} can have {', '.join(sorted(fpus))}; not '{row.fpu}'"
-    if row.caches and name not in CPUS_WITH_CACHES:
+        yield f"fpu: a {name} can have {', '.join(fpus)}; not '{row.fpu}'"
+    if row.caches and not cpu.caches:
         yield f"caches: a {name} has none"
-    if row.float_abi == "hard" and row.fpu == "none":
+    if row.float_abi == "hard" and row.fpu == NO_FPU:
         yield "float_abi: 'hard' needs an FPU"
-    if row.fpu != "none" and "nofp" in extensions:
+    if row.fpu != NO_FPU and "nofp" in extensions:
         yield "fpu: the CPU is given without one (+nofp)"
     if row.dsp != has_dsp:
         uses = "uses" if has_dsp else "has no"
@@ -137,7 +138,8 @@ def _uart_faults(row: Board) -> Iterator[str]:
         yield "uart.base: it is missing"
     if uart.max_baud is not None and uart.max_baud < uart.baud:
         yield "uart.max_baud: it is below baud"
-    most = {"cmsdk": row.clock_hz // _UART_OVERSAMPLING, "nrf51": _NRF51_MOST_BAUD}.get(uart.driver)
+    divided = (uart.clock_hz or row.clock_hz) // _UART_OVERSAMPLING
+    most = {"16550": divided, "cmsdk": divided, "nrf51": _NRF51_MOST_BAUD}.get(uart.driver)
     for field, baud in (("baud", uart.baud), ("max_baud", uart.max_baud)):
         if most is not None and baud is not None and baud > most:
             yield f"uart.{field}: it is above {most:,}, the most of this driver"
@@ -167,8 +169,8 @@ def _machine_faults(row: Board, machine: Machine) -> Iterator[str]:
             need = "writable memory" if memory.kind == "ram" else "memory"
             span = f"{memory.origin:#010x} to {memory.end:#010x}"
             yield f"memories[{index}]: {where} has no {need} at all of {span}"
-    if row.counter is not None and row.counter.hz != machine.systick_hz:
-        yield f"counter.hz: SysTick of {where} counts at {machine.systick_hz}"
+    if row.counter is not None and row.counter.hz != machine.counter_hz:
+        yield f"counter.hz: the counter of {where} counts at {machine.counter_hz}"
     serial = row.qemu.serial_index if row.qemu else 0
     places = {(u.driver, u.base, u.serial_index) for u in machine.uarts}
     uart = row.uart

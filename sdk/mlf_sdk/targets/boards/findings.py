@@ -39,7 +39,7 @@ def _objects(model: Model, board: Board) -> Iterator[Finding]:
 def _is_soft_float(info: ObjectInfo) -> bool:
     """Return True when an object calls the compiler's float routines and has no FPU instructions."""
     calls = any(name.startswith(("__aeabi_f", "__addsf3", "__mulsf3")) for name in info.undefined)
-    return calls and info.attributes is not None and not info.attributes.fp_arch
+    return calls and info.attributes is not None and not info.attributes.may_use_fpu()
 
 
 def _cmsis_nn(model: Model, board: Board) -> Iterator[Finding]:

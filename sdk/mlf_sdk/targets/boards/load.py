@@ -17,13 +17,14 @@ import msgspec
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
 from mlf_sdk.targets.boards.check import row_faults
+from mlf_sdk.targets.boards.isa import cross_isa, isa_of
 from mlf_sdk.targets.boards.row import Board, Machine
 from mlf_sdk.tools.checks import name_hint
 from mlf_sdk.tools.rowfile import read_row
 
 OWN_BOARD = "board/board.toml"  # of a project: a copy of the user's board row
 _MAX_SOURCE_BYTES = 1 << 20
-_GUARD_BYTES = 32 << 10  # below the stack; crt/baremetal/startup.c makes it a forbidden region
+_GUARD_BYTES = 32 << 10  # below the stack; the reset handler (crt/baremetal) makes it a forbidden region
 
 
 def load_boards(extra_file: str | Path | None = None) -> dict[str, Board]:
@@ -88,7 +89,7 @@ def load_board(path: Path) -> Board:
         InputError: it can't be read, or is not as it must be.
     """
     row = read_row(path, Board)
-    faults = row_faults(row, None if row.qemu is None else load_machines().get(row.qemu.machine))
+    faults = row_faults(row, machine_of(row))
     if faults:
         raise InputError(
             "the board row is not as it must be:\n  " + "\n  ".join(faults),
@@ -99,21 +100,29 @@ def load_board(path: Path) -> Board:
 
 
 @cache
-def load_machines() -> dict[str, Machine]:
-    """The facts of the emulated machines, by QEMU's name.
+def load_machines() -> dict[tuple[str, str], Machine]:
+    """The facts of the emulated machines, by architecture and QEMU's name.
 
     Raises:
         InputError: a file is not as it must be.
     """
     folder = data_dir("qemu") / "machines"
     rows = (read_row(path, Machine) for path in sorted(folder.glob("*.toml")))
-    return {row.machine: row for row in rows}
+    return {(row.isa, row.machine): row for row in rows}
 
 
-def systick_hz(board: Board) -> int | None:
-    """Rate at which SysTick counts on the board's emulated machine, as QEMU has it; None: not known."""
-    machine = load_machines().get(board.qemu.machine) if board.qemu is not None else None
-    return machine.systick_hz if machine is not None else None
+def machine_of(board: Board) -> Machine | None:
+    """The facts of the machine that a board is emulated on; None: it is not, or they are not known."""
+    isa = isa_of(board)
+    if board.qemu is None or isa is None:
+        return None
+    return load_machines().get((isa.name, board.qemu.machine))
+
+
+def counter_hz(board: Board) -> int | None:
+    """Rate of the tick counter of the board's emulated machine, as QEMU has it; None: not known."""
+    machine = machine_of(board)
+    return machine.counter_hz if machine is not None else None
 
 
 def baremetal_context(board: Board) -> dict[str, Any]:
@@ -124,6 +133,7 @@ def baremetal_context(board: Board) -> dict[str, Any]:
     """
     if board.platform != "baremetal" or board.uart is None or board.counter is None:
         raise InputError("the board is not for bare metal", where=f"board {board.name}")
+    isa = cross_isa(board)
     named = {board.flash.name, board.ram.name, board.boot_memory.name}
     others = [m for m in board.memories if m.name not in named]
     return {
@@ -141,6 +151,13 @@ def baremetal_context(board: Board) -> dict[str, Any]:
         "stack_guard": _stack_guard(board),
         "clock_hz": board.clock_hz,
         "tick_hz": board.counter.hz,
+        "isa": {
+            "fragment": isa.fragment,
+            "stack_alignment_bytes": isa.stack_alignment_bytes,
+            "vectors_alignment_bytes": isa.vectors_alignment_bytes,
+        },
+        "irq_base": board.interrupts.base if board.interrupts is not None else None,
+        "uart_clock_hz": board.uart.clock_hz or board.clock_hz,
         "uart": msgspec.to_builtins(board.uart),
         "irq_handlers": irq_handlers(board),
         "caches": board.caches,

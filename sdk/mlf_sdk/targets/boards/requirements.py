@@ -13,6 +13,7 @@ from mlf_sdk.codegen.options import ProjectOptions
 from mlf_sdk.errors import ArchiveError, Fault, FaultCollector, InputError, NotPossibleError
 from mlf_sdk.ir.model import CodeUnit, Model, UnitKind
 from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.isas import load_isas
 
 if TYPE_CHECKING:
     from mlf_sdk.analysis.elf.objects import ObjectInfo
@@ -90,9 +91,7 @@ def _host_problems(info: ObjectInfo, board: Board) -> list[str]:
     """List the reasons why a program of this machine can't hold an object; empty when it can."""
     if board.platform == "host" and info.machine == _HOSTS.get(platform.machine()) and info.elf_class == 64:
         return []
-    return [
-        f"it holds machine code for {'Arm' if info.is_arm else info.machine}, and the host is another machine"
-    ]
+    return [f"it holds machine code for {info.machine}, and the host is another machine"]
 
 
 def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
@@ -114,7 +113,7 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
         raise NotPossibleError(
             f"its kernels use the DSP instructions, which the {board.cpu} of {board.name} does not have",
             where=where,
-            hint="Choose a board with DSP instructions (Cortex-M4, M7, M33, M55), or export for this CPU.",
+            hint=f"Choose a board with DSP instructions ({_cpus_with_dsp()}), or export for this CPU.",
         )
     found = _cmsis_headers(options.cmsis_nn)
     missing = [h for h in headers if h.rpartition("/")[2] not in found]
@@ -124,6 +123,10 @@ def _check_headers(model: Model, board: Board, options: ProjectOptions) -> None:
             where=where,
             hint="Export the model without that dependency, or put the header into the archive.",
         )
+
+
+def _cpus_with_dsp() -> str:
+    return ", ".join(name for isa in load_isas().values() for name, cpu in isa.cpus.items() if cpu.dsp)
 
 
 def _cmsis_headers(folder: str | None) -> frozenset[str]:

@@ -53,14 +53,16 @@ class Uart(_Row, frozen=True, kw_only=True):
     Attributes:
         driver: a source ``crt/baremetal/uart_<driver>.c``; ``own``: the board's ``sources`` have it.
         base: address of its registers; an own driver may do without.
+        clock_hz: rate of its own clock; None: the board's ``clock_hz``.
         baud: bits a second that the board starts with.
         max_baud: the rate may be raised to this when the host can do it as well; None: it is fixed.
         irq: number of its receive interrupt; None: it is polled.
         tx_pin: where the driver selects pins, the number of the pin; rx_pin likewise.
     """
 
-    driver: Literal["cmsdk", "nrf51", "own"]
+    driver: Literal["16550", "cmsdk", "nrf51", "own"]
     base: Word | None = None
+    clock_hz: Positive | None = None
     baud: Positive = 115_200
     max_baud: Positive | None = None
     irq: Annotated[int, Meta(ge=0, le=479)] | None = None
@@ -69,9 +71,12 @@ class Uart(_Row, frozen=True, kw_only=True):
 
 
 class Counter(_Row, frozen=True, kw_only=True):
-    """The tick counter, and its rate in Hz."""
+    """The tick counter, and its rate in Hz.
 
-    driver: Literal["systick"] = "systick"
+    ``driver``: one of the architecture's; empty: its first.
+    """
+
+    driver: str = ""
     hz: Positive
 
 
@@ -79,12 +84,14 @@ class Interrupts(_Row, frozen=True, kw_only=True):
     """The interrupts of the device, for the vector table.
 
     Attributes:
-        count: vectors behind the 16 of the architecture.
+        count: numbers of the device's interrupts, from 0 on.
+        base: address of the interrupt controller's registers, where the architecture leaves it to the chip.
         handlers: names of handlers, as the vendor's start-up file has them, with their numbers; an
             interrupt without one gets ``IRQ<number>_Handler``.
     """
 
     count: Annotated[int, Meta(ge=1, le=480)]
+    base: Word | None = None
     handlers: dict[HandlerName, Annotated[int, Meta(ge=0, le=479)]] = {}
 
 
@@ -145,12 +152,13 @@ class Board(_Row, frozen=True, kw_only=True):
         name: what the user types.
         title: for people.
         platform: what kind of project is generated.
-        cpu: the CPU as GCC's ``-mcpu`` takes it, e.g. ``cortex-m33+nodsp``.
+        isa: its instruction set architecture (``board_templates/isas``); empty: the one that has the CPU.
+        cpu: the CPU as the compiler's flag takes it, e.g. ``-mcpu=cortex-m33+nodsp``, ``-march=rv32imac``.
         fpu: the FPU as GCC's ``-mfpu`` takes it; ``auto``: all that the CPU has; ``none``.
         float_abi: how floats are passed.
         dsp: the CPU has the DSP extension.
         clock_hz: rate of the CPU and of the bus of the UART.
-        caches: start-up switches instruction and data cache on (Cortex-M7, M55).
+        caches: start-up switches instruction and data cache on.
         stack_bytes: what is reserved for the stack, a multiple of 8.
         memories: the first flash and the first RAM hold all that names no other memory.
         sources: C, assembler and header files that lie beside the row's file and belong to the board,
@@ -160,6 +168,7 @@ class Board(_Row, frozen=True, kw_only=True):
     name: BoardName
     title: Text
     platform: Literal["baremetal", "zephyr", "host"] = "baremetal"
+    isa: str = ""
     cpu: Annotated[str, Meta(pattern=r"\A[a-z0-9.+-]{0,40}\Z")] = ""
     fpu: Annotated[str, Meta(pattern=r"\A[a-z0-9-]{1,20}\Z")] = "none"
     float_abi: Literal["soft", "hard"] = "soft"
@@ -244,18 +253,20 @@ class Machine(_Row, frozen=True, kw_only=True):
 
     Attributes:
         machine: QEMU's name.
+        isa: its instruction set architecture: machines of two may have one name.
         cpu: its CPU, as GCC calls it without extensions.
         fpu: the CPU that boots has an FPU.
         dsp: the CPU that boots has the DSP extension.
-        systick_hz: rate of SysTick on the CPU's clock.
+        counter_hz: rate of the core's tick counter.
         semihosting: an image can end the emulator.
     """
 
     machine: BoardName
+    isa: str
     cpu: str
     fpu: bool
     dsp: bool
-    systick_hz: Positive
+    counter_hz: Positive
     semihosting: bool
     memories: tuple[MachineMemory, ...]
     uarts: tuple[MachineUart, ...]

@@ -26,6 +26,7 @@ from mlf_sdk.targets.zephyr.buildfolder import (
 from mlf_sdk.targets.zephyr.explain import explain_build
 from mlf_sdk.targets.zephyr.tree import ZephyrTree, board_arch, board_in, find_tree
 from mlf_sdk.targets.zephyr.workspace import workspace_of
+from mlf_sdk.tools.isas import fallback_isa
 from mlf_sdk.tools.process import ProcessRunner, run_process
 from mlf_sdk.tools.programs import install_hint
 
@@ -260,7 +261,7 @@ def build_environment(
     system's compilers.
 
     Args:
-        arch: Zephyr's name of the board's architecture; empty: not known, an Arm's.
+        arch: Zephyr's name of the board's architecture; empty: not known, the usual one.
 
     Raises:
         ToolError: there is no compiler for the architecture.
@@ -272,8 +273,9 @@ def build_environment(
         return environment
     if is_native:
         return environment | {"ZEPHYR_TOOLCHAIN_VARIANT": "host"}
-    if arch in ("", "arm"):
-        compiler = which("arm-none-eabi-gcc")
+    isa = fallback_isa()
+    if arch in ("", isa.zephyr):
+        compiler = which(isa.tools.c)
         if compiler is None:
             return environment
         found = {"GNUARMEMB_TOOLCHAIN_PATH": str(Path(compiler).parent.parent)}

@@ -15,6 +15,7 @@ from mlf_sdk.targets.zephyr.build import Which, ZephyrSetup, build_environment, 
 from mlf_sdk.targets.zephyr.tree import HOME_TREE, ZephyrTree, find_tree
 from mlf_sdk.targets.zephyr.workspace import tree_of, west_topdir, workspace_of
 from mlf_sdk.tools.files import file_text
+from mlf_sdk.tools.isas import fallback_isa
 
 _DEPTH = 4  # of a module below the top of its workspace
 _NAME = re.compile(r"^name:\s*['\"]?([A-Za-z0-9_.-]+)", re.MULTILINE)
@@ -142,7 +143,7 @@ def _toolchains(setup: ZephyrSetup, which: Which) -> tuple[FoundToolchain, ...]:
     gnuarmemb = environ.get("GNUARMEMB_TOOLCHAIN_PATH", "")
     if gnuarmemb:
         found.append(FoundToolchain(variant="gnuarmemb", path=Path(gnuarmemb)))
-    compiler = which("arm-none-eabi-gcc")
+    compiler = which(fallback_isa().tools.c)
     if compiler is not None and Path(compiler).parent.parent != Path(gnuarmemb or "-"):
         found.append(FoundToolchain(variant="gnuarmemb", path=Path(compiler).parent.parent))
     native = which("cc")

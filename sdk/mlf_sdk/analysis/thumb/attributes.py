@@ -6,13 +6,13 @@ Source: Arm's "Addenda to, and errata in, the ABI for the Arm architecture" (sec
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
+from mlf_sdk.analysis.machine.attributes import COMPATIBILITY, read_tags
+
 _CPU_NAME, _CPU_ARCH, _PROFILE, _ARM_ISA, _FP_ARCH = 5, 6, 7, 8, 10
-_FP_NUMBER_MODEL, _HARD_FP_USE, _VFP_ARGS, _COMPATIBILITY, _DSP, _MVE = 23, 27, 28, 32, 46, 48
-_LAST_TAG_OF_FIXED_KIND = 32
-_FILE_SCOPE = 1
-_MAX_TAGS = 256
+_FP_NUMBER_MODEL, _HARD_FP_USE, _VFP_ARGS, _DSP, _MVE = 23, 27, 28, 46, 48
 
 _ARCHITECTURES = (
     *("pre-v4", "v4", "v4T", "v5T", "v5TE", "v5TEJ", "v6", "v6KZ", "v6T2", "v6K", "v7", "v6-M", "v6S-M"),
@@ -73,9 +73,21 @@ class ArmAttributes:
         """True when the code may use floating-point or vector registers."""
         return bool(self.fp_arch or self.mve)
 
+    @property
+    def target(self) -> str:
+        """The CPU, the FPU and the passing of floats, for people."""
+        parts = [self.cpu_name or f"ARM{self.cpu_arch}", self.fp_arch or "no FPU"]
+        return ", ".join([*parts, f"{self.vfp_args or 'no'} float arguments"])
 
-class AttributesError(ValueError):
-    """Malformed attributes section; the text gives the reason."""
+    def may_use_fpu(self, *, for_double: bool = False) -> bool:
+        """Return True when instructions of an FPU are allowed, or such that compute in double."""
+        return bool(self.fp_arch) and not (for_double and self.single_precision_only)
+
+    def problems(self, cpu: str, fpu: str, float_abi: str, *, computes_in_double: bool) -> list[str]:
+        """List the reasons why a board cannot run or link an object (see BuildAttributes)."""
+        # The attributes say which instructions were allowed: the code, whether there are any for double.
+        found = self if computes_in_double else dataclasses.replace(self, single_precision_only=True)
+        return _problems(cpu, fpu, float_abi, found)
 
 
 def read_attributes(data: memoryview, byte_order: str) -> ArmAttributes:
@@ -87,75 +99,11 @@ def read_attributes(data: memoryview, byte_order: str) -> ArmAttributes:
     Raises:
         AttributesError: it is malformed.
     """
-    content = bytes(data)
-    if content[:1] != b"A":
-        raise AttributesError("the build attributes are of an unknown version")
-    tags: dict[int, int | str] = {}
-    position = 1
-    while position < len(content):
-        end = position + _length(content, position, byte_order, 4)
-        vendor, start = _string(content, position + 4, end)
-        if vendor == "aeabi":
-            _read_vendor(content, start, end, byte_order, tags)
-        position = end
-    return _interpret(tags)
+    return _interpret(read_tags(data, byte_order, vendor="aeabi", is_text=_is_text))
 
 
-def _read_vendor(content: bytes, position: int, end: int, order: str, tags: dict[int, int | str]) -> None:
-    while position < end:
-        scope, after = _uleb(content, position, end)
-        size = _length(content, after, order, after + 4 - position)
-        if position + size > end:
-            raise AttributesError("a group of build attributes lies beyond its section")
-        if scope == _FILE_SCOPE:
-            _read_tags(content, after + 4, position + size, tags)
-        position += size
-
-
-def _read_tags(content: bytes, position: int, end: int, tags: dict[int, int | str]) -> None:
-    while position < end:
-        tag, position = _uleb(content, position, end)
-        value: int | str
-        if tag == _COMPATIBILITY:
-            value, position = _uleb(content, position, end)
-            _, position = _string(content, position, end)
-        elif tag in (4, _CPU_NAME) or (tag > _LAST_TAG_OF_FIXED_KIND and tag % 2 == 1):
-            value, position = _string(content, position, end)
-        else:
-            value, position = _uleb(content, position, end)
-        tags[tag] = value
-        if len(tags) > _MAX_TAGS:
-            raise AttributesError("there are too many build attributes")
-
-
-def _length(content: bytes, position: int, order: str, least: int) -> int:
-    """A 32-bit length that counts from before itself and stays inside the section."""
-    if position + 4 > len(content):
-        raise AttributesError("the build attributes are cut off")
-    size = int.from_bytes(content[position : position + 4], "little" if order == "little" else "big")
-    if size < least or size > len(content):
-        raise AttributesError("a length in the build attributes is wrong")
-    return size
-
-
-def _string(content: bytes, position: int, end: int) -> tuple[str, int]:
-    stop = content.find(b"\0", position, min(end, position + 256))
-    if stop < 0:
-        raise AttributesError("a text in the build attributes does not end")
-    return content[position:stop].decode("ascii", "replace"), stop + 1
-
-
-def _uleb(content: bytes, position: int, end: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= min(end, len(content)):
-            break
-        byte = content[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise AttributesError("a number in the build attributes does not end")
+def _is_text(tag: int) -> bool:
+    return tag in (4, _CPU_NAME) or (tag > COMPATIBILITY and tag % 2 == 1)
 
 
 def _interpret(tags: dict[int, int | str]) -> ArmAttributes:
@@ -185,7 +133,7 @@ def _named(names: tuple[str, ...], number: int) -> str:
     return names[number] if number < len(names) else f"unknown ({number})"
 
 
-def attribute_problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[str]:
+def _problems(cpu: str, fpu: str, float_abi: str, found: ArmAttributes) -> list[str]:
     """List the reasons why a board cannot run or link an object; empty when there are none.
 
     Args:

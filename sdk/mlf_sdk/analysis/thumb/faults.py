@@ -8,9 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
-from mlf_sdk.triage.fault_report import FaultReport
+from mlf_sdk.analysis.machine.causes import bad_jump, bad_pointer, is_null, undefined
 
+REGISTER_ROWS: Final = (
+    ("pc", "lr", "sp", "xpsr"),
+    ("r0", "r1", "r2", "r3", "r12"),
+    ("cfsr", "hfsr", "mmfar", "bfar"),
+)
+"""Registers of a fault, as they are shown."""
+
+_EXCEPTIONS = {
+    2: "nmi",
+    3: "hardfault",
+    4: "memfault",
+    5: "busfault",
+    6: "usagefault",
+    7: "securefault",
+}
 _CFSR = {
     0: ("IACCVIOL", "instruction fetch from a region that is not executable"),
     1: ("DACCVIOL", "data access refused by the MPU"),
@@ -45,7 +61,6 @@ _BAD_JUMP = 1 | 1 << 8 | _INVSTATE
 _ACCESS = re.compile(
     r"(?:^(?:ldm|stm)\w* |\[)(?P<base>\w+)(?:, (?:#(?P<offset>-?\w+)|(?P<index>\w+)))?(?:\]|!?, \{)"
 )
-_NULL_PAGE = 0x400  # an address below it is a null pointer plus an offset
 
 Registers = Mapping[str, int]
 
@@ -69,36 +84,39 @@ def fault_address(registers: Registers) -> int | None:
     return registers.get("bfar") if status & _BFARVALID else None
 
 
-def probable_cause(fault: FaultReport, *, instruction: str, in_code: bool) -> str:
+def fault_kind(kind: str, number: int | None, registers: Registers) -> str:
+    """Name of a fault; ``number``: of the exception, where the device reports that."""
+    return kind if number is None else _EXCEPTIONS.get(number, "unexpected-exception")
+
+
+def status_note(kind: str, registers: Registers) -> str:
+    """Say why there is no status; empty where there is."""
+    if registers.get("cfsr") or registers.get("hfsr") or kind != "hardfault":
+        return ""
+    return "no fault status: Armv6-M (Cortex-M0, M0+) has no such registers"
+
+
+def probable_cause(kind: str, registers: Registers, *, instruction: str, in_code: bool) -> str:
     """Most probable cause of a fault, in a sentence; empty where nothing can be said.
 
     Args:
-        fault: as reported by the device.
+        kind: of the fault.
+        registers: as reported by the device.
         instruction: disassembly at pc; empty when not known.
         in_code: whether pc lies in the code of the image.
     """
-    status = fault.registers.get("cfsr", 0)
-    if fault.kind == "stack-overflow":
-        return "stack overflow: local arrays of a kernel, or recursion, exceed the stack size of the board"
-    if fault.kind == "abort":
-        return "the program terminated itself: abort(), a failed assertion, or a panic"
-    if fault.registers.get("pc") is None:
-        return _SIGNALS.get(fault.kind, "")
+    status = registers.get("cfsr", 0)
     if not in_code or status & _BAD_JUMP:
-        where = fault.registers.get("pc", 0)
-        kind = "null" if where < _NULL_PAGE else "invalid"
-        return (
-            f"jump to 0x{where:08x}, which is not code: {kind} function pointer or overwritten return address"
-        )
-    if not status and fault.kind == "hardfault":
-        return _cause_from_instruction(fault.registers, instruction)
-    return _cause_of_access(fault.registers, status) or _cause_of_instruction(status, instruction)
+        return bad_jump(registers.get("pc", 0))
+    if not status and kind == "hardfault":
+        return _cause_from_instruction(registers, instruction)
+    return _cause_of_access(registers, status) or _cause_of_instruction(status, instruction)
 
 
 def _cause_of_access(registers: Registers, status: int) -> str:
     address = fault_address(registers)
     if address is not None:
-        why = "null pointer" if address < _NULL_PAGE else "invalid pointer or index"
+        why = bad_pointer(address)
         place = "which the MPU protects" if status & _MMARVALID else "where there is no memory"
         return f"access to 0x{address:08x}, {place}: {why}"
     if status & _IMPRECISERR:
@@ -114,32 +132,18 @@ def _cause_of_instruction(status: int, instruction: str) -> str:
     shown = f" ({instruction})" if instruction else ""
     if status & _NOCP or (instruction.startswith("v") and status & _UNDEFINSTR):
         return f"floating-point instruction{shown} on a CPU without it: code built for another CPU"
-    return _undefined(instruction) if status & _UNDEFINSTR else ""
-
-
-def _undefined(instruction: str) -> str:
-    shown = f" ({instruction})" if instruction else ""
-    return f"undefined instruction{shown}: code built for another CPU, or a trap"
+    return undefined(instruction) if status & _UNDEFINSTR else ""
 
 
 def _cause_from_instruction(registers: Registers, instruction: str) -> str:
     """Derive the cause from the instruction at pc: Armv6-M has no fault status registers."""
     access = _ACCESS.search(instruction)
     if access is None:
-        return _undefined(instruction)
+        return undefined(instruction)
     base, index = (registers.get(access[name] or "") for name in ("base", "index"))
     known = base is not None and (index is not None or not access["index"])
     address = (base or 0) + (index or int(access["offset"] or "0", 0)) & 0xFFFFFFFF
     place = f" to 0x{address:08x}" if known else ""
     bad = "invalid pointer or index" if known and address % 4 == 0 else "unaligned or invalid pointer"
-    why = "null pointer" if known and address < _NULL_PAGE else bad
+    why = "null pointer" if known and is_null(address) else bad
     return f"invalid access{place} by `{instruction}`: {why}"
-
-
-_SIGNALS = {
-    "sigsegv": "access through an invalid pointer or index, or a jump to an invalid address",
-    "sigbus": "access through an invalid pointer",
-    "sigfpe": "integer division by zero",
-    "sigill": "instruction that this machine does not have, or a trap",
-    "sanitizer": "invalid access found by a sanitizer; its report names the line",
-}

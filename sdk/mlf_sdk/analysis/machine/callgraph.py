@@ -22,9 +22,8 @@ from dataclasses import dataclass, field
 
 from mlf_sdk.analysis.depth import Depth, Path
 from mlf_sdk.analysis.elf.image import Section, Symbol
-from mlf_sdk.analysis.thumb.code import ThumbCode
-from mlf_sdk.analysis.thumb.flow import Call
-from mlf_sdk.analysis.thumb.frames import Frame
+from mlf_sdk.analysis.machine.calls import Call, Frame
+from mlf_sdk.analysis.machine.registry import MachineCode
 
 EXECUTORS = frozenset({"mlf_run", "mlf_run_step"})
 """Functions of the runtime that call a step's kernel; other than mlf_run they call the clock as well."""
@@ -43,7 +42,7 @@ SERVERS = frozenset(
 """Functions of the runtime that call the application's callbacks, directly or in static functions."""
 
 LAUNCH = "TVMBackendParallelLaunch"
-_STARTUP = frozenset({"mlf_reset_handler", "z_init_static", "__libc_init_array"})
+_STARTUP = frozenset({"mlf_start_main", "z_init_static", "__libc_init_array"})
 _ROLES = {
     "executor": frozenset({"mlf_run"}),
     "stepper": EXECUTORS - {"mlf_run"},
@@ -68,7 +67,7 @@ class CallGraph:
     """The calls of an image."""
 
     def __init__(
-        self, code: ThumbCode, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
+        self, code: MachineCode, steps: Mapping[str, tuple[int, int]], constants: Iterable[str]
     ) -> None:
         """Look at all functions of ``code``.
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mcycle.c - the tick counter is the core's own counter of cycles, 64 bits wide.
+ */
+#include "cpu.h"
+#include "mlf/mlf_platform.h"
+#include "mlf_board.h"
+
+static uint64_t start;
+
+static uint64_t cycles(void) {
+  uint32_t high;
+  uint32_t low;
+  uint32_t after;
+  /* The low word may wrap between the reads: the high word then differs. */
+  do {
+    __asm volatile(MLF_CPU_CSR("csrr %0, mcycleh\n\tcsrr %1, mcycle\n\tcsrr %2, mcycleh")
+                   : "=&r"(high), "=&r"(low), "=&r"(after));
+  } while (high != after);
+  return ((uint64_t)high << 32) | low;
+}
+
+void mlf_ticks_init(void) { start = cycles(); }
+
+uint64_t mlf_ticks(void) { return cycles() - start; }
+
+uint32_t mlf_tick_hz(void) { return MLF_TICK_HZ; }

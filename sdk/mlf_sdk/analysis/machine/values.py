@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that instructions put into registers: constants, stack addresses, words of known objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Below(msgspec.Struct, frozen=True):
+    """An address ``bytes`` below the stack pointer on entry of the function."""
+
+    bytes: int
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A word loaded from the object that lies at ``address``; which word is not known."""
+
+    address: int
+
+
+Value = int | Below | Loaded
+
+
+def joined(one: Mapping[int, Value], other: Mapping[int, Value], *, exact: bool = False) -> dict[int, Value]:
+    """Join the registers of two ways that meet: equal values stay, of addresses on the stack the lower.
+
+    Args:
+        exact: keep equal values only. A loop that counts an address down would never end otherwise.
+    """
+    kept: dict[int, Value] = {}
+    for register, value in one.items():
+        found = other.get(register)
+        if found == value:
+            kept[register] = value
+        elif not exact and isinstance(found, Below) and isinstance(value, Below):
+            kept[register] = max(found, value, key=lambda address: address.bytes)
+    return kept

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow of one RISC-V function: the stack that it takes, its calls, the addresses that it takes.
+
+Every way through the function is followed, with constants in registers and with the distance of the stack
+pointer from where it stood on entry. Where ways meet, the larger distance counts, and what both know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mlf_sdk.analysis.machine.calls import Call, Frame
+from mlf_sdk.analysis.machine.values import Below, Loaded, Value, joined
+from mlf_sdk.analysis.riscv.decode import A0, SCRATCH, SP, ZERO, Instruction
+
+if TYPE_CHECKING:
+    from mlf_sdk.analysis.elf.image import Function
+    from mlf_sdk.analysis.riscv.code import RiscvCode
+
+_MASK = 0xFFFFFFFF
+_MAX_GROWTH = 16  # so often the depth at one instruction may grow before it counts as unbounded
+_MAX_JOINS = 64  # so often stack addresses may move at one instruction before they count as unknown
+_STACK_TOP = "__mlf_stack_top"
+
+
+class Within(msgspec.Struct, frozen=True):
+    """An address that is computed of a constant and of what is not known: somewhere in the object there."""
+
+    address: int
+
+
+Registers = dict[int, Value | Within]
+
+
+class _Step(msgspec.Struct):
+    depth: int
+    registers: Registers
+    growths: int = 0
+    joins: int = 0
+
+
+def read_frame(code: RiscvCode, function: Function, entry: int) -> Frame:
+    """Follow a function of a linked image that is entered at an address."""
+    return _Tracer(code, function, entry).run()
+
+
+class _Tracer:
+    def __init__(self, code: RiscvCode, function: Function, entry: int) -> None:
+        self.code = code
+        self.function = function
+        self.entry = entry
+        self.instructions = code.instructions(function)
+        self.steps: dict[int, _Step] = {}
+        self.pending: list[int] = []
+        self.calls: dict[int, Call] = {}
+        self.addresses: dict[int, set[int]] = {}
+        self.unknown: dict[str, None] = {}
+
+    def run(self) -> Frame:
+        self._reach(self.entry, 0, {SP: Below(0)})
+        while self.pending:
+            at = self.pending.pop()
+            self.calls.pop(at, None)
+            self.addresses.pop(at, None)
+            self._follow(self.instructions[at], self.steps[at])
+        calls = [self.calls[at] for at in sorted(self.calls)]
+        addresses = set().union(*self.addresses.values()) if self.addresses else set()
+        called = {call.target for call in calls if call.by_register}
+        objects = (self.code.image.object_at(address) for address in addresses)
+        return Frame(
+            function=self.function,
+            entry=self.entry,
+            bytes=max((step.depth for step in self.steps.values()), default=0),
+            calls=tuple(calls),
+            taken=frozenset(addresses & set(self.code.functions) - called - {self.code.image.entry}),
+            objects=frozenset(found.address for found in objects if found is not None),
+            unknown=tuple(self.unknown),
+        )
+
+    def _reach(self, address: int, depth: int, registers: Registers) -> None:
+        """Record that an instruction can be reached in this state."""
+        if address not in self.instructions:
+            return  # behind a call that never returns
+        step = self.steps.get(address)
+        if step is None:
+            self.steps[address] = _Step(depth, dict(registers))
+            self.pending.append(address)
+            return
+        step.joins += 1
+        kept = _joined(step.registers, registers, exact=step.joins > _MAX_JOINS)
+        if depth <= step.depth and kept == step.registers:
+            return
+        if depth > step.depth:
+            step.growths += 1
+            if step.growths > _MAX_GROWTH:
+                self._not_known("its stack grows in a loop")
+                return
+        step.depth, step.registers = max(depth, step.depth), kept
+        self.pending.append(address)
+
+    def _not_known(self, why: str) -> None:
+        self.unknown[f"{self.function.name}: {why}"] = None
+
+    # ---- where an instruction leads ----
+
+    def _follow(self, one: Instruction, step: _Step) -> None:
+        after = one.address + one.size
+        if one.kind in ("trap", "mret"):
+            if one.kind == "trap" and self.instructions.get(after) is not None:
+                self._reach(after, step.depth, step.registers)  # semihosting, a breakpoint
+        elif one.kind == "branch":
+            self._reach(after, step.depth, step.registers)
+            self._go(one, step, one.target)
+        elif one.kind == "jal":
+            if one.is_call:
+                self._set_call(one, step, one.target, returns=True)
+                self._reach(after, step.depth, _kept(step.registers))
+            else:
+                self._go(one, step, one.target)
+        elif one.kind == "jalr":
+            self._jump(one, step, after)
+        else:
+            depth, registers = self._effect(one, step)
+            self._reach(after, depth, registers)
+
+    def _go(self, one: Instruction, step: _Step, target: int) -> None:
+        if target == self.entry or (target in self.instructions and target not in self.code.functions):
+            self._reach(target, step.depth, step.registers)
+        else:
+            self._set_call(one, step, target, returns=False)
+
+    def _jump(self, one: Instruction, step: _Step, after: int) -> None:
+        """Follow a jump through a register: a call, a return, a table, or another function."""
+        value = step.registers.get(one.rs1)
+        target = (value + one.imm) & _MASK & ~1 if isinstance(value, int) else None
+        if one.is_call:
+            self._set_call(one, step, target, returns=True, pointer=value)
+            self._reach(after, step.depth, _kept(step.registers))
+        elif one.is_return:
+            return
+        elif target is not None:
+            self._go(one, step, target)
+        else:
+            table = self._table(value) if isinstance(value, Loaded) else []
+            for place in table:
+                self._reach(place, step.depth, step.registers)
+            if not table:
+                self._set_call(one, step, None, returns=False, pointer=value)
+
+    def _table(self, value: Loaded) -> list[int]:
+        """Places inside the function whose addresses stand in a row from an address on."""
+        found = []
+        at = value.address
+        while (word := self.code.word(at)) is not None:
+            if not self.function.address <= word < self.function.end or word not in self.instructions:
+                break
+            found.append(word)
+            at += 4
+        return found
+
+    def _set_call(
+        self,
+        one: Instruction,
+        step: _Step,
+        target: int | None,
+        *,
+        returns: bool,
+        pointer: Value | Within | None = None,
+    ) -> None:
+        argument = step.registers.get(A0)
+        self.calls[one.address] = Call(
+            address=one.address,
+            after=one.address + one.size,
+            target=target,
+            returns=returns,
+            conditional=one.kind == "branch",
+            depth=step.depth,
+            argument=argument if isinstance(argument, int) else None,
+            by_register=one.kind == "jalr",
+            table=pointer.address if isinstance(pointer, Loaded) else None,
+        )
+
+    # ---- what an instruction does to the stack pointer and to constants ----
+
+    def _effect(self, one: Instruction, step: _Step) -> tuple[int, Registers]:
+        value = _value_of(one, step.registers)
+        self._note(one, step.registers, value)
+        registers = {r: v for r, v in step.registers.items() if r != one.rd or r == ZERO}
+        if one.rd == ZERO:
+            return step.depth, registers
+        if value is not None:
+            registers[one.rd] = value
+        if one.rd != SP:
+            return step.depth, registers
+        if isinstance(value, Below):
+            return value.bytes, registers
+        top = self.code.image.find(_STACK_TOP)
+        if top is not None and value == top.address:  # start-up, and a report that needs all of the stack
+            return 0, registers | {SP: Below(0)}
+        self._not_known("a frame whose size is only known at run time")
+        return step.depth, registers | {SP: Below(step.depth)}
+
+    def _note(self, one: Instruction, registers: Registers, value: Value | Within | None) -> None:
+        """Keep the addresses that an instruction puts together, or reads and writes at."""
+        found = set()
+        if isinstance(value, int | Within) and one.kind in ("addi", "add", "lui"):
+            address = value if isinstance(value, int) else value.address
+            if one.kind != "lui" or self._begins_object(address):
+                found.add(address)
+        if one.kind in ("load", "store", "other"):
+            base = registers.get(one.rs1)
+            if isinstance(base, int | Within):
+                found.add(((base if isinstance(base, int) else base.address) + one.imm) & _MASK)
+        if found:
+            self.addresses[one.address] = found
+
+    def _begins_object(self, address: int) -> bool:
+        """True for the address of an object or a function: the upper part of many lies in another one."""
+        symbol = self.code.image.object_at(address)
+        return address in self.code.functions or (symbol is not None and symbol.address == address)
+
+
+def _kept(registers: Mapping[int, Value | Within]) -> Registers:
+    return {r: v for r, v in registers.items() if r not in SCRATCH}
+
+
+def _joined(one: Registers, other: Registers, *, exact: bool) -> Registers:
+    plain = joined(
+        {r: v for r, v in one.items() if not isinstance(v, Within)},
+        {r: v for r, v in other.items() if not isinstance(v, Within)},
+        exact=exact,
+    )
+    return {**{r: v for r, v in one.items() if isinstance(v, Within) and other.get(r) == v}, **plain}
+
+
+def _value_of(one: Instruction, registers: Registers) -> Value | Within | None:
+    """The value that an instruction puts into its register; None when that is not known."""
+    first = 0 if one.rs1 == ZERO else registers.get(one.rs1)
+    second = 0 if one.rs2 == ZERO else registers.get(one.rs2)
+    found: Value | Within | None = None
+    if one.kind == "lui":
+        found = one.imm & _MASK
+    elif one.kind == "auipc":
+        found = one.target
+    elif one.kind == "addi":
+        found = _sum(first, one.imm)
+    elif one.kind == "slli" and isinstance(first, int):
+        found = first << one.imm & _MASK
+    elif one.kind == "add":
+        found = _sum(first, second) or _sum(second, first)
+    elif one.kind == "sub" and isinstance(second, int):
+        found = _sum(first, -_signed(second))
+    elif one.kind == "load" and isinstance(first, int | Within):
+        found = Loaded(((first if isinstance(first, int) else first.address) + one.imm) & _MASK)
+    return found
+
+
+def _sum(value: Value | Within | None, by: Value | Within | None) -> Value | Within | None:
+    if not isinstance(by, int):
+        return None
+    if isinstance(value, int):
+        return (value + by) & _MASK
+    if isinstance(value, Below):
+        return Below(value.bytes - _signed(by & _MASK))
+    if isinstance(value, Within):
+        return Within((value.address + by) & _MASK)
+    return Within(by & _MASK) if by > 0xFFFF else None
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word

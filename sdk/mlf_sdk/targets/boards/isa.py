@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instruction set architecture of a board, and what the board makes of it."""
+
+from __future__ import annotations
+
+from mlf_sdk.errors import InputError
+from mlf_sdk.targets.boards.row import Board
+from mlf_sdk.tools.isas import Isa, isa_of_cpu, load_isas
+
+
+def isa_of(board: Board) -> Isa | None:
+    """The architecture that a board names, or that has its CPU; None: the host's, or not known."""
+    return load_isas().get(board.isa) if board.isa else isa_of_cpu(board.cpu)
+
+
+def cross_isa(board: Board) -> Isa:
+    """The architecture that images of a board are compiled for.
+
+    Raises:
+        InputError: it is not known.
+    """
+    found = isa_of(board)
+    if found is None:
+        raise InputError(
+            f"the CPU '{board.cpu}' is not known",
+            where=f"board {board.name}",
+            hint=f"Known: {', '.join(name for isa in load_isas().values() for name in isa.cpus)}.",
+        )
+    return found
+
+
+def board_flags(board: Board) -> tuple[str, ...]:
+    """Flags of the cross compiler for a board's CPU.
+
+    Raises:
+        InputError: its architecture is not known.
+    """
+    return cross_isa(board).compiler_flags(board.cpu, board.fpu, board.float_abi)
+
+
+def counter_source(board: Board) -> str:
+    """The file of ``crt`` that has the driver of a board's tick counter.
+
+    Raises:
+        InputError: its architecture is not known.
+    """
+    drivers, named = cross_isa(board).counters, board.counter.driver if board.counter is not None else ""
+    return drivers[named] if named else next(iter(drivers.values()))
