@@ -12,6 +12,7 @@ from mlf_sdk.analysis.elf.raw import machine_name
 from mlf_sdk.analysis.machine.registry import analysis_of
 from mlf_sdk.errors import InputError
 from mlf_sdk.resources import data_dir
+from mlf_sdk.sweep.proof import emulated_boards
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.tools import isas
 from mlf_sdk.tools.isas import fallback_isa, isa_of_cpu, isa_of_machine, load_isas
@@ -107,3 +108,12 @@ def test_a_row_in_the_wrong_file(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="another name") as caught:
         load_isas.__wrapped__()
     assert caught.value.where == "isas/other.toml"
+
+
+def test_boards_of_missing_tools_are_left_out_of_all_emulated_ones(monkeypatch):
+    """Only those of an architecture that can be left out: of any other, a missing tool is an error."""
+    every = [name for name, row in load_boards().items() if row.qemu is not None]
+    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_found", lambda *_: True)
+    assert list(emulated_boards()) == every
+    monkeypatch.setattr("mlf_sdk.targets.boards.isa.is_found", lambda *_: False)
+    assert set(every) - set(emulated_boards()) == {"qemu-virt-rv32", "qemu-virt-rv32imc"}

@@ -30,6 +30,7 @@ from mlf_sdk.sweep.expand import expand, names_of
 from mlf_sdk.sweep.job import JobResult
 from mlf_sdk.sweep.journal import Journal
 from mlf_sdk.sweep.plan import BOARD, MODEL, Plan
+from mlf_sdk.targets.boards.isa import lacks_tools
 from mlf_sdk.targets.boards.load import load_boards
 from mlf_sdk.targets.target import ZEPHYR
 from mlf_sdk.targets.zephyr.files import emulated_zephyr_boards
@@ -94,6 +95,9 @@ def proof_request(request: Request, own: ProofOptions, progress: Progress = SILE
     What was proven before is taken from the journal in the user's cache.
     """
     boards = proof_boards(request, own)
+    left_out = [row.name for row in load_boards(request.board_file).values() if row.qemu and lacks_tools(row)]
+    if left_out and EMULATED in (own.boards or (EMULATED,)) and request.platform != ZEPHYR:
+        progress.say(f"left out, for their tools are not installed: {', '.join(left_out)}")
     if len(request.source) == 1:
         with suppress(ModuleChoiceError):  # one that can't be read ends the proof
             Pipeline().models(request)
@@ -162,9 +166,9 @@ def proof_boards(request: Request, own: ProofOptions) -> tuple[str, ...]:
 
 
 def emulated_boards(board_file: str | None = None) -> tuple[str, ...]:
-    """Boards that QEMU has."""
+    """Boards that QEMU has, without those of optional architectures whose tools are missing."""
     rows = load_boards(board_file)
-    return tuple(name for name, board in rows.items() if board.qemu is not None)
+    return tuple(name for name, board in rows.items() if board.qemu is not None and not lacks_tools(board))
 
 
 class _Progress(Watcher):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from mlf_sdk.errors import InputError
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.isas import Isa, isa_of_cpu, load_isas
+from mlf_sdk.tools.programs import is_found
 
 
 def isa_of(board: Board) -> Isa | None:
@@ -46,3 +47,13 @@ def counter_source(board: Board) -> str:
     """
     drivers, named = cross_isa(board).counters, board.counter.driver if board.counter is not None else ""
     return drivers[named] if named else next(iter(drivers.values()))
+
+
+def lacks_tools(board: Board) -> bool:
+    """True where compiler or emulator of a board are missing, and its architecture is optional."""
+    isa = isa_of(board)
+    if isa is None or not isa.optional:
+        return False
+    return not all(
+        is_found(name, None, None) for name in (isa.tools.c, isa.tools.objcopy, isa.tools.emulator)
+    )
