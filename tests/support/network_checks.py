@@ -20,6 +20,7 @@ from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import MlfError
 from random_networks import Network
+from row_regions import with_longest_regions
 from tflite_models import TensorSpec
 
 CORES = (
@@ -148,6 +149,10 @@ def examine(
         found.faults.append(f"{name}: outputs {sorted(missing)} are compared with nothing")
     choice = Choice(goal=Goal.SPEED, core=core) if others else None
     found.checks = checks_of(name, improved, traced, all_choices(core), others=choice)
+    by_rows = Choice(goal=Goal.RAM, core=core)
+    fused = with_longest_regions(improved, by_rows)
+    if len(fused.operators) < len(improved.operators):
+        found.checks += checks_of(f"{name} by rows", fused, trace(fused, given), [by_rows])
     return found
 
 

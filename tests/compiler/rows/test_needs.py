@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mlf_sdk.compiler.graph import INT8, Graph, Value
-from mlf_sdk.compiler.operators import Reshape
-from mlf_sdk.compiler.rows.needs import firings_of, row_bytes, rows_of
+from mlf_sdk.compiler.operators import Call, Map, Reshape
+from mlf_sdk.compiler.rows.needs import Firings, firings_of, row_bytes, rows_of
 from mlf_sdk.compiler.tflite.load import load_tflite
 from tflite_models import Maker
 
@@ -72,6 +73,30 @@ def test_an_operand_that_adds_an_axis_is_no_row(tmp_path: Path) -> None:
     """(3, 4, 4) has no rows, though its elements meet those of three rows."""
     graph = graph_of(lambda m: m.binary("MUL", m.input((1, 3, 4, 4)), m.input((3, 4, 4))), tmp_path)
     assert firings_of(graph, graph.operators[0]) is None
+
+
+def test_a_constant_with_rows_of_its_own_is_refused() -> None:
+    """However few elements it has; one that is the same for all rows is part of each."""
+
+    def firings(shape: tuple[int, ...]) -> Firings | None:
+        values = [Value(id=i, name=f"t{i}", dtype=INT8, shape=(1, 3, 4, 4)) for i in range(2)]
+        values.append(Value(id=2, name="c", dtype=INT8, shape=shape, data=np.zeros(shape, np.int8)))
+        add = Map(number=0, kind="ADD", inputs=(0, 2), outputs=(1,), expression=Call.of("add", 2))
+        graph = Graph(name="sum", values=tuple(values), operators=(add,), inputs=(0,), outputs=(1,))
+        return firings_of(graph, add)
+
+    assert firings((1, 3, 1, 1)) is None and firings((3, 1, 1)) is None
+    for shape in ((1, 1, 4, 1), (4, 1), (4,), (), (1, 4, 4)):
+        found = firings(shape)
+        assert found is not None and found.last == {0: [0, 1, 2]}
+
+
+def test_all_of_an_operand_is_needed_where_the_result_is_one_row(tmp_path: Path) -> None:
+    """(2, 3, 4) has no rows, (1, 3, 4) three."""
+    graph = graph_of(lambda m: m.binary("ADD", m.input((2, 3, 4)), m.input((1, 3, 4))), tmp_path)
+    found = firings_of(graph, graph.operators[0])
+    a, b = graph.inputs
+    assert found is not None and (found.first, found.last) == ({a: [0], b: [0]}, {a: [0], b: [2]})
 
 
 def test_pooling_of_a_whole_map_is_a_sum_of_rows(tmp_path: Path) -> None:

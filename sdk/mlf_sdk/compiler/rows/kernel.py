@@ -90,14 +90,14 @@ class _Writer:
         self.helpers: dict[str, str] = {}
         self.pulled, self.shared = pulled_in_place(region, [in_place(some) for some in tiles])
         self.rings: dict[int, int] = {}  # word of the workspace at which a ring begins
-        at = 0
+        end = 0
         for value, rows in self.pulled.rings.items():
-            if value in self.shared:
-                continue
-            self.rings[value] = at // 4
-            at += aligned(rows * row_bytes(graph.values[value]))
-        self.scratch = at // 4
-        self.workspace_bytes = at + max(t.kernel.workspace_bytes for some in tiles for t in some)
+            if value not in self.shared:
+                self.rings[value] = aligned(end) // 4
+                end = aligned(end) + rows * row_bytes(graph.values[value])
+        scratch = max(t.kernel.workspace_bytes for some in tiles for t in some)
+        self.scratch = aligned(end) // 4
+        self.workspace_bytes = aligned(end) + scratch if scratch else end
 
     def kernel(self) -> Kernel:
         """The kernel; its one array of constants holds those of all layers, and the order of their rows."""

@@ -109,18 +109,23 @@ def _pooling(graph: Graph, operator: Pool2D) -> Firings | None:
 def _elements(graph: Graph, operator: Operator) -> Firings | None:
     y = graph.written(operator)[0]
     rows = np.arange(rows_of(y))
-    needed: dict[int, Array] = {}
+    first: dict[int, Array] = {}
+    last: dict[int, Array] = {}
     for x in graph.read(operator):
-        if x.data is not None:
-            if x.elements > row_bytes(y) // y.dtype.itemsize:
-                return None  # a constant with rows of its own
-        elif rows_of(x) == len(rows) and len(x.shape) == len(y.shape):
-            needed[x.id] = rows
-        elif rows_of(x) == 1 and x.elements <= row_bytes(y) // y.dtype.itemsize:
-            needed[x.id] = rows * 0
+        if _is_one_row(x, y):
+            if x.data is None:
+                first[x.id], last[x.id] = rows * 0, rows * 0 + rows_of(x) - 1
+        elif x.data is None and rows_of(x) == len(rows) and len(x.shape) == len(y.shape):
+            first[x.id] = last[x.id] = rows
         else:
             return None
-    return _each_row(len(rows), needed, needed)
+    return _each_row(len(rows), first, last)
+
+
+def _is_one_row(x: Value, y: Value) -> bool:
+    """True for an operand that is the same for each row of the output."""
+    axis = len(y.shape) - 1  # of the rows, from the last one on
+    return rows_of(y) == 1 or len(x.shape) < axis or x.shape[-axis] == 1
 
 
 def _reduction(graph: Graph, operator: Reduce) -> Firings | None:
