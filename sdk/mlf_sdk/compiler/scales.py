@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import INT32, Graph, Value
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import FullyConnected, Layer, Operator
 from mlf_sdk.compiler.requantise import Multiplier
 
 
@@ -15,6 +15,14 @@ def channel_multipliers(x: Value, weights: Value, y: Value, channels: int) -> tu
     scales = weights.scales
     found = tuple(Multiplier.of(x.scale * s / y.scale) for s in scales)
     return found * channels if len(found) == 1 else found
+
+
+def layer_multipliers(
+    operator: Layer, x: Value, weights: Value, y: Value, channels: int
+) -> tuple[Multiplier, ...]:
+    """One multiplier an output channel of a layer with weights, by TFLM's rule for its kind."""
+    find = dense_multipliers if isinstance(operator, FullyConnected) else channel_multipliers
+    return find(x, weights, y, channels)
 
 
 def has_wide_sums(graph: Graph, operator: Operator) -> bool:

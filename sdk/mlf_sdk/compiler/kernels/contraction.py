@@ -39,7 +39,7 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.compiler.requantise import Multiplier
-from mlf_sdk.compiler.scales import channel_multipliers, dense_multipliers, has_wide_sums
+from mlf_sdk.compiler.scales import has_wide_sums, layer_multipliers
 
 
 class Kind(enum.Enum):
@@ -179,8 +179,7 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
     @cached_property
     def multipliers(self) -> tuple[Multiplier, ...]:
         """One multiplier a channel."""
-        find = dense_multipliers if self.kind is Kind.DENSE else channel_multipliers
-        return find(self.x, self.weights, self.y, self.channels)
+        return layer_multipliers(self.operator, self.x, self.weights, self.y, self.channels)
 
     @property
     def has_one_scale(self) -> bool:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph, Value
@@ -20,14 +18,8 @@ from mlf_sdk.compiler.operators import (
     Window,
 )
 from mlf_sdk.compiler.reference import States, reference
-from mlf_sdk.compiler.requantise import Multiplier, multiply, multiply_wide
-from mlf_sdk.compiler.scales import (
-    channel_multipliers,
-    dense_multipliers,
-    has_wide_sums,
-)
-
-Multipliers = Callable[[Value, Value, Value, int], tuple[Multiplier, ...]]
+from mlf_sdk.compiler.requantise import multiply, multiply_wide
+from mlf_sdk.compiler.scales import has_wide_sums, layer_multipliers
 
 
 def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> Array:
@@ -46,13 +38,13 @@ def patches(x: Array, window: Window, output: tuple[int, int], fill: float) -> A
     return views.transpose(0, 1, 2, 4, 5, 3)
 
 
-def finish(graph: Graph, operator: Layer, acc: Array, multipliers: Multipliers) -> list[Array]:
+def finish(graph: Graph, operator: Layer, acc: Array) -> list[Array]:
     """Requantise sums whose last axis is the channel, add the zero point and clamp; real ones are clamped."""
     x, weights = graph.read(operator)[:2]
     (y,) = graph.written(operator)
     if y.dtype.kind == "f":
         return [np.clip(acc, *operator.clamp)]
-    found = multipliers(x, weights, y, acc.shape[-1])
+    found = layer_multipliers(operator, x, weights, y, acc.shape[-1])
     scale = multiply_wide if has_wide_sums(graph, operator) else multiply
     if len(set(found)) == 1:
         result = scale(acc, found[0])
@@ -87,7 +79,7 @@ def conv_2d(graph: Graph, operator: Conv2D, inputs: list[Array], _: States) -> l
         flat = view_part.reshape(*view_part.shape[:3], -1)
         parts.append(_product(flat, kernel_part.reshape(kernel_part.shape[0], -1)))
     acc = np.concatenate(parts, axis=-1) + _bias(inputs)
-    return finish(graph, operator, acc, channel_multipliers)
+    return finish(graph, operator, acc)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -105,7 +97,7 @@ def depthwise_conv_2d(graph: Graph, operator: DepthwiseConv2D, inputs: list[Arra
     view = patches(_centred(x, inputs[0]), operator.window, (y.shape[1], y.shape[2]), 0)
     view = np.repeat(view, operator.multiplier, axis=-1)
     acc = np.einsum("nhwijc,ijc->nhwc", view, _centred(weights, inputs[1])[0]) + _bias(inputs)
-    return finish(graph, operator, acc, channel_multipliers)
+    return finish(graph, operator, acc)
 
 
 @reference(TransposeConv)
@@ -125,7 +117,7 @@ def transpose_conv(graph: Graph, operator: TransposeConv, inputs: list[Array], _
         for j in range(kw):
             full[:, i : i + h * sh : sh, j : j + w * sw : sw] += source @ kernel[:, i, j].T
     acc = full[:, top : top + y.shape[1], left : left + y.shape[2]] + _bias(inputs)
-    return finish(graph, operator, acc, channel_multipliers)
+    return finish(graph, operator, acc)
 
 
 @reference(FullyConnected)
@@ -134,7 +126,7 @@ def fully_connected(graph: Graph, operator: FullyConnected, inputs: list[Array],
     x, weights = graph.read(operator)[:2]
     rows = _centred(x, inputs[0]).reshape(-1, weights.shape[1])
     acc = _product(rows, _centred(weights, inputs[1])) + _bias(inputs)
-    return finish(graph, operator, acc, dense_multipliers)
+    return finish(graph, operator, acc)
 
 
 @reference(Pool2D)
