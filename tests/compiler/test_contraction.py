@@ -24,6 +24,7 @@ from mlf_sdk.compiler.operators import (
 )
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.schedule import Choice, alternatives, candidates
+from mlf_sdk.errors import InputError
 from one_operator import Values, fields
 
 WINDOW = Window(size=(3, 2), stride=(1, 1), before=(1, 0))
@@ -130,9 +131,11 @@ def test_weights_that_are_computed_fit_no_kernel_of_constant_ones() -> None:
     for dtype in ("int8", "float32"):
         v = Values()
         inputs, y = (v.add(dtype, (1, 15), 0.1), v.add(dtype, (7, 15), 0.1)), v.add(dtype, (1, 7), 0.1)
-        operator = FullyConnected(**fields(inputs, y), clamp=UNLIMITED)
+        operator = FullyConnected(**fields(inputs, y), clamp=UNLIMITED if dtype == "float32" else (-128, 127))
         layer = Contraction.of(v.graph(operator), operator)
-        assert not layer.is_int8(unsigned=True) and not layer.is_real
+        assert not layer.is_constant and not layer.is_int8(unsigned=True)
+        with pytest.raises(InputError, match="known only at run time"):
+            list(candidates(layer.graph, layer.operator, Choice(goal=Goal.SIZE)))
 
 
 def test_words_for_the_sums_of_all_channels() -> None:

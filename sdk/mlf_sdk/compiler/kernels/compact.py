@@ -48,7 +48,7 @@ _FOURS: Final = f"""#if {DSP}
 def compact(layer: Contraction) -> Kernel | None:
     """Any layer of stored values; None for several images, groups and multiplied channels."""
     mixed = layer.multiplier != 1 if layer.kind is Kind.DEPTHWISE else layer.is_grouped
-    if layer.weights.data is None or layer.x.shape[0] != 1 or layer.y.dtype.kind == "f" or mixed:
+    if not layer.is_constant or layer.x.shape[0] != 1 or layer.y.dtype.kind == "f" or mixed:
         return None
     head, scales = _head(layer)
     shapes = (*layer.x.shape, *layer.y.shape)

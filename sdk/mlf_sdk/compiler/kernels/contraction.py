@@ -121,9 +121,13 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
 
     @property
     def is_real(self) -> bool:
-        """True for single-precision numbers with constant weights."""
-        of_one_type = all(v.dtype == np.float32 for v in (self.x, self.weights, self.y))
-        return of_one_type and self.weights.data is not None
+        """True for single-precision numbers."""
+        return all(v.dtype == np.float32 for v in (self.x, self.weights, self.y))
+
+    @property
+    def is_constant(self) -> bool:
+        """True for weights that the model holds."""
+        return self.weights.data is not None
 
     @property
     def has_wide_sums(self) -> bool:
@@ -149,8 +153,8 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
             unsigned: weights may be uint8, too.
         """
         types = (np.int8, np.uint8) if unsigned else (np.int8,)
-        constant = self.weights.data is not None and self.weights.dtype in types
-        return self.x.dtype == np.int8 and constant and self.x.shape[0] == 1 and not self.is_grouped
+        of_bytes = self.x.dtype == np.int8 and self.weights.dtype in types
+        return of_bytes and self.is_constant and self.x.shape[0] == 1 and not self.is_grouped
 
     @property
     def is_one_pixel(self) -> bool:

@@ -15,7 +15,7 @@ from mlf_sdk.compiler.operators import Array
 
 def dense(layer: Contraction) -> Kernel | None:
     """FULLY_CONNECTED: rows in pairs."""
-    if not layer.is_real:
+    if not layer.is_real or not layer.is_constant:
         return None
     rows, run = layer.x.shape[2:]
     panels = Panels.of(layer.channels, pixels=min(rows, 2), lines=1, run=run)
@@ -55,7 +55,7 @@ def rows_body(panels: Panels, rows: int, run: int, channels: int, *, weights: st
 
 def convolution(layer: Contraction) -> Kernel | None:
     """CONV_2D of any window, dilation and number of groups."""
-    if not layer.is_real:
+    if not layer.is_real or not layer.is_constant:
         return None
     loops = _Loops(layer)
     if loops.pointwise:

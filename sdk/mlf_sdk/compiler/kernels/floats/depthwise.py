@@ -15,7 +15,7 @@ WIDTH = 8
 
 def depthwise(layer: Contraction) -> Kernel | None:
     """DEPTHWISE_CONV_2D with one output a channel; taps over the border are left out."""
-    if not layer.is_real or layer.multiplier != 1:
+    if not layer.is_real or not layer.is_constant or layer.multiplier != 1:
         return None
     batch, ih, iw, ch = layer.x.shape
     _, oh, ow, _ = layer.y.shape
