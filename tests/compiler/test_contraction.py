@@ -12,7 +12,7 @@ import pytest
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.kernels import layer_sums
 from mlf_sdk.compiler.kernels.contraction import Contraction, Kind
-from mlf_sdk.compiler.kernels.rescale import choose_rescale
+from mlf_sdk.compiler.kernels.rescale import Form, choose_fine, choose_rescale
 from mlf_sdk.compiler.operators import (
     UNLIMITED,
     Conv2D,
@@ -148,6 +148,17 @@ def test_words_for_the_sums_of_all_channels() -> None:
 
     found = layer.rescale_of_all(choose_rescale)
     assert found is not None and len({*map(tuple, found.rows.tolist())}) == 1
+
+
+def test_layers_share_a_shift_and_so_their_code() -> None:
+    """Although another one would lose fewer bits: what each layer takes is exact. Others keep their own."""
+    convolution = layer_of(Kind.CONVOLUTION).rescale(fine=True)
+    assert convolution is not None and (convolution.form, convolution.shift) == (Form.SIGNED, 15)
+    layer = layer_of(Kind.DENSE)
+    own, shared = choose_fine(layer.sums), layer.rescale(fine=True)
+    assert own is not None and shared is not None
+    assert own.shift > shared.shift == 12
+    assert own.form is shared.form is Form.FINE
 
 
 def test_sums_at_which_results_begin_are_searched_once_a_layer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from mlf_sdk.compiler.kernels.layer_sums import Sums, sum_bounds
 from mlf_sdk.compiler.kernels.overlap import Overlaps, of_windows
 from mlf_sdk.compiler.kernels.requantise_32bit import Chooser
 from mlf_sdk.compiler.kernels.rescale import (
+    Form,
     Rescale,
     choose_fine,
     choose_rescale,
@@ -57,6 +58,7 @@ _KINDS: Final[dict[type[Operator], Kind]] = {
     TransposeConv: Kind.TRANSPOSED,
     FullyConnected: Kind.DENSE,
 }
+_SHIFT: Final = 12  # that is exact for most layers: those of equal tiles share code
 _PIXEL: Final = Window(size=(1, 1), stride=(1, 1))
 
 
@@ -213,7 +215,8 @@ class Contraction(msgspec.Struct, frozen=True, kw_only=True, dict=True, eq=False
 
     @cached_property
     def _fine(self) -> Rescale | None:
-        return choose_fine(self.sums)
+        shared = choose_fine(self.sums, _SHIFT)
+        return shared if shared is not None and shared.form is Form.FINE else choose_fine(self.sums)
 
     def rescale(self, choose: Chooser = choose_rescale, *, fine: bool = False) -> Rescale | None:
         """The cheapest exact requantisation of int8 results; None where only the general one is exact.
