@@ -13,11 +13,13 @@ from agreement import agree
 from core_images import MISSING, run_on_core
 from mlf_sdk.compiler.build import compile_graph
 from mlf_sdk.compiler.cores import Core, core_named
+from mlf_sdk.compiler.onnx.load import load_onnx
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.reference.wide import logistic, sigmoid_table, tanh
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.errors import ArchiveError
+from onnx_models import OnnxMaker
 from recurrent_models import lstm
 from tflite_models import Maker, TensorSpec
 
@@ -119,3 +121,37 @@ def test_what_is_refused(change: Callable[[Maker, list[int]], None], says: str, 
     path.write_bytes(lstm(1, change=change))
     with pytest.raises(ArchiveError, match=rf"operator 0 UNIDIRECTIONAL_SEQUENCE_LSTM \('y'\): .*{says}"):
         load_tflite(path)
+
+
+def test_files_of_one_network_have_the_same_kernels(tmp_path: Path) -> None:
+    """An LSTM of real numbers from TensorFlow Lite and from ONNX: the same functions, the same constants."""
+    tensors: dict[str, TensorSpec] = {}
+
+    def kept(m: Maker, _: list[int]) -> None:
+        tensors.update({t.name: t for t in m.spec.tensors})
+
+    (tmp_path / "m.tflite").write_bytes(lstm(3, "float32", shape=(4, 1, 9), time_major=True, change=kept))
+    m, order = OnnxMaker(), (0, 3, 1, 2)  # input, output, forget, cell
+
+    def stacked(names: list[str]) -> str:
+        return m.constant(np.concatenate([np.asarray(tensors[name].data) for name in names])[None])
+
+    weights = [stacked([f"w{first + gate}" for gate in order]) for first in (0, 4)]
+    biases = np.concatenate([np.asarray(tensors[f"b{gate}"].data) for gate in order])
+    given = (m.input(4, 1, 9), *weights, m.constant(np.concatenate([biases, np.zeros_like(biases)])[None]))
+    y = m.add("LSTM", *given, hidden_size=7)
+    found = [
+        compile_graph(graph, Choice())
+        for graph in (load_tflite(tmp_path / "m.tflite"), load_onnx(m.save(tmp_path / "m.onnx", y)))
+    ]
+    kernels = [
+        [
+            o.kernel
+            for o in one.operators
+            if o.kernel is not None and o.kernel.family in ("real_dense", "lstm")
+        ]
+        for one in found
+    ]
+    assert [len(one) for one in kernels] == [2, 2]
+    for ours, theirs in zip(*kernels, strict=True):
+        assert (ours.key, ours.content) == (theirs.key, theirs.content)

@@ -9,17 +9,6 @@ from mlf_sdk.compiler.operators import Array, Operator, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Convolve(Operator):
-    """Convolution of two values: x (NHWC) and weights (OHWI), in groups where those have fewer channels.
-
-    A third input, of one element, is taken off every element of x; padding counts as that. Sums are real, or
-    whole numbers of 32 bits.
-    """
-
-    window: Window
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicQuantise(Operator):
     """Real numbers as bytes without sign, with the scale and zero point of their own range.
 

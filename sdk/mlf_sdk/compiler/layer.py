@@ -6,21 +6,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from mlf_sdk.compiler.computed import Convolve
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Role
 from mlf_sdk.compiler.operators import (
     Conv2D,
+    Convolve,
     DepthwiseConv2D,
     FullyConnected,
-    Lstm,
+    Fused,
     Operator,
     Pool2D,
-    Svdf,
     TransposeConv,
     Window,
 )
-from mlf_sdk.compiler.rows.fused import Fused
+from mlf_sdk.compiler.recurrences import Lstm, Recurrent, Svdf
 from mlf_sdk.tools.ctext import c_comment
 
 
@@ -39,9 +38,10 @@ def macs_of(graph: Graph, operator: Operator) -> int:
         case Svdf():
             x, features, times = graph.read(operator)[:3]
             return x.shape[0] * (features.elements + times.elements)
-        case Lstm():
-            steps = graph.read(operator)[0].shape[:2]
-            return math.prod(steps) * sum(w.elements for w in graph.read(operator)[1:9])
+        case Recurrent() | Lstm():
+            sequence, *others = graph.read(operator)
+            used = others[:1] if isinstance(operator, Recurrent) else others[:8]
+            return math.prod(sequence.shape[:2]) * sum(w.elements for w in used)
     return 0
 
 

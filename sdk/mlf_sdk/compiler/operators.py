@@ -105,6 +105,17 @@ Layer = Conv2D | DepthwiseConv2D | TransposeConv | FullyConnected
 """A layer of sums of products with weights."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convolve(Operator):
+    """Convolution of two values: x (NHWC) and weights (OHWI), in groups where those have fewer channels.
+
+    A third input, of one element, is taken off every element of x; padding counts as that. Sums are real, or
+    whole numbers of 32 bits.
+    """
+
+    window: Window
+
+
 class PoolKind(enum.Enum):
     """Function of a pooling window; L2 is the root of the mean square."""
 
@@ -326,23 +337,13 @@ class WriteState(Stateful):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Svdf(Stateful):
-    """Rank-decomposed recurrent layer: inputs x, feature and time weights, bias; activations in a state."""
+class Fused(Operator):
+    """A region, with the number of its last operator.
 
-    rank: int
-    clamp: tuple[float, float]
+    Its inputs are the values from outside that are not constant, its outputs those that are used outside.
 
+    Attributes:
+        operators: in the graph's order.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lstm(Operator):
-    """Unidirectional LSTM over a sequence; hidden and cell value in states."""
-
-    time_major: bool
-    hidden: int
-    cell: int
-    cell_clip: float
-
-    @property
-    def states(self) -> tuple[int, ...]:
-        """See Operator."""
-        return self.hidden, self.cell
+    operators: tuple[Operator, ...]

@@ -60,35 +60,6 @@ class Normalise(Operator):
     centred: bool = True
 
 
-class Cell(enum.Enum):
-    """Kind of a recurrent layer."""
-
-    LSTM = "lstm"
-    GRU = "gru"
-    RNN = "rnn"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recurrent(Operator):
-    """One direction of a recurrent layer over a whole sequence.
-
-    Inputs: the contribution of the sequence to the gates (steps, batch, gates * hidden), recurrent weights
-    (gates * hidden, hidden) and biases (gates * hidden) as constants, the initial hidden value and, for an
-    LSTM, the initial cell value (batch, hidden). Gates in ONNX's order. Outputs: hidden values of all
-    steps (steps, batch, hidden), the last one, and for an LSTM the last cell value.
-
-    Attributes:
-        reverse: from the last step to the first.
-        activations: functions of the gates, of the candidate and (LSTM) of the cell.
-        reset_after: of a GRU: the reset gate multiplies the product with the recurrent weights.
-    """
-
-    cell: Cell
-    reverse: bool
-    activations: tuple[str, ...]
-    reset_after: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resample(Operator):
     """Weighted sums of a few elements along two axes: interpolation of (planes, height, width, inner).

@@ -11,9 +11,8 @@ from typing import Any, Final
 from mlf_sdk.compiler.cores import Core, core_named
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.kernel import Kernel
-from mlf_sdk.compiler.operators import Conv2D, Layer, Operator
+from mlf_sdk.compiler.operators import Conv2D, Fused, Layer, Operator
 from mlf_sdk.compiler.options import GENERIC, Goal
-from mlf_sdk.compiler.rows.fused import Fused
 from mlf_sdk.resources import imported
 
 
@@ -91,6 +90,7 @@ KERNELS: Final[Makers] = {
     "SupportVectors": ("svm:support_vectors",),
     "TreeEnsemble": ("trees:tree_ensemble",),
     "Generated": ("custom:generated",),
+    "Fused": (),  # `candidates` makes its kernel of those of its layers
     "Reshape": (),  # needs no code
 }
 _REALS: Final[Makers] = {  # before those of `KERNELS`, where the result is of real numbers

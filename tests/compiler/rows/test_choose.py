@@ -15,12 +15,12 @@ from corpus import CORPUS
 from mlf_sdk.compiler.build import CompiledGraph, compile_graph
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.layer import detail_of
+from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.passes.edges import strip_conversions
 from mlf_sdk.compiler.reference import Interpreter
 from mlf_sdk.compiler.rows.choose import row_choices
-from mlf_sdk.compiler.rows.fused import Fused
 from mlf_sdk.compiler.schedule import Choice, candidates
 from mlf_sdk.compiler.tflite.load import load_tflite
 from mlf_sdk.frontends.mlf.compiled import archive_of

@@ -16,10 +16,11 @@ from core_images import run_on_core
 from mlf_sdk.compiler.build import CompiledGraph, with_kernels
 from mlf_sdk.compiler.cores import core_named
 from mlf_sdk.compiler.graph import Graph
+from mlf_sdk.compiler.operators import Fused
 from mlf_sdk.compiler.options import Goal
 from mlf_sdk.compiler.passes import improve
 from mlf_sdk.compiler.reference import Interpreter
-from mlf_sdk.compiler.rows.fused import Fused, fuse
+from mlf_sdk.compiler.rows.fused import fuse
 from mlf_sdk.compiler.rows.pull import Pulled, Region, region_of
 from mlf_sdk.compiler.schedule import Choice
 from mlf_sdk.compiler.tflite.load import load_tflite

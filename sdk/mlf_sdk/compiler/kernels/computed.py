@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 
-from mlf_sdk.compiler.computed import Convolve, DynamicQuantise, LocalResponse, PoolIndices, TopK
+from mlf_sdk.compiler.computed import DynamicQuantise, LocalResponse, PoolIndices, TopK
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type, operands
 from mlf_sdk.compiler.kernels.pooling import taps_inside
+from mlf_sdk.compiler.operators import Convolve
 
 
 def convolve(graph: Graph, operator: Convolve) -> Kernel:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel of the LSTM over a sequence: the four gates of a unit side by side, hidden and cell value in states."""
+"""Kernel of the LSTM of stored values: the four gates of a unit side by side, hidden and cell value in states."""
 
 from __future__ import annotations
 
@@ -7,30 +7,16 @@ import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.kernels.fixed import WIDE_FUNCTIONS
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.scaling import RESCALE_INT64, SCALING, scaled
 from mlf_sdk.compiler.kernels.vector_matrix import FOUR_ROWS_WIDE, SUMS, four_rows, pack, pairs_of
-from mlf_sdk.compiler.operators import Lstm
-from mlf_sdk.compiler.reference.lstm import LstmNumbers, lstm_numbers
+from mlf_sdk.compiler.recurrences import Lstm
+from mlf_sdk.compiler.reference.recurrent import LstmNumbers, lstm_numbers
 from mlf_sdk.compiler.reference.wide import sigmoid_table
 
 
 def lstm(graph: Graph, operator: Lstm) -> Kernel:
-    """UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    (y,) = graph.written(operator)
-    return _real(graph, operator) if y.dtype.kind == "f" else _integer(graph, operator)
-
-
-def _shape(graph: Graph, operator: Lstm) -> tuple[int, int, int, int]:
-    """Batches, steps, inputs and units."""
-    x, weights = graph.read(operator)[:2]
-    first, second, inputs = x.shape
-    batches, steps = (second, first) if operator.time_major else (first, second)
-    return batches, steps, inputs, weights.shape[0]
-
-
-def _integer(graph: Graph, operator: Lstm) -> Kernel:
+    """LSTM of stored values."""
     batches, steps, inputs, units = _shape(graph, operator)
     x, *others = graph.read(operator)
     state, memory = graph.states[operator.hidden], graph.states[operator.cell]
@@ -89,6 +75,14 @@ def _integer(graph: Graph, operator: Lstm) -> Kernel:
     )
 
 
+def _shape(graph: Graph, operator: Lstm) -> tuple[int, int, int, int]:
+    """Batches, steps, inputs and units."""
+    x, weights = graph.read(operator)[:2]
+    first, second, inputs = x.shape
+    batches, steps = (second, first) if operator.time_major else (first, second)
+    return batches, steps, inputs, weights.shape[0]
+
+
 def _products(pairs: tuple[int, int], *, wide: bool) -> str:
     """Statements for ``fed`` and ``back``: sums of the input's and of the output's products for four gates."""
     if wide:
@@ -139,46 +133,3 @@ def _cell(numbers: LstmNumbers, zero: int, scale: str, limits: np.iinfo) -> str:
 
 def _sixteen(value: str) -> str:
     return f"saturate({value}, -32768, 32767)"
-
-
-def _real(graph: Graph, operator: Lstm) -> Kernel:
-    batches, steps, inputs, units = _shape(graph, operator)
-    weights = [w.constant for w in graph.read(operator)[1:9]]
-    rows = np.concatenate([np.stack(weights[:4], axis=2), np.stack(weights[4:], axis=2)], axis=1)
-    biases = np.stack([b.constant.reshape(-1) for b in graph.read(operator)[9:13]], axis=1)
-    constants = (np.ascontiguousarray(rows).reshape(-1), np.ascontiguousarray(biases).reshape(-1))
-    limit = number(operator.cell_clip)
-    clip = f"kept = fminf(fmaxf(kept, -{limit}), {limit});" if operator.cell_clip > 0 else ""
-    body = f"""    for (int32_t b = 0; b < {batches}; ++b)
-    for (int32_t t = 0; t < {steps}; ++t) {{
-        const float *v = x0 + {_place(operator, batches, steps, inputs)};
-        float *y = y0 + {_place(operator, batches, steps, units)};
-        float *s = s1 + b * {units};
-        const float *w = p0;
-        memcpy(b0, s0 + b * {units}, {4 * units});
-        for (int32_t u = 0; u < {units}; ++u) {{
-            float sums[4] = {{p1[4 * u], p1[4 * u + 1], p1[4 * u + 2], p1[4 * u + 3]}};
-            for (int32_t i = 0; i < {inputs}; ++i, w += 4)
-            for (int32_t g = 0; g < 4; ++g) {{
-                sums[g] += v[i] * w[g];
-            }}
-            for (int32_t i = 0; i < {units}; ++i, w += 4)
-            for (int32_t g = 0; g < 4; ++g) {{
-                sums[g] += b0[i] * w[g];
-            }}
-            float kept = real_sigmoid(sums[1]) * s[u] + real_sigmoid(sums[0]) * real_tanh(sums[2]);
-            {clip}
-            s[u] = kept;
-            y[u] = real_sigmoid(sums[3]) * real_tanh(kept);
-        }}
-        memcpy(s0 + b * {units}, y, {4 * units});
-    }}
-"""
-    return Kernel(
-        family="real_lstm",
-        parameters=arguments(graph, operator, reads=1, constants=constants, workspace="float"),
-        body=body,
-        helpers=helpers_of(body),
-        constants=constants,
-        workspace_bytes=4 * units,
-    )

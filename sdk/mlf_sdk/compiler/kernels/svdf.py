@@ -12,7 +12,7 @@ from mlf_sdk.compiler.kernels.assembly import DSP, INCLUDE_ACLE
 from mlf_sdk.compiler.kernels.kernel import Kernel, arguments, c_type
 from mlf_sdk.compiler.kernels.scaling import SCALING, saturated, scaled
 from mlf_sdk.compiler.kernels.vector_matrix import SUMS, four_rows, pack, pairs_of
-from mlf_sdk.compiler.operators import Svdf
+from mlf_sdk.compiler.recurrences import Svdf
 from mlf_sdk.compiler.requantise import Multiplier
 
 _GROUP: Final = 4  # filters

@@ -11,7 +11,6 @@ import numpy as np
 
 from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
-from mlf_sdk.compiler.computed import Convolve
 from mlf_sdk.compiler.graph import FLOAT32, INT32, Value
 from mlf_sdk.compiler.onnx.context import Context
 from mlf_sdk.compiler.onnx.node import Node
@@ -23,6 +22,7 @@ from mlf_sdk.compiler.operators import (
     Array,
     Call,
     Conv2D,
+    Convolve,
     DepthwiseConv2D,
     Map,
     Region,

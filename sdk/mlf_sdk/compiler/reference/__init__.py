@@ -39,12 +39,11 @@ _FAMILIES: Final = {
     "detection": ("DetectionPostProcess",),
     "fused": ("Fused",),
     "layers": ("Conv2D", "DepthwiseConv2D", "FullyConnected", "Pool2D", "TransposeConv"),
-    "lstm": ("Lstm",),
     "maps": ("Convert", "Map"),
     "movement": ("ArgExtreme", "Move", "Reshape"),
     "quantised": ("AddN", "L2Normalise", "UpdateSlice"),
-    "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Recurrent", "Reduce", "Resample"),
-    "recurrent": ("Svdf",),
+    "reals": ("Accumulate", "Lookup", "MatMul", "Normalise", "Reduce", "Resample"),
+    "recurrent": ("Lstm", "Recurrent", "Svdf"),
     "signal": (
         *(
             "SignalAutoScale",

@@ -7,13 +7,13 @@ import numpy as np
 
 from mlf_sdk.compiler import computed
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.operators import Array, Convolve
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.layers import patches
 
 
-@reference(computed.Convolve)
-def convolve(graph: Graph, operator: computed.Convolve, inputs: list[Array], _: States) -> list[Array]:
+@reference(Convolve)
+def convolve(graph: Graph, operator: Convolve, inputs: list[Array], _: States) -> list[Array]:
     """Convolution of two values."""
     (y,) = graph.written(operator)
     wide = np.float64 if y.dtype.kind == "f" else np.int64

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Array
+from mlf_sdk.compiler.operators import Array, Fused
 from mlf_sdk.compiler.reference import States, evaluate, reference
-from mlf_sdk.compiler.rows.fused import Fused
 
 
 @reference(Fused)

@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 
 from mlf_sdk.compiler import reals
-from mlf_sdk.compiler.functions import FUNCTIONS
 from mlf_sdk.compiler.graph import Graph
 from mlf_sdk.compiler.operators import Array
-from mlf_sdk.compiler.reals import Cell, Recurrent, Reduction
+from mlf_sdk.compiler.reals import Reduction
 from mlf_sdk.compiler.reference import States, reference
 from mlf_sdk.compiler.reference.quantised import matrix_product, running_sums
 from mlf_sdk.compiler.requantise import multiply, saturated
@@ -79,48 +78,6 @@ def normalise(graph: Graph, operator: reals.Normalise, inputs: list[Array], _: S
     for term in inputs[2:3]:
         found = found + term.reshape(-1)
     return [found]
-
-
-@reference(Recurrent)
-def recurrent(graph: Graph, operator: Recurrent, inputs: list[Array], _: States) -> list[Array]:
-    """LSTM, GRU and RNN."""
-    gates, weights, bias, hidden, *cells = (x.astype(np.float64) for x in inputs)
-    found: list[Array] = []
-    steps = range(gates.shape[0])
-    functions = [FUNCTIONS[name].numpy for name in operator.activations]
-    for step in reversed(steps) if operator.reverse else steps:
-        given = gates[step]
-        if operator.cell is Cell.LSTM:
-            i, o, f, c = np.split(given + hidden @ weights.T + bias, 4, axis=1)
-            kept = functions[0](f) * cells[0] + functions[0](i) * functions[1](c)
-            cells = [kept]
-            hidden = functions[0](o) * functions[2](kept)
-        elif operator.cell is Cell.GRU:
-            hidden = _gru(operator, given, weights, bias, hidden, functions)
-        else:
-            hidden = functions[0](given + hidden @ weights.T + bias)
-        found.append(hidden)
-    return [np.stack(found[::-1] if operator.reverse else found), hidden, *cells]
-
-
-def _gru(
-    operator: Recurrent,
-    given: Array,
-    weights: Array,
-    bias: Array,
-    hidden: Array,
-    functions: list[Callable[..., Array]],
-) -> Array:
-    gz, gr, gh = np.split(given, 3, axis=1)
-    wz, wr, wh = np.split(weights, 3)
-    bz, br, bh = np.split(bias, 3)
-    z = functions[0](gz + hidden @ wz.T + bz)
-    r = functions[0](gr + hidden @ wr.T + br)
-    if operator.reset_after:
-        candidate = functions[1](gh + r * (hidden @ wh.T + bh))
-    else:
-        candidate = functions[1](gh + (r * hidden) @ wh.T + bh)
-    return (1 - z) * candidate + z * hidden
 
 
 @reference(reals.Resample)

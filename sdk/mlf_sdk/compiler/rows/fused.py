@@ -5,26 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Operator
+from mlf_sdk.compiler.operators import Fused, Operator
 
 KIND: Final = "ROWS"  # in reports, beside the names that operators have in files
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fused(Operator):
-    """A region, with the number of its last operator.
-
-    Its inputs are the values from outside that are not constant, its outputs those that are used outside.
-
-    Attributes:
-        operators: in the graph's order.
-    """
-
-    operators: tuple[Operator, ...]
 
 
 def fuse(graph: Graph, operators: Sequence[Operator]) -> Graph:

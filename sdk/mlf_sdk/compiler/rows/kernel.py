@@ -14,8 +14,7 @@ import numpy as np
 from mlf_sdk.compiler.graph import Graph, Value
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role, c_type
 from mlf_sdk.compiler.kernels.overlap import may_share
-from mlf_sdk.compiler.operators import Array, Operator
-from mlf_sdk.compiler.rows.fused import Fused
+from mlf_sdk.compiler.operators import Array, Fused, Operator
 from mlf_sdk.compiler.rows.memory import aligned, pulled_in_place
 from mlf_sdk.compiler.rows.needs import Firings, row_bytes, rows_of
 from mlf_sdk.compiler.rows.pull import Region, region_of

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.operators import Operator
-from mlf_sdk.compiler.rows.fused import Fused
+from mlf_sdk.compiler.operators import Fused, Operator
 from mlf_sdk.compiler.rows.needs import Firings, firings_of, row_bytes, rows_of
 
 

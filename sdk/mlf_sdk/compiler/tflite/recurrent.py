@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 
+from mlf_sdk.compiler import regions
 from mlf_sdk.compiler.builder import refuse
 from mlf_sdk.compiler.graph import State, Value
-from mlf_sdk.compiler.operators import Lstm, Svdf
+from mlf_sdk.compiler.operators import Move, Reshape
+from mlf_sdk.compiler.recurrences import Lstm, Svdf
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_elements, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
 from mlf_sdk.compiler.tflite.hybrid import real_weights
-from mlf_sdk.compiler.tflite.svdf import real_svdf
+from mlf_sdk.compiler.tflite.real_recurrent import real_lstm, real_svdf
 from mlf_sdk.compiler.tflite.tensors import RawTensor
 
 _TANH = 4
@@ -101,15 +103,34 @@ def lstm(context: Context, operator: RawOperator) -> None:
     clip = float(options.CellClip())
     if not 0 <= clip < math.inf:
         refuse(f"a limit of {clip} for cell values")
-    context.emit(
-        Lstm(
-            **common(operator, [x, *constants], y),
-            time_major=bool(options.TimeMajor()),
-            hidden=variable(context, ids[18]),
-            cell=variable(context, ids[19]),
-            cell_clip=clip,
-        )
-    )
+    states = variable(context, ids[18]), variable(context, ids[19])
+    first = bool(options.TimeMajor())
+    if x.dtype == np.float32:
+        source, target = (v if first else _turned(context, v) for v in (x, y))
+        if not first:
+            _turn(context, operator, x, source)
+        real_lstm(context, operator, [source, *constants], target, states, clip)
+        if not first:
+            _turn(context, operator, target, y)
+        return
+    fields = common(operator, [x, *constants], y)
+    context.emit(Lstm(**fields, time_major=first, hidden=states[0], cell=states[1], cell_clip=clip))
+
+
+def _turned(context: Context, value: Value) -> Value:
+    """A new value with the first two axes in the other order."""
+    first, second, rest = value.shape
+    return context.add(f"{value.name}_turned", value.dtype, (second, first, rest))
+
+
+def _turn(context: Context, operator: RawOperator, x: Value, y: Value) -> None:
+    """Put the first two axes in the other order."""
+    first, second, rest = x.shape
+    if 1 in (first, second):
+        context.emit(Reshape(**common(operator, [x], y)))
+        return
+    region = regions.box(x.shape, regions.strides(x.shape), (rest, first * rest, 1))
+    context.emit(Move(**common(operator, [x], y), regions=(regions.simplified(region),)))
 
 
 def _check(

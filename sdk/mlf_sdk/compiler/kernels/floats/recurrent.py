@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from mlf_sdk.compiler.graph import Graph
-from mlf_sdk.compiler.kernels.floats.functions import helpers_of, text_of
+from mlf_sdk.compiler.kernels.floats.functions import helpers_of, number, text_of
 from mlf_sdk.compiler.kernels.floats.panel import Panels
 from mlf_sdk.compiler.kernels.kernel import Kernel, Parameter, Role
 from mlf_sdk.compiler.operators import Call
-from mlf_sdk.compiler.reals import Cell, Recurrent
+from mlf_sdk.compiler.recurrences import Cell, Recurrent
 
 GATES = {Cell.LSTM: 4, Cell.GRU: 3, Cell.RNN: 1}
 
@@ -72,12 +72,14 @@ def _call(function: str, value: str) -> str:
 
 def _lstm(operator: Recurrent, n: int, _: Panels | None) -> str:
     f, g, h = operator.activations
+    limit = number(operator.cell_clip)
+    clip = f"\n                s[i] = fminf(fmaxf(s[i], -{limit}), {limit});" if operator.cell_clip else ""
     return f"""            for (int32_t i = 0; i < {n}; ++i) {{
                 float in = {_call(f, "g[i] + b0[i]")};
                 float out = {_call(f, f"g[{n} + i] + b0[{n} + i]")};
                 float forget = {_call(f, f"g[{2 * n} + i] + b0[{2 * n} + i]")};
                 float candidate = {_call(g, f"g[{3 * n} + i] + b0[{3 * n} + i]")};
-                s[i] = forget * s[i] + in * candidate;
+                s[i] = forget * s[i] + in * candidate;{clip}
                 y[i] = out * {_call(h, "s[i]")};
             }}"""
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SVDF of real numbers, made of other operators.
+"""SVDF and LSTM of real numbers, made of other operators.
 
-Products of the input with the features go to the end of lines of the past, one a filter; these are weighted,
-and the sums of ``rank`` lines each are the outputs.
+SVDF: products of the input with the features go to the end of lines of the past, one a filter; these are
+weighted, and the sums of ``rank`` lines each are the outputs.
+
+LSTM: products of the sequence with the weights of all gates stand before the operator that ONNX's has, too.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ from mlf_sdk.compiler.operators import (
     WriteState,
 )
 from mlf_sdk.compiler.reals import Reduce, Reduction
+from mlf_sdk.compiler.recurrences import Cell, Recurrent
 from mlf_sdk.compiler.tflite.context import Context, clamp, common, expect_shape
 from mlf_sdk.compiler.tflite.file import RawOperator
+
+_GATES = (0, 3, 1, 2)  # of `Recurrent` in the order of the file
 
 
 def real_svdf(
@@ -104,3 +109,53 @@ def _shifted(context: Context, operator: RawOperator, fresh: Value, state: int, 
     )
     context.emit(WriteState(**common(operator, [lines]), state=state))
     return lines
+
+
+def real_lstm(
+    context: Context,
+    operator: RawOperator,
+    values: list[Value],
+    y: Value,
+    states: tuple[int, int],
+    clip: float,
+) -> None:
+    """Add the layer.
+
+    Args:
+        values: input (steps, batches, inputs); four weights of it, four of the hidden value, four biases, in
+            the order of the gates input, forget, cell, output.
+        y: hidden values (steps, batches, units).
+        states: numbers of the hidden and of the cell value.
+        clip: limit of cell values; 0 for none.
+    """
+    x, *constants = values
+    weights, recurrent, biases = (
+        np.concatenate([constants[first + gate].constant for gate in _GATES]) for first in (0, 4, 8)
+    )
+    steps, batches, units = y.shape
+    gates = context.add(f"{y.name}_gates", y.dtype, (steps, batches, 4 * units))
+    read = (
+        x,
+        context.add_constant(f"{y.name}_weights", weights),
+        context.add_constant(f"{y.name}_bias", biases),
+    )
+    context.emit(FullyConnected(**common(operator, read, gates), clamp=UNLIMITED))
+    before, after = (
+        [context.add(f"{y.name}_{name}_{when}", y.dtype, (batches, units)) for name in ("hidden", "cell")]
+        for when in ("before", "after")
+    )
+    for value, state in zip(before, states, strict=True):
+        context.emit(ReadState(**common(operator, [], value), state=state))
+    known = [context.add_constant(f"{y.name}_recurrent", recurrent)]
+    known.append(context.add_constant(f"{y.name}_no_bias", np.zeros(4 * units, np.float32)))
+    context.emit(
+        Recurrent(
+            **common(operator, [gates, *known, *before], y, *after),
+            cell=Cell.LSTM,
+            reverse=False,
+            activations=("sigmoid", "tanh", "tanh"),
+            cell_clip=clip,
+        )
+    )
+    for value, state in zip(after, states, strict=True):
+        context.emit(WriteState(**common(operator, [value]), state=state))
