@@ -15,10 +15,10 @@ import pytest
 
 from mlf_sdk.analysis.depth import Depth
 from mlf_sdk.judge.baseline import Change, GrowthLimit
-from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays, StepDifference
+from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepArrays
 from mlf_sdk.judge.budget import BudgetLine, Limit
 from mlf_sdk.judge.check import CheckReport, ProofRow
-from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance
+from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference, Tolerance
 from mlf_sdk.judge.data import Batch, Reference
 from mlf_sdk.judge.execute import Execution
 from mlf_sdk.judge.groups import SizedItem

@@ -16,42 +16,13 @@ import numpy as np
 
 from mlf_sdk.errors import TargetError
 from mlf_sdk.ir.model import Model
-from mlf_sdk.judge.compare import Comparison, OutputDifference, Tolerance, compare_outputs
+from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference, Tolerance, compare_outputs
 from mlf_sdk.tools.arrays import Array
 from mlf_sdk.wire.codes import Direction
 from mlf_sdk.wire.deadline import Deadline
 from mlf_sdk.wire.device import ModelInfo
 from mlf_sdk.wire.session import Session
 from mlf_sdk.wire.steps import advance, can_step, describe_steps, peek
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepDifference:
-    """First step whose outputs differ between two targets.
-
-    Attributes:
-        number: of the step in the archive.
-        index: position in the order of execution of the reference.
-        name: of the function.
-        output: index of the output that differs; ``tensor`` is its name.
-        difference: its size, and the number of elements.
-        at: index of the element with the largest difference.
-        expected, got: that element on the reference and on the other target.
-        same_inputs: the inputs of the step are equal bit for bit; else they differ within the tolerance.
-    """
-
-    number: int
-    index: int
-    name: str
-    output: int
-    tensor: str
-    shape: tuple[int, ...]
-    dtype: str
-    difference: OutputDifference
-    at: tuple[int, ...]
-    expected: float | int
-    got: float | int
-    same_inputs: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

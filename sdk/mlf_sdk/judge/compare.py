@@ -71,6 +71,35 @@ class Comparison:
         return self.mismatches == 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDifference:
+    """First step whose outputs differ between two targets.
+
+    Attributes:
+        number: of the step in the archive.
+        index: position in the order of execution of the reference.
+        name: of the function.
+        output: index of the output that differs; ``tensor`` is its name.
+        difference: its size, and the number of elements.
+        at: index of the element with the largest difference.
+        expected, got: that element on the reference and on the other target.
+        same_inputs: the inputs of the step are equal bit for bit; else they differ within the tolerance.
+    """
+
+    number: int
+    index: int
+    name: str
+    output: int
+    tensor: str
+    shape: tuple[int, ...]
+    dtype: str
+    difference: OutputDifference
+    at: tuple[int, ...]
+    expected: float | int
+    got: float | int
+    same_inputs: bool
+
+
 def compare_outputs(
     got: Mapping[str, Array], expected: Mapping[str, Array], tolerance: Tolerance
 ) -> Comparison:

@@ -20,10 +20,9 @@ from mlf_sdk.judge.bisect import (
     Observer,
     PlaceResult,
     StepArrays,
-    StepDifference,
     first_difference,
 )
-from mlf_sdk.judge.compare import compare_outputs
+from mlf_sdk.judge.compare import StepDifference, compare_outputs
 from mlf_sdk.judge.data import Batch, write_npz
 from mlf_sdk.judge.witnesses.reference import REFERENCE
 from mlf_sdk.pipeline import execution, stages

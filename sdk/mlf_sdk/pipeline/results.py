@@ -6,17 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.judge.check import CheckReport
-from mlf_sdk.judge.compare import Comparison
+from mlf_sdk.judge.compare import Comparison, StepDifference
 from mlf_sdk.judge.witnessed import NO_EVIDENCE, NOT_COMPARED, NOT_WITH_MODEL, Witnessed
 from mlf_sdk.targets.boards.row import Board
 from mlf_sdk.tools.arrays import Array
-
-if TYPE_CHECKING:
-    from mlf_sdk.judge.bisect import StepDifference
 
 OTHER_IMAGE = "RAN ON AN IMAGE NOT KNOWN HERE"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mlf_sdk.codegen.lock import LockModel
 from mlf_sdk.errors import TargetError
 from mlf_sdk.judge.check import FAILED, CheckReport
-from mlf_sdk.judge.compare import compare_outputs
+from mlf_sdk.judge.compare import StepDifference, compare_outputs
 from mlf_sdk.judge.data import Reference, accuracy
 from mlf_sdk.judge.execute import Execution, outputs_by_name
 from mlf_sdk.judge.instructions import counting
@@ -36,7 +36,6 @@ from mlf_sdk.pipeline.witness import (
 from mlf_sdk.tools.arrays import Array
 
 if TYPE_CHECKING:
-    from mlf_sdk.judge.bisect import StepDifference
     from mlf_sdk.pipeline.arguments import Sources
 
 

@@ -16,7 +16,7 @@ from mlf_sdk.compiler.options import CompileOptions
 from mlf_sdk.errors import InputError, MlfError
 from mlf_sdk.frontends.compiled import compiling_frontend
 from mlf_sdk.ir.model import OWN_COMPILER, FileDigest, Model
-from mlf_sdk.judge.compare import Comparison, OutputDifference
+from mlf_sdk.judge.compare import Comparison, OutputDifference, StepDifference
 from mlf_sdk.judge.data import Batch
 from mlf_sdk.judge.witnessed import Witnessed, WitnessResult
 from mlf_sdk.judge.witnesses.modelfile import ModelFile, Supply
@@ -31,7 +31,6 @@ from mlf_sdk.wire.deadline import Deadline
 
 if TYPE_CHECKING:
     from mlf_sdk.compiler.graph import Graph
-    from mlf_sdk.judge.bisect import StepDifference
 
 RAN_BEFORE: Final = "the model keeps states, and the board was not started for these inferences"
 RESET: Final = f"{RAN_BEFORE}: reset the board"

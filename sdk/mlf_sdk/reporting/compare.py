@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from mlf_sdk.judge.bisect import CompareReport, PlaceResult, StepDifference
+from mlf_sdk.judge.bisect import CompareReport, PlaceResult
+from mlf_sdk.judge.compare import StepDifference
 from mlf_sdk.reporting.layout import Parts, counted, line, lines, verdict
 
 
