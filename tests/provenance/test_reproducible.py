@@ -13,6 +13,7 @@ import pytest
 
 import mlf_sdk
 from archives import Spec, build, write
+from emulated import need_board_tools
 from mlf_sdk.tools.process import run_process
 
 pytestmark = pytest.mark.toolchain
@@ -54,9 +55,13 @@ def check(tmp_path: Path, spec: Spec, board: str, *options: str) -> dict[str, by
     return first
 
 
-@pytest.mark.parametrize("kind", ["graph", "aot-c", "aot-packed"])
-def test_an_image_for_a_board(kind: str, tmp_path: Path, needs_arm: None) -> None:
-    found = check(tmp_path, Spec(kind=kind), "mps2-an386")
+@pytest.mark.parametrize(
+    ("kind", "board"),
+    [*((kind, "mps2-an386") for kind in ("graph", "aot-c", "aot-packed")), ("graph", "qemu-virt-rv32")],
+)
+def test_an_image_for_a_board(kind: str, board: str, tmp_path: Path, needs_arm: None) -> None:
+    need_board_tools(board)
+    found = check(tmp_path, Spec(kind=kind), board)
     assert {"build/app.elf", "build/app.bin", "build/app.hex"} <= found.keys()
 
 
