@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlf_sdk.compiler.kernels import depthwise, vector_matrix, widening
+from mlf_sdk.compiler.kernels import dense_shifted_words, depthwise, vector_matrix, widening
 from mlf_sdk.compiler.kernels.rescale import Form
 from mlf_sdk.compiler.microkernels.assembly import assembly
 from mlf_sdk.compiler.microkernels.epilogue import Epilogue
@@ -111,3 +111,22 @@ def test_a_vector_times_four_rows(tmp_path: Path) -> None:
     size = inputs // 2
     got = outcome(vector_matrix.record(), tmp_path, memory.astype(np.int32), packed, ("x", size))["x"]
     np.testing.assert_array_equal(got[size:], sums + rows[:, 0].astype(np.int64) @ vector)
+
+
+@pytest.mark.parametrize(("record", "target"), [("record_m3", "thumb2"), ("record_m0", "thumb1")])
+def test_products_of_shifted_words(record: str, target: str, tmp_path: Path) -> None:
+    """Words of weights times factors, each with the word eight bits further to the right."""
+    random, taps = np.random.default_rng(0), 16
+    factors, start = random.integers(-99999, 99999, taps), -777
+    words = random.integers(-(1 << 31), 1 << 31, (taps // 4, 4))
+    biases = random.integers(-999, 999, 4)
+    x = np.append(start, factors).astype(np.int32)
+    w = np.concatenate([biases, words.reshape(-1)]).astype(np.int32)
+    b = getattr(dense_shifted_words, record)()
+    got = outcome(b, tmp_path, x, w, np.zeros(4, np.int32), taps, target=target)["s"]
+    wanted = biases + start
+    for quad in range(taps // 4):
+        for k in range(4):
+            wanted = wanted + (words[quad] >> 8 * k) * factors[4 * quad + k]
+    np.testing.assert_array_equal(got, wanted.astype(np.uint32).view(np.int32))
+    assembly(b, instruction_set(target))

@@ -21,7 +21,8 @@ def run_c(b: Builder, meanings: dict[str, str], at: Path, *arguments: np.ndarray
     body, functions = plain(b, meanings)
     head = ", ".join(f"{p.kind.c_type}{p.name}" for p in b.parameters)
     """Run the plain C, with all warnings and checks for undefined behaviour."""
-    prototype = f"void run({head})"
+    result = b.returned.c_type if b.returned else "void "
+    prototype = f"{result}run({head})"
     text = f"#include <stdint.h>\n#include <string.h>\n{''.join(functions.values())}{prototype};\n{prototype}\n{{\n{body}}}\n"
     (at / "plain.c").write_text(text)
     call(sanitizing("gcc", *_CHECKS), *WARNINGS, *_CHECKS, "-shared", "-fPIC", at / "plain.c", "-o", at / "plain.so")  # fmt: skip

@@ -10,15 +10,27 @@ plus 128, and what that adds is taken from every sum before.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
-from mlf_sdk.compiler.kernels.assembly import function_of_cores, label
+from mlf_sdk.compiler.kernels.assembly import label
 from mlf_sdk.compiler.kernels.rescale import Rescale
-from mlf_sdk.compiler.kernels.scalar import ARM_V6M, ARM_V7M, UNIFIED
 from mlf_sdk.compiler.kernels.scaling import expression, helpers
 from mlf_sdk.compiler.kernels.windows import Shape, Tile
+from mlf_sdk.compiler.microkernels.builder import (
+    HIGH_OUTPUT_WORDS,
+    HIGH_WORD,
+    HIGH_WORDS,
+    OUTPUT_WORDS,
+    WORD,
+    WORDS,
+    Builder,
+)
+from mlf_sdk.compiler.microkernels.function import function_of_sets
+from mlf_sdk.compiler.microkernels.instruction_set import instruction_set
 from mlf_sdk.compiler.operators import Array
 
 _OUTPUTS: Final = 4
@@ -41,7 +53,7 @@ def dense_tile(shape: Shape, rows: Array, bias: Array, rescale: Rescale) -> Tile
         call=f"{name}(b0, p0, p1, {{}}, {outputs}, {taps})",
         helpers={
             **helpers(rescale.form),
-            "four_dots": _four_dots(),
+            **_four_dots(),
             widen: _factors(widen, inputs, taps),
             name: text,
         },
@@ -75,7 +87,7 @@ def groups_of_four(rescale: Rescale, sums: str, *, taps: bool = False) -> tuple[
 {{
 {words}    for (; n > 0; n -= {_OUTPUTS}) {{
         int32_t sums[{_OUTPUTS}], most = n < {_OUTPUTS} ? n : {_OUTPUTS};
-        w = {sums}(x, w, sums{", taps" if taps else ""});
+        w = {sums}(x, w, sums{", (uint32_t)taps" if taps else ""});
         for (int32_t i = 0; i < most; {following}) {{
             *y++ = (int8_t){expression(rescale, "sums[i]", "k" if one else "p")};
         }}
@@ -116,46 +128,59 @@ def _factors(name: str, inputs: int, taps: int) -> str:
 """
 
 
-def _four_dots() -> str:
-    """Function ``(factors, stream, sums, taps)``, taps a multiple of eight; returns the next group's stream."""
-    parameters = "const int32_t *x, const int32_t *w, int32_t *s, int32_t taps"
-    m3 = ["push {r2, r4-r11, lr}", "sub sp, sp, #8", "ldr r10, [r0], #4", "add r3, r0, r3, lsl #2"]
-    m3 += ["str r3, [sp]", "ldmia r1!, {r6-r9}", *(f"add r{6 + i}, r{6 + i}, r10" for i in range(4)), "1:"]
-    for _ in range(_TAPS // 4):
-        m3 += ["ldmia r0!, {r2-r5}", "ldmia r1!, {r10, r11, r12, lr}"]
-        for total, word in zip(("r6", "r7", "r8", "r9"), ("r10", "r11", "r12", "lr"), strict=True):
-            m3.append(f"mla {total}, {word}, r2, {total}")
-            for factor in ("r3", "r4", "r5"):
-                m3 += [f"asr {word}, {word}, #8", f"mla {total}, {word}, {factor}, {total}"]
-    m3 += ["ldr r10, [sp]", "cmp r0, r10", "bne.w 1b", "ldr r2, [sp, #8]", "stmia r2!, {r6-r9}"]
-    m3 += ["mov r0, r1", "add sp, sp, #12", "pop {r4-r11, pc}"]
-    saved = [f"mov r{4 + i}, r{8 + i}" for i in range(4)]
-    m0 = [UNIFIED, "push {r4-r7, lr}", *saved, "push {r4-r7}", "push {r2}", "ldmia r1!, {r4-r7}"]
-    m0 += [f"mov r{8 + i}, r{4 + i}" for i in range(4)]
-    m0 += ["ldmia r0!, {r4}", *(f"add r{8 + i}, r4" for i in range(4))]
-    m0 += ["lsls r3, r3, #2", "adds r3, r0, r3", "mov r12, r3", "1:"]
-    for _ in range(_TAPS // 4):
-        m0.append("ldmia r0!, {r2-r5}")
-        for i in range(_OUTPUTS):
-            m0.append("ldmia r1!, {r6}")
-            for digit, factor in ((1, "r3"), (2, "r4"), (3, "r5")):
-                m0 += [f"asrs r7, r6, #{8 * digit}", f"muls r7, {factor}, r7", f"add r{8 + i}, r7"]
-            m0 += ["muls r6, r2, r6", f"add r{8 + i}, r6"]
-    m0 += ["cmp r0, r12", "bne 1b", "mov r0, r1", "pop {r2}", *saved, "stmia r2!, {r4-r7}", "pop {r4-r7}"]
-    m0 += [*(f"mov r{8 + i}, r{4 + i}" for i in range(4)), "pop {r4-r7, pc}"]
-    plain = f"""    for (int32_t i = 0; i < {_OUTPUTS}; ++i) {{
-        s[i] = *w++ + x[0];
-    }}
-    ++x;
-    for (int32_t t = 0; t < taps; t += 4, x += 4)
-    for (int32_t i = 0; i < {_OUTPUTS}; ++i, ++w) {{
-        uint32_t sum = (uint32_t)s[i];
-        for (int32_t k = 0; k < 4; ++k) {{
-            sum += (uint32_t)(*w >> 8 * k) * (uint32_t)x[k];
-        }}
-        s[i] = (int32_t)sum;
-    }}
-    return w;
-"""
-    variants = {ARM_V7M: m3, ARM_V6M: m0}
-    return function_of_cores("four_dots", parameters, variants, plain, result="const int32_t *")
+@functools.cache
+def _four_dots() -> Mapping[str, str]:
+    """Function ``(factors, stream, sums, taps)``, taps a multiple of eight, and what it needs."""
+    variants = [(record_m3(), instruction_set("thumb2")), (record_m0(), instruction_set("thumb1"))]
+    return function_of_sets("four_dots", variants)
+
+
+def _builder() -> Builder:
+    return Builder(x=WORDS, w=WORDS, s=OUTPUT_WORDS, taps=WORD)
+
+
+def record_m3() -> Builder:
+    """Record four sums of products: factors in fours, words of four weights of each sum."""
+    b = _builder()
+    x, w, s, taps = b.parameters
+    (start,) = b.load(x)
+    end = b.place(x, b.do("shift_left", taps, i=2))
+    sums = b.load(w, _OUTPUTS)
+    b.each("add", sums, start, into=sums)
+    with b.loop(x, end):
+        for _ in b.repeat(_TAPS // 4):
+            factors = b.load(x, 4)
+            for total, word in zip(sums, b.load(w, _OUTPUTS), strict=True):
+                b.do("multiply_add", word, factors[0], total, into=total)
+                for factor in factors[1:]:
+                    b.do("shift_right", word, i=8, into=word)
+                    b.do("multiply_add", word, factor, total, into=total)
+    b.store_many(s, sums)
+    b.give_back(w)
+    return b
+
+
+def record_m0() -> Builder:
+    """Record the same with sums in registers that can only be added to."""
+    b = _builder()
+    x, w, s, taps = b.parameters
+    output = b.do("copy", s, kind=HIGH_OUTPUT_WORDS)
+    (start,) = b.load(x)
+    end = b.do("copy", b.place(x, b.do("shift_left", taps, i=2)), kind=HIGH_WORDS)
+    first = b.each("add", b.load(w, _OUTPUTS), start)
+    sums = b.each("copy", first, kind=HIGH_WORD)
+    with b.loop(x, end):
+        for _ in b.repeat(_TAPS // 4):
+            factors = b.load(x, 4)
+            for total in sums:
+                (word,) = b.load(w)
+                for number in (1, 2, 3):
+                    part = b.do("shift_right", word, i=8 * number)
+                    b.do("multiply_into", part, factors[number], into=part)
+                    b.do("add_to_high", total, part, into=total)
+                b.do("multiply_into", word, factors[0], into=word)
+                b.do("add_to_high", total, word, into=total)
+    stream = b.do("copy", output, kind=OUTPUT_WORDS)
+    b.store_many(stream, [b.do("copy", total) for total in sums])
+    b.give_back(w)
+    return b

@@ -96,6 +96,9 @@ class _Writer:
         if o.name == "argument":
             offset = self._frame_bytes + _WORD * o.i
             return (t.format(d=results[0], i=offset) for t in self._target.memory["reload"])
+        if o.name == "give_back":
+            first, copy = self._target.registers.all[0], self._target.spellings["copy"].text
+            return (t.format(d=first, a=operands[0]) for t in copy if operands[0] != first)
         if o.name in ("place", "advance"):
             return self._added(results[0], operands[0], o.i)
         key, fields = self._access(o, operands, results)

@@ -40,6 +40,7 @@ ROWS: Final = Kind("const int8_t *const *", 4)
 VECTOR: Final = Kind("mlf_vector ", file="vector")
 PREDICATE: Final = Kind("uint32_t ", file="predicate")  # a number of lanes
 HIGH_WORD: Final = Kind("uint32_t ", file="high")  # registers that few instructions reach
+HIGH_WORDS: Final = Kind("const int32_t *", 4, file="high")
 HIGH_BYTES: Final = Kind("const int8_t *", 1, file="high")
 HIGH_OUTPUT_WORDS: Final = Kind("int32_t *", 4, file="high")
 LANES_LEFT: Final = Kind("uint32_t ", group="loop")  # the same in a loop that counts them down
@@ -85,6 +86,7 @@ class Builder:
         """Begin with the parameters."""
         self.parameters = tuple(Register(n, k, i) for i, (n, k) in enumerate(parameters.items()))
         self.operations: list[Operation] = []
+        self.returned: Kind | None = None
         self._registers = len(parameters)
         self._loops = 0
 
@@ -221,6 +223,11 @@ class Builder:
         self._add("skip", (), (value,), number)
         yield
         self._add("skip_end", i=number)
+
+    def give_back(self, value: Register) -> None:
+        """Return a value from the function, as its last operation."""
+        self.returned = value.kind
+        self._add("give_back", (), (value,))
 
     def leave_if(self, one: Register, other: Register) -> None:
         """Return from the function where two registers are equal."""

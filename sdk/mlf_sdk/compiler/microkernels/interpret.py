@@ -43,7 +43,7 @@ def interpret(builder: Builder, meanings: Mapping[str, str], given: Memory, **wo
             values[counter] = values[counter] - o.step
         if o.name in ("count_down", "count_lanes"):
             at = labels[o.i] if np.any(values[counter] > 0) else at
-        elif o.name == "count":
+        elif o.name in ("count", "give_back"):
             continue
         elif o.name == "skip":
             at = at if np.any(values[o.operands[0]]) else labels[o.i]

@@ -180,6 +180,8 @@ class _Writer:
         is_word = not o.operands or not o.operands[0].kind.unit
         if o.name in self._meanings and (is_word or o.name == "copy"):
             return self._meant(o, targets[0], names)
+        if o.name == "give_back":
+            return [f"return {names[0]};"]
         if o.name == "leave_if":
             return [f"if ({names[0]} == {names[1]}) {{", "    return;", "}"]
         if o.name in ("load", "load_at", "store_byte", "store_many"):
